@@ -1,0 +1,77 @@
+/// What went wrong with a statement, a connection or the pool.
+///
+/// `kind` is for decisions, `message` for logs. Neither holds a password, and the row contents that PostgreSQL puts in
+/// an error's detail are left out of `message`.
+public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The cause, as far as a caller can act on it.
+    public enum Kind: Sendable, Hashable {
+        /// The server refused a statement with this five-character SQLSTATE.
+        case server(sqlState: String)
+        /// The connection ended while it was in use. Whether an outstanding COMMIT took effect is unknown.
+        case connectionLost
+        /// No connection can be made at present.
+        case unavailable
+        /// A client-side deadline or the server's `statement_timeout` passed.
+        case timedOut
+        /// The awaiting task was cancelled.
+        case cancelled
+        /// Every connection of the pool stayed in use for the whole acquire time-out.
+        case poolExhausted
+        /// A value was read as a type it does not have, or parameters can't be sent: a programmer's error.
+        case decoding
+    }
+
+    /// The cause.
+    public let kind: Kind
+    /// Details for the log, never for a client.
+    public let message: String
+    /// The name of the statement that failed, where there is one.
+    public let statement: String?
+    /// The position of that statement in its pipeline, counted from 0.
+    public let statementIndex: Int?
+
+    /// An error of this kind.
+    public init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
+        self.kind = kind
+        self.message = message
+        self.statement = statement
+        self.statementIndex = statementIndex
+    }
+
+    /// The server's SQLSTATE, where the server refused.
+    public var sqlState: String? {
+        if case .server(let sqlState) = kind { sqlState } else { nil }
+    }
+
+    /// Whether the same transaction may succeed when run again: serialization failure, deadlock, lock time-out.
+    public var isRetryable: Bool {
+        switch sqlState {
+        case "40001", "40P01", "55P03": true
+        default: false
+        }
+    }
+
+    /// Whether the database can't be reached or has no room at present, so that trying later is the answer.
+    public var isUnavailable: Bool {
+        switch kind {
+        case .connectionLost, .unavailable, .timedOut, .poolExhausted: true
+        case .server("57P01"), .server("57P02"), .server("57P03"), .server("53300"): true
+        case .server, .cancelled, .decoding: false
+        }
+    }
+
+    /// Whether the server refuses these values and would always do so: data exceptions (class 22), broken constraints
+    /// (23) and exceeded limits (54).
+    public var refusesData: Bool {
+        guard let sqlState else { return false }
+        return sqlState.hasPrefix("22") || sqlState.hasPrefix("23") || sqlState.hasPrefix("54")
+    }
+
+    /// Kind, place and message in one line, for logs.
+    public var description: String {
+        var text = "\(kind)"
+        if let statement { text += " in \(statement)" }
+        if let statementIndex { text += " (statement \(statementIndex))" }
+        return message.isEmpty ? text : "\(text): \(message)"
+    }
+}

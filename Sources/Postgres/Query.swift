@@ -1,0 +1,20 @@
+/// A statement with the parameters of one execution.
+public struct Query: Sendable {
+    /// What to execute.
+    public let statement: Statement
+    /// The values for `$1`, `$2`, ….
+    public let parameters: Parameters
+
+    /// One execution of a statement.
+    public init(_ statement: Statement, _ parameters: Parameters = .init()) {
+        self.statement = statement
+        self.parameters = parameters
+    }
+
+    /// `BEGIN`, at the isolation level the connection is set to.
+    public static let begin = Query(Statement("postgres_begin", "BEGIN"))
+    /// `COMMIT`. A transaction that had already failed makes it throw 25P02, where plain SQL would silently roll back.
+    public static let commit = Query(Statement("postgres_commit", "COMMIT"))
+    /// `ROLLBACK`.
+    public static let rollback = Query(Statement("postgres_rollback", "ROLLBACK"))
+}
