@@ -1,0 +1,95 @@
+import Logging
+
+/// One log line under construction: a JSON object's members, appended to bytes.
+struct JSONLogLine {
+    private(set) var bytes: [UInt8] = []
+
+    init() {
+        bytes.reserveCapacity(512)
+        bytes.append(UInt8(ascii: "{"))
+    }
+
+    /// Closes the object and the line.
+    mutating func finish() {
+        bytes.append(UInt8(ascii: "}"))
+        bytes.append(UInt8(ascii: "\n"))
+    }
+
+    mutating func add(_ name: StaticString, time: LogTime) {
+        begin(name.description)
+        bytes.append(UInt8(ascii: "\""))
+        time.append(to: &bytes)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    mutating func add(_ name: String, _ text: String) {
+        begin(name)
+        append(text)
+    }
+
+    mutating func add(_ name: String, _ value: Logger.MetadataValue) {
+        begin(name)
+        append(value)
+    }
+
+    private mutating func begin(_ name: String) {
+        if bytes.last != UInt8(ascii: "{") { bytes.append(UInt8(ascii: ",")) }
+        append(name)
+        bytes.append(UInt8(ascii: ":"))
+    }
+
+    /// Dictionaries and arrays keep their shape, numbers and truth values that were given as such stay so.
+    private mutating func append(_ value: Logger.MetadataValue) {
+        switch value {
+        case .string(let text):
+            append(text)
+        case .stringConvertible(let value):
+            if let literal = Self.literal(value) {
+                bytes.append(contentsOf: literal.utf8)
+            } else {
+                append(value.description)
+            }
+        case .dictionary(let members):
+            bytes.append(UInt8(ascii: "{"))
+            for (name, value) in members.sorted(by: { $0.key < $1.key }) { add(name, value) }
+            bytes.append(UInt8(ascii: "}"))
+        case .array(let elements):
+            bytes.append(UInt8(ascii: "["))
+            for (index, element) in elements.enumerated() {
+                if index > 0 { bytes.append(UInt8(ascii: ",")) }
+                append(element)
+            }
+            bytes.append(UInt8(ascii: "]"))
+        }
+    }
+
+    private static func literal(_ value: any CustomStringConvertible & Sendable) -> String? {
+        switch value {
+        case let value as Bool: value ? "true" : "false"
+        case let value as any BinaryInteger: value.description
+        // JSON has neither infinity nor not-a-number; they become strings.
+        case let value as Double: value.isFinite ? value.description : nil
+        case let value as Float: value.isFinite ? value.description : nil
+        default: nil
+        }
+    }
+
+    private mutating func append(_ text: String) {
+        bytes.append(UInt8(ascii: "\""))
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "\""): bytes.append(contentsOf: #"\""#.utf8)
+            case UInt8(ascii: "\\"): bytes.append(contentsOf: #"\\"#.utf8)
+            case UInt8(ascii: "\n"): bytes.append(contentsOf: #"\n"#.utf8)
+            case UInt8(ascii: "\r"): bytes.append(contentsOf: #"\r"#.utf8)
+            case UInt8(ascii: "\t"): bytes.append(contentsOf: #"\t"#.utf8)
+            case 0..<0x20:
+                bytes.append(contentsOf: #"\u00"#.utf8)
+                bytes.append(HexDigit.lowercase(byte >> 4))
+                bytes.append(HexDigit.lowercase(byte & 15))
+            default: bytes.append(byte)
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+}

@@ -1,0 +1,52 @@
+import Glibc
+import Synchronization
+
+/// Writes whole lines to a file descriptor.
+///
+/// Unbuffered, one write(2) a line: a crash loses nothing, and what collects the logs never sees half a line. The
+/// lock keeps lines of two threads apart where the kernel does not, in pipes and beyond 4 KiB.
+public final class LineWriter: Sendable {
+    /// The process's standard output.
+    public static let standardOutput = LineWriter(fileDescriptor: 1)
+
+    /// The process's standard error.
+    public static let standardError = LineWriter(fileDescriptor: 2)
+
+    private let descriptor: Mutex<Int32>
+
+    /// A writer for a descriptor that stays its owner's to close, not before the last line.
+    public init(fileDescriptor: Int32) {
+        self.descriptor = Mutex(fileDescriptor)
+    }
+
+    /// Whether a person may be reading.
+    public var isTerminal: Bool {
+        descriptor.withLock { isatty($0) == 1 }
+    }
+
+    /// Writes the bytes, which end in a line feed. What the descriptor refuses is dropped: a full disk or a closed
+    /// pipe is no reason for a gateway to stop.
+    func write(_ line: [UInt8]) {
+        descriptor.withLock { descriptor in
+            line.withUnsafeBytes { bytes in
+                var rest = bytes[...]
+                while !rest.isEmpty {
+                    let written = systemWrite(descriptor, UnsafeRawBufferPointer(rebasing: rest))
+                    if written > 0 {
+                        rest = rest.dropFirst(written)
+                    } else if written < 0, errno == EAGAIN {
+                        // Somebody made the descriptor non-blocking; wait until it takes more.
+                        var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                        guard poll(&ready, 1, 1_000) > 0 else { return }
+                    } else if written == 0 || errno != EINTR {
+                        return
+                    }
+                }
+            }
+        }
+    }
+}
+
+private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+    write(descriptor, bytes.baseAddress, bytes.count)
+}

@@ -1,0 +1,16 @@
+import Logging
+
+extension LogEvent {
+    /// All metadata of a line, sorted by key: what the call gives wins over the logger's, which wins over the
+    /// provider's. An error given as such stands under ``LogKeys/error``.
+    func metadata(
+        over loggers: Logger.Metadata,
+        provider: Logger.MetadataProvider?
+    ) -> [(key: String, value: Logger.MetadataValue)] {
+        var merged = provider?.get() ?? [:]
+        merged.merge(loggers) { $1 }
+        if let error { merged[LogKeys.error] = .string("\(error)") }
+        if let metadata { merged.merge(metadata) { $1 } }
+        return merged.sorted { $0.key < $1.key }
+    }
+}

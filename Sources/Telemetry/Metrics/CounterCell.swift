@@ -1,0 +1,39 @@
+import CoreMetrics
+import Synchronization
+
+/// The number behind one counter series. Lock-free; shared by all who ask for the same name and labels.
+///
+/// Whole and fractional increments are kept apart, so a counter of events stays exact beyond 2^53.
+final class CounterCell: CounterHandler, FloatingPointCounterHandler {
+    private let whole = Atomic<UInt64>(0)
+    private let fractional = Atomic<UInt64>(Double(0).bitPattern)
+
+    /// A counter does not go down: anything but a positive amount is ignored.
+    func increment(by amount: Int64) {
+        guard amount > 0 else { return }
+        whole.wrappingAdd(UInt64(amount), ordering: .relaxed)
+    }
+
+    /// A counter does not go down: anything but a positive finite amount is ignored.
+    func increment(by amount: Double) {
+        guard amount > 0, amount.isFinite else { return }
+        fractional.update { $0 + amount }
+    }
+
+    func reset() {
+        set(0)
+    }
+
+    /// For a total that somebody else keeps (the kernel, a pool) and that is copied at scrape time.
+    func set(_ total: Double) {
+        whole.store(0, ordering: .relaxed)
+        fractional.store(total.bitPattern, ordering: .relaxed)
+    }
+
+    /// The total as the exposition format writes it.
+    var text: String {
+        let fraction = Double(bitPattern: fractional.load(ordering: .relaxed))
+        let count = whole.load(ordering: .relaxed)
+        return fraction == 0 ? String(count) : PrometheusText.number(Double(count) + fraction)
+    }
+}

@@ -1,0 +1,88 @@
+import Glibc
+
+extension PrometheusRegistry {
+    /// Adds what every Prometheus dashboard expects of a process: `process_cpu_seconds_total`,
+    /// `process_resident_memory_bytes`, `process_start_time_seconds`, `process_open_fds` and `process_max_fds`,
+    /// read from the kernel at each scrape. What cannot be read is left out.
+    public func addProcessMetrics() {
+        describe("process_cpu_seconds_total", kind: .counter, help: "User and system CPU time spent, in seconds.")
+        describe("process_resident_memory_bytes", kind: .gauge, help: "Resident memory size, in bytes.")
+        describe("process_start_time_seconds", kind: .gauge, help: "Start of the process, in seconds since 1970.")
+        describe("process_open_fds", kind: .gauge, help: "Number of open file descriptors.")
+        describe("process_max_fds", kind: .gauge, help: "Maximum number of open file descriptors.")
+        let startTime = ProcessMetrics.startTime()
+        onScrape { registry in
+            if let seconds = ProcessMetrics.cpuTime() {
+                registry.setCounter("process_cpu_seconds_total", to: seconds)
+            }
+            if let bytes = ProcessMetrics.residentMemory() {
+                registry.setGauge("process_resident_memory_bytes", to: bytes)
+            }
+            if let startTime { registry.setGauge("process_start_time_seconds", to: startTime) }
+            if let count = ProcessMetrics.openFiles() { registry.setGauge("process_open_fds", to: count) }
+            if let count = ProcessMetrics.maximumFiles() { registry.setGauge("process_max_fds", to: count) }
+        }
+    }
+}
+
+/// Readings of this process from the kernel; nil where the kernel does not say.
+enum ProcessMetrics {
+    /// Seconds. The process clock rather than /proc/self/stat, whose ticks are 10 ms.
+    static func cpuTime() -> Double? {
+        var time = timespec()
+        guard clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0 else { return nil }
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+
+    /// Bytes; the second number of /proc/self/statm counts resident pages.
+    static func residentMemory() -> Double? {
+        guard let fields = contents(of: "/proc/self/statm")?.split(separator: " "), fields.count > 1,
+            let pages = Double(fields[1])
+        else { return nil }
+        return pages * Double(sysconf(Int32(_SC_PAGESIZE)))
+    }
+
+    /// Seconds since 1970: the machine's boot time plus field 22 of /proc/self/stat, in ticks since boot.
+    static func startTime() -> Double? {
+        guard let stat = contents(of: "/proc/self/stat"), let boot = bootTime() else { return nil }
+        // The second field is the program's name in parentheses, which may itself hold spaces and parentheses.
+        guard let nameEnd = stat.lastIndex(of: ")") else { return nil }
+        let fields = stat[nameEnd...].split(separator: " ")
+        guard fields.count > 20, let ticks = Double(fields[20]) else { return nil }
+        return boot + ticks / Double(sysconf(Int32(_SC_CLK_TCK)))
+    }
+
+    static func openFiles() -> Double? {
+        guard let folder = opendir("/proc/self/fd") else { return nil }
+        defer { closedir(folder) }
+        var entries = 0
+        while readdir(folder) != nil { entries += 1 }
+        // Without `.`, `..` and the descriptor that reads the folder.
+        return Double(entries - 3)
+    }
+
+    static func maximumFiles() -> Double? {
+        let limit = sysconf(Int32(_SC_OPEN_MAX))
+        return limit < 0 ? nil : Double(limit)
+    }
+
+    private static func bootTime() -> Double? {
+        guard let lines = contents(of: "/proc/stat")?.split(separator: "\n"),
+            let line = lines.first(where: { $0.hasPrefix("btime ") })
+        else { return nil }
+        return Double(line.dropFirst("btime ".count))
+    }
+
+    private static func contents(of path: String) -> String? {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 16_384)
+        while true {
+            let count = read(file, &chunk, chunk.count)
+            guard count > 0 else { return count == 0 ? String(decoding: bytes, as: UTF8.self) : nil }
+            bytes.append(contentsOf: chunk[..<count])
+        }
+    }
+}

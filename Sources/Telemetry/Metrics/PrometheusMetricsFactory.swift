@@ -1,0 +1,74 @@
+public import CoreMetrics
+
+/// Lets swift-metrics, and every library that counts through it, count in a ``PrometheusRegistry``.
+///
+/// `Counter` and `FloatingPointCounter` are counters (`_total` is added where it is missing), `Meter` and `Gauge`
+/// gauges, `Recorder` a histogram, `Timer` a histogram in seconds (`_seconds` is added where it is missing).
+public struct PrometheusMetricsFactory: MetricsFactory {
+    /// Where the handlers count.
+    public let registry: PrometheusRegistry
+
+    /// A factory over `registry`; give it to `MetricsSystem.bootstrap`.
+    public init(_ registry: PrometheusRegistry) {
+        self.registry = registry
+    }
+
+    /// See ``MetricsFactory``.
+    public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        registry.counter(label, dimensions)
+    }
+
+    /// See ``MetricsFactory``.
+    public func makeFloatingPointCounter(
+        label: String,
+        dimensions: [(String, String)]
+    ) -> any FloatingPointCounterHandler {
+        registry.counter(label, dimensions)
+    }
+
+    /// See ``MetricsFactory``.
+    public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        registry.gauge(label, dimensions)
+    }
+
+    /// See ``MetricsFactory``. Without `aggregate` it is a gauge, which is how swift-metrics makes its `Gauge`.
+    public func makeRecorder(
+        label: String,
+        dimensions: [(String, String)],
+        aggregate: Bool
+    ) -> any RecorderHandler {
+        guard aggregate else { return registry.gauge(label, dimensions) }
+        let name = MetricNames.exposed(label, as: .histogram)
+        return registry.histogram(exposedName: name, dimensions, buckets: MetricBuckets.counts)
+    }
+
+    /// See ``MetricsFactory``.
+    public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        registry.histogram(exposedName: MetricNames.timer(label), dimensions, buckets: MetricBuckets.seconds)
+    }
+
+    /// The series disappears from the scrape, for everyone who shares it.
+    public func destroyCounter(_ handler: any CounterHandler) {
+        registry.remove(handler)
+    }
+
+    /// The series disappears from the scrape, for everyone who shares it.
+    public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {
+        registry.remove(handler)
+    }
+
+    /// The series disappears from the scrape, for everyone who shares it.
+    public func destroyMeter(_ handler: any MeterHandler) {
+        registry.remove(handler)
+    }
+
+    /// The series disappears from the scrape, for everyone who shares it.
+    public func destroyRecorder(_ handler: any RecorderHandler) {
+        registry.remove(handler)
+    }
+
+    /// The series disappears from the scrape, for everyone who shares it.
+    public func destroyTimer(_ handler: any TimerHandler) {
+        registry.remove(handler)
+    }
+}

@@ -1,0 +1,163 @@
+import Synchronization
+
+/// All metrics of the process, and their text for a Prometheus server (exposition format 0.0.4).
+///
+/// A backend of our own: swift-prometheus is not among the packages this repository builds with, and the format is
+/// small. Handlers are found under a lock once, and then count without one (or, for histograms, with one of their
+/// own), so hold on to them.
+///
+/// Bounded: a metric has at most ``seriesLimit`` label sets; what comes above that counts in one series labelled
+/// `overflow="true"`, and `sluice_metrics_dropped_series_total` says how often that happened.
+public final class PrometheusRegistry: Sendable {
+    /// What `Content-Type` goes with ``render(into:)``.
+    public static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+    /// The most label sets a metric may have, the overflow series not counted.
+    public let seriesLimit: Int
+
+    private struct Description {
+        var help: String
+        var kind: MetricKind?
+        var buckets: [Double]?
+    }
+
+    private struct State {
+        var descriptions: [String: Description] = [:]
+        var families: [String: MetricFamily] = [:]
+        var collectors: [@Sendable (PrometheusRegistry) -> Void] = []
+    }
+
+    private let state = Mutex(State())
+    private let dropped: CounterCell
+
+    /// An empty registry.
+    ///
+    /// - Parameter seriesLimit: the most label sets a metric may have; at least 1.
+    public init(seriesLimit: Int = 1_000) {
+        self.seriesLimit = max(1, seriesLimit)
+        let name = "sluice_metrics_dropped_series_total"
+        let help = "Requests for a series that were refused: too many label sets, or a name of another type."
+        var family = MetricFamily(name: name, kind: .counter, help: help, buckets: [])
+        let dropped = CounterCell()
+        family.adopt(dropped)
+        self.dropped = dropped
+        state.withLock { $0.families[name] = family }
+    }
+
+    /// Says what a metric means. Comes before the metric's first use; a later call changes nothing that is shown.
+    ///
+    /// - Parameters:
+    ///   - name: the exposed name, with `_total` or the unit at its end.
+    ///   - kind: with a kind, the name is refused to metrics of another one.
+    ///   - help: one sentence for the reader of a dashboard.
+    ///   - buckets: for histograms, the upper bounds; sorted here, duplicates and infinities dropped.
+    public func describe(_ name: String, kind: MetricKind? = nil, help: String, buckets: [Double]? = nil) {
+        let bounds = buckets.map { Set($0.filter(\.isFinite)).sorted() }
+        state.withLock {
+            $0.descriptions[MetricNames.metric(name)] = Description(help: help, kind: kind, buckets: bounds)
+        }
+    }
+
+    /// Runs `collect` at the start of every scrape, on the scraper's thread: it copies numbers that others keep
+    /// (a pool's size, the kernel's counters) by ``setGauge(_:_:to:)`` and ``setCounter(_:_:to:)``. It must not
+    /// wait for anything.
+    public func onScrape(_ collect: @escaping @Sendable (_ registry: PrometheusRegistry) -> Void) {
+        state.withLock { $0.collectors.append(collect) }
+    }
+
+    /// Sets a gauge by name; for collectors. Elsewhere, hold a `Gauge` or `Meter`.
+    public func setGauge(_ name: String, _ labels: [(String, String)] = [], to value: Double) {
+        gauge(name, labels).set(value)
+    }
+
+    /// Sets a counter to a total that is kept elsewhere; for collectors. The total should never go down while the
+    /// process lives.
+    public func setCounter(_ name: String, _ labels: [(String, String)] = [], to total: Double) {
+        counter(name, labels).set(total)
+    }
+
+    // MARK: - Cells
+
+    func counter(_ name: String, _ labels: [(String, String)]) -> CounterCell {
+        let cell = cell(MetricNames.exposed(name, as: .counter), .counter, labels, buckets: [])
+        if case .counter(let counter) = cell { return counter }
+        return CounterCell()
+    }
+
+    func gauge(_ name: String, _ labels: [(String, String)]) -> GaugeCell {
+        let cell = cell(MetricNames.exposed(name, as: .gauge), .gauge, labels, buckets: [])
+        if case .gauge(let gauge) = cell { return gauge }
+        return GaugeCell()
+    }
+
+    /// `buckets` are the bounds of a histogram that nobody described.
+    func histogram(exposedName: String, _ labels: [(String, String)], buckets: [Double]) -> HistogramCell {
+        let cell = cell(exposedName, .histogram, labels, buckets: buckets)
+        if case .histogram(let histogram) = cell { return histogram }
+        return HistogramCell(bounds: buckets)
+    }
+
+    /// Forgets the series behind a handler that its owner destroyed.
+    func remove(_ object: AnyObject) {
+        state.withLock { state in
+            for name in state.families.keys {
+                state.families[name]?.remove(object)
+            }
+        }
+    }
+
+    /// The one place where a series comes to be. A name that is taken by another kind gets a cell that counts and
+    /// is not shown: two kinds under one name would make the whole page unreadable.
+    private func cell(
+        _ name: String,
+        _ kind: MetricKind,
+        _ dimensions: [(String, String)],
+        buckets: [Double]
+    ) -> MetricFamily.Cell {
+        let labels = LabelSet(dimensions)
+        let (cell, refused) = state.withLock { state -> (MetricFamily.Cell, Bool) in
+            if state.families[name] == nil {
+                let described = state.descriptions[name]
+                if let expected = described?.kind, expected != kind {
+                    return (MetricFamily.detachedCell(kind, buckets: buckets), true)
+                }
+                state.families[name] = MetricFamily(
+                    name: name,
+                    kind: kind,
+                    help: described?.help ?? "Not described.",
+                    buckets: described?.buckets ?? buckets
+                )
+            }
+            guard state.families[name]?.kind == kind,
+                let found = state.families[name]?.cell(for: labels, limit: seriesLimit)
+            else { return (MetricFamily.detachedCell(kind, buckets: buckets), true) }
+            return (found.cell, found.overflowed)
+        }
+        if refused { dropped.increment(by: Int64(1)) }
+        return cell
+    }
+
+    // MARK: - Text
+
+    /// Appends the text of all metrics, sorted by name and labels. Runs the collectors first.
+    public func render(into bytes: inout [UInt8]) {
+        for collect in state.withLock({ $0.collectors }) {
+            collect(self)
+        }
+        // A copy, so that nobody who makes a handler waits for the writing.
+        let families = state.withLock { $0.families }
+        for family in families.values.sorted(by: { $0.name < $1.name }) where !family.series.isEmpty {
+            PrometheusText.appendHeader(family.name, kind: family.kind, help: family.help, to: &bytes)
+            for (labels, cell) in family.series.sorted(by: { $0.key.text < $1.key.text }) {
+                cell.append(family.name, labels: labels, to: &bytes)
+            }
+        }
+    }
+
+    /// The text of all metrics, as ``render(into:)`` writes it.
+    public func renderText() -> String {
+        var bytes: [UInt8] = []
+        render(into: &bytes)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

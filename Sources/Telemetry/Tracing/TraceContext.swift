@@ -1,0 +1,92 @@
+/// Where a request stands in a distributed trace: the `traceparent` header of W3C Trace Context, version 00.
+public struct TraceContext: Sendable, Hashable {
+    /// The whole trace's id; never all zero.
+    public let traceID: UInt128
+    /// The id of the request's own span, the parent of what it causes; never zero.
+    public let spanID: UInt64
+    /// Whether the caller may be recording this trace.
+    public let isSampled: Bool
+
+    /// The first span of a new trace, with random ids.
+    public init(sampled: Bool = false) {
+        self.init(traceID: Self.randomID(), spanID: Self.randomID(), isSampled: sampled)
+    }
+
+    /// Reads a `traceparent` header.
+    ///
+    /// Strict as the specification is: lower-case hexadecimal only, no zero ids, version `ff` invalid. A header of a
+    /// version above 00 is read as far as version 00 goes, and may go on after a further `-`. Nil means: start a new
+    /// trace, as if there had been no header.
+    public init?(traceparent: String) {
+        var text = traceparent
+        guard let parsed = text.withUTF8({ Self.parse(UnsafeRawBufferPointer($0)) }) else { return nil }
+        self = parsed
+    }
+
+    private init(traceID: UInt128, spanID: UInt64, isSampled: Bool) {
+        self.traceID = traceID
+        self.spanID = spanID
+        self.isSampled = isSampled
+    }
+
+    /// A span of the same trace, with a random id, for a request that this one causes.
+    public func child() -> TraceContext {
+        TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: isSampled)
+    }
+
+    /// The header's value: 55 characters, version 00. Of the flags, only the one that this version defines is
+    /// passed on.
+    public var traceparent: String {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(Self.length)
+        bytes.append(contentsOf: "00-".utf8)
+        Self.append(traceID, to: &bytes)
+        bytes.append(UInt8(ascii: "-"))
+        Self.append(spanID, to: &bytes)
+        bytes.append(contentsOf: isSampled ? "-01".utf8 : "-00".utf8)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The trace id as logs and headers write it: 32 lower-case hexadecimal digits.
+    public var traceIDText: String {
+        var bytes: [UInt8] = []
+        Self.append(traceID, to: &bytes)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// `00-` trace id `-` span id `-` flags.
+    private static let length = 55
+
+    private static func parse(_ bytes: UnsafeRawBufferPointer) -> TraceContext? {
+        let dash = UInt8(ascii: "-")
+        guard bytes.count >= length, bytes[2] == dash, bytes[35] == dash, bytes[52] == dash,
+            let version: UInt8 = number(bytes[0..<2]), version != 0xFF,
+            let traceID: UInt128 = number(bytes[3..<35]), traceID != 0,
+            let spanID: UInt64 = number(bytes[36..<52]), spanID != 0,
+            let flags: UInt8 = number(bytes[53..<55])
+        else { return nil }
+        if bytes.count > length {
+            guard version != 0, bytes[length] == dash else { return nil }
+        }
+        return TraceContext(traceID: traceID, spanID: spanID, isSampled: flags & 1 == 1)
+    }
+
+    private static func number<Number: FixedWidthInteger>(_ digits: Slice<UnsafeRawBufferPointer>) -> Number? {
+        var number: Number = 0
+        for digit in digits {
+            guard let value = HexDigit.value(digit) else { return nil }
+            number = number << 4 | Number(value)
+        }
+        return number
+    }
+
+    private static func append<Number: FixedWidthInteger>(_ number: Number, to bytes: inout [UInt8]) {
+        for shift in stride(from: Number.bitWidth - 4, through: 0, by: -4) {
+            bytes.append(HexDigit.lowercase(UInt8(truncatingIfNeeded: number >> Number(shift)) & 15))
+        }
+    }
+
+    private static func randomID<Number: FixedWidthInteger & UnsignedInteger>() -> Number {
+        Number.random(in: 1...Number.max)
+    }
+}
