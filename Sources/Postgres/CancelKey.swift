@@ -1,0 +1,42 @@
+import CLibPQ
+import Synchronization
+
+/// What it takes to ask the server to cancel a connection's statement.
+///
+/// Unchecked: a PGcancel is never written to after it is made, libpq lets any thread use it, and this class alone frees
+/// it.
+final class CancelKey: @unchecked Sendable {
+    private let pointer: OpaquePointer
+
+    init(owning pointer: OpaquePointer) { self.pointer = pointer }
+
+    deinit { PQfreeCancel(pointer) }
+
+    /// Waits until the server has taken note.
+    func send() {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
+            // A failure needs no answer: the connection is closed when the statement does not end.
+            _ = PQcancel(pointer, message.baseAddress, Int32(message.count))
+        }
+    }
+}
+
+/// One request to cancel, sent from a thread of its own: PQcancel connects and waits without a time-out, which with a
+/// server that is stopped or cut off would hold up the connection's thread and every deadline it keeps.
+///
+/// While a request is under way the connection must not start other work, which the request could hit instead. That
+/// thread may outlive the connection for as long as the kernel keeps trying; it holds nothing but its own socket.
+final class CancelRequest: Sendable {
+    private let sent = Atomic(false)
+
+    var isSent: Bool { sent.load(ordering: .acquiring) }
+
+    init(_ key: CancelKey, then mailbox: Mailbox) {
+        let started = DedicatedThread.start("pg-cancel") { [self] in
+            key.send()
+            sent.store(true, ordering: .releasing)
+            mailbox.nudge()
+        }
+        if !started { sent.store(true, ordering: .releasing) }
+    }
+}

@@ -1,0 +1,121 @@
+/// One session on the server, driven by an operating-system thread of its own.
+///
+/// Calls from several tasks run one after the other, in the order they were made. Cancelling the task that awaits a
+/// call, or letting its deadline pass, cancels the statement on the server; the connection is then drained and usable
+/// again, or, where the server does not react within a second, closed.
+///
+/// The thread ends with `close()`, when the last reference goes, and when the connection is lost.
+public final class Connection: Sendable {
+    /// How much longer than `statementTimeout` a call may take by default, so that normally the server's own time-out
+    /// comes first.
+    public static let timeoutMargin: Duration = .seconds(1)
+
+    private let mailbox: Mailbox
+    private let defaultTimeout: Duration?
+
+    private init(mailbox: Mailbox, statementTimeout: Duration) {
+        self.mailbox = mailbox
+        defaultTimeout = statementTimeout > .zero ? statementTimeout + Self.timeoutMargin : nil
+    }
+
+    deinit { mailbox.close() }
+
+    /// Connects, authenticates and applies the settings.
+    ///
+    /// Throws `unavailable` where no connection can be made, `cancelled`, or `server` where a setting is refused.
+    public static func open(_ configuration: ConnectionConfiguration) async throws(PostgresError) -> Connection {
+        guard let mailbox = Mailbox() else { throw PostgresError(.unavailable, "no file descriptor left") }
+        let connection = Connection(mailbox: mailbox, statementTimeout: configuration.statementTimeout)
+        let failure = await withTaskCancellationHandler {
+            await withCheckedContinuation { (continuation: CheckedContinuation<PostgresError?, Never>) in
+                let started = DedicatedThread.start("pg-connection") {
+                    ConnectionDriver.run(configuration, mailbox) { continuation.resume(returning: $0) }
+                }
+                if !started {
+                    let error = PostgresError(.unavailable, "no thread left")
+                    mailbox.end(error)
+                    continuation.resume(returning: error)
+                }
+            }
+        } onCancel: {
+            mailbox.close()
+        }
+        if let failure { throw Task.isCancelled ? PostgresError(.cancelled, "while connecting") : failure }
+        return connection
+    }
+
+    /// Runs all queries in one pipeline with one Sync, and returns their results in order.
+    ///
+    /// Outside an explicit transaction the queries are one implicit transaction. After a failure the server skips the
+    /// rest of the pipeline; the error thrown is the first, with the index of its statement. `timeout` replaces the
+    /// default of the configuration's `statementTimeout` and `timeoutMargin`; the server's own time-out still applies
+    /// to each statement.
+    public func run(_ queries: [Query], timeout: Duration? = nil) async throws(PostgresError) -> [Rows] {
+        if queries.isEmpty { return [] }
+        return try await perform(.pipeline(queries), timeout: timeout ?? defaultTimeout).get()
+    }
+
+    /// Runs one query.
+    public func run(_ query: Query, timeout: Duration? = nil) async throws(PostgresError) -> Rows {
+        guard let rows = try await run([query], timeout: timeout).first else {
+            throw PostgresError(.decoding, "no result", statement: query.statement.name)
+        }
+        return rows
+    }
+
+    /// Runs a text of one or more statements without parameters, dropping their results: for migrations.
+    ///
+    /// Without a `timeout` only the server's time-outs apply, which the script may set. Outside an explicit transaction
+    /// all of the script is one implicit transaction. COPY to or from the client is refused and ends the connection.
+    public func execute(script: String, timeout: Duration? = nil) async throws(PostgresError) {
+        _ = try await perform(.script(script), timeout: timeout).get()
+    }
+
+    /// Makes a round trip to the server.
+    public func ping(timeout: Duration = .seconds(1)) async throws(PostgresError) {
+        _ = try await perform(.pipeline([]), timeout: timeout).get()
+    }
+
+    /// Whether calls can still succeed. The server's closing an idle connection shows here at once.
+    public var isUsable: Bool { mailbox.isUsable }
+
+    /// Whether the last call left a transaction open, failed or not.
+    public var isInTransaction: Bool { mailbox.transaction == .open }
+
+    /// Whether the connection works but had better be replaced: it buffers much memory, or its prepared statements
+    /// no longer fit the schema.
+    var isWorn: Bool { mailbox.isWorn }
+
+    /// Ends the session and its thread, without waiting for either. A call under way throws `connectionLost`.
+    public func close() { mailbox.close() }
+
+    /// Ends the session and returns when its thread is done and its descriptors are closed.
+    public func closeAndWait() async {
+        mailbox.close()
+        await mailbox.waitForEnd()
+    }
+
+    /// Rolls an open transaction back, even in a cancelled task; otherwise closes the connection.
+    func rollback() async {
+        guard isInTransaction, isUsable else { return }
+        let outcome = await perform(.pipeline([.rollback]), timeout: .seconds(1), heedsCancellation: false)
+        if case .failure = outcome { close() }
+    }
+
+    private func perform(_ work: Job.Work, timeout: Duration?, heedsCancellation: Bool = true) async -> Job.Outcome {
+        let ticket = Ticket()
+        let deadline = timeout.map { ContinuousClock.now + $0 }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let job = Job(work: work, deadline: deadline, ticket: ticket, continuation: continuation)
+                if !mailbox.post(job) {
+                    continuation.resume(returning: .failure(PostgresError(.connectionLost, "the connection is closed")))
+                }
+            }
+        } onCancel: {
+            guard heedsCancellation else { return }
+            ticket.cancel()
+            mailbox.nudge()
+        }
+    }
+}

@@ -1,0 +1,46 @@
+/// How to connect, and what every connection is set to.
+public struct ConnectionConfiguration: Sendable {
+    /// A libpq connection URI or keyword string. It may hold a password, so it must not be logged.
+    public var uri: String
+    /// Shown in `pg_stat_activity`.
+    public var applicationName: String
+    /// Server settings, SET once after connecting, such as `("lock_timeout", "2s")`.
+    public var settings: [(String, String)]
+    /// How long connecting may take, authentication included. Looking up a host's name is not bounded by it.
+    public var connectTimeout: Duration
+    /// The server's `statement_timeout`. It bounds each statement; a whole pipeline is bounded by
+    /// `Connection.timeoutMargin` more. Zero or less: unbounded.
+    public var statementTimeout: Duration
+    /// Called on the connection's thread for each notice or warning. It must not block.
+    public var onNotice: (@Sendable (String) -> Void)?
+    /// Called on the connection's thread for each NOTIFY on a channel that the connection listens to. It must not
+    /// block.
+    public var onNotification: (@Sendable (Notification) -> Void)?
+
+    /// A NOTIFY from another session.
+    public struct Notification: Sendable, Equatable {
+        /// The channel.
+        public let channel: String
+        /// The payload; empty where there is none.
+        public let payload: String
+    }
+
+    /// A configuration. `connectTimeout` must be positive.
+    public init(
+        uri: String,
+        applicationName: String = "sluice",
+        settings: [(String, String)] = [],
+        connectTimeout: Duration = .seconds(5),
+        statementTimeout: Duration = .seconds(10),
+        onNotice: (@Sendable (String) -> Void)? = nil,
+        onNotification: (@Sendable (Notification) -> Void)? = nil
+    ) {
+        self.uri = uri
+        self.applicationName = applicationName
+        self.settings = settings
+        self.connectTimeout = connectTimeout
+        self.statementTimeout = statementTimeout
+        self.onNotice = onNotice
+        self.onNotification = onNotification
+    }
+}

@@ -1,0 +1,92 @@
+extension ConnectionDriver {
+    /// A message of the protocol holds less than 1 GiB; a bit of it is not the values'.
+    private static let maximumMessage = 0x3fff_0000
+    /// libpq keeps the largest send buffer it ever needed.
+    private static let wornAfter = 16 << 20
+
+    /// Sends all queries with one Sync and collects their results; `isAlive` tells whether the connection can go on.
+    func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
+        if let error = refusal(of: queries) { return (.failure(error), true) }
+        let (steps, unsent) = send(queries)
+        guard handle.sync() else {
+            return (.failure(PostgresError(.connectionLost, handle.message)), false)
+        }
+        var collector = Collector(queries: queries, progress: PipelineProgress(steps))
+        collector.error = unsent
+        let (end, interruption) = exchange(limits) { drain(into: &collector) }
+        if collector.needsFreshConnection { isWorn = true }
+        switch end {
+        case .done:
+            return (collector.outcome(interruption: interruption), true)
+        case .broken:
+            let lost = mailbox.isClosing ? "the connection was closed" : handle.message
+            let error = collector.error ?? PostgresError(interruption ?? .connectionLost, lost)
+            return (.failure(error), false)
+        case .unresponsive:
+            let kind = interruption ?? .connectionLost
+            return (.failure(PostgresError(kind, "the server did not react to the request to cancel")), false)
+        }
+    }
+
+    /// Why these queries can't be sent at all, found before anything is.
+    private func refusal(of queries: [Query]) -> PostgresError? {
+        for (index, query) in queries.enumerated() {
+            let name = query.statement.name
+            if query.parameters.buffer.count > Self.maximumMessage || query.parameters.count > 65_535 {
+                let kind = PostgresError.Kind.server(sqlState: "54000")
+                return PostgresError(kind, "parameters too large to send", statement: name, statementIndex: index)
+            }
+            guard let known = prepared[name] else { continue }
+            if known.sql != query.statement.sql || known.types != query.parameters.types {
+                let message = "the name was prepared with another text or other parameter types"
+                return PostgresError(.decoding, message, statement: name, statementIndex: index)
+            }
+        }
+        return nil
+    }
+
+    /// Hands the queries to libpq, preparing statements at their first use. An error is one of libpq itself; what was
+    /// sent before is still to be answered.
+    private func send(_ queries: [Query]) -> (steps: [PipelineProgress.Step], PostgresError?) {
+        var steps: [PipelineProgress.Step] = []
+        steps.reserveCapacity(queries.count)
+        var preparing: Set<String> = []
+        var bytes = 0
+        for (index, query) in queries.enumerated() {
+            let statement = query.statement
+            bytes += query.parameters.buffer.count
+            if prepared[statement.name] == nil, preparing.insert(statement.name).inserted {
+                guard handle.sendPrepare(statement, types: query.parameters.types) else {
+                    return (steps, unsendable(statement, index))
+                }
+                steps.append(.prepare(index))
+            }
+            guard pointers.withValues(of: query.parameters, { handle.sendExecute(statement.name, $0) }) else {
+                return (steps, unsendable(statement, index))
+            }
+            steps.append(.execute(index))
+        }
+        if bytes > Self.wornAfter { isWorn = true }
+        return (steps, nil)
+    }
+
+    private func unsendable(_ statement: Statement, _ index: Int) -> PostgresError {
+        PostgresError(.decoding, handle.message, statement: statement.name, statementIndex: index)
+    }
+
+    private func drain(into collector: inout Collector) -> Drained {
+        while !handle.isBusy {
+            let result = handle.nextResult()
+            if result == nil, handle.hasFailed { return .broken }
+            switch collector.receive(result) {
+            case .finish: return .done
+            case .abandon: return .broken
+            case .prepared(let index):
+                let query = collector.queries[index]
+                prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
+            case .ignore, .keep, .fail: break
+            }
+        }
+        return handle.hasFailed ? .broken : .pending
+    }
+}

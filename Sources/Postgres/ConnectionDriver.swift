@@ -1,0 +1,160 @@
+import Glibc
+
+/// A connection's thread: connects, then takes jobs from the mailbox until the end. Everything here is used by that
+/// thread alone.
+final class ConnectionDriver {
+    /// What a statement was prepared with, for recognising another use of its name.
+    struct Prepared {
+        let sql: String
+        let types: [UInt32]
+    }
+
+    let handle: Handle
+    let mailbox: Mailbox
+    var prepared: [String: Prepared] = [:]
+    var pointers = ValuePointers()
+    /// Set by jobs after which the connection is better replaced.
+    var isWorn = false
+    private let configuration: ConnectionConfiguration
+
+    private init(_ configuration: ConnectionConfiguration, _ mailbox: Mailbox) throws(PostgresError) {
+        self.configuration = configuration
+        self.mailbox = mailbox
+        handle = try Handle(connecting: configuration)
+    }
+
+    /// The whole life of the thread. `opened` is called once, when the connection is ready or has failed.
+    static func run(
+        _ configuration: ConnectionConfiguration,
+        _ mailbox: Mailbox,
+        opened: (PostgresError?) -> Void
+    ) {
+        var isOpen = false
+        // A function of its own, so that libpq's resources are gone when the end is announced.
+        func live() -> PostgresError {
+            do throws(PostgresError) {
+                let driver = try ConnectionDriver(configuration, mailbox)
+                try driver.connect()
+                try driver.applySettings()
+                isOpen = true
+                opened(nil)
+                return driver.serve()
+            } catch {
+                return error
+            }
+        }
+        let error = live()
+        mailbox.end(error)
+        if !isOpen { opened(error) }
+    }
+
+    private func connect() throws(PostgresError) {
+        let deadline = ContinuousClock.now + configuration.connectTimeout
+        // libpq asks to be treated as if it wanted to write at first.
+        var step = Handle.ConnectStep.writing
+        while !handle.hasFailed {
+            switch step {
+            case .connected:
+                guard handle.setNonBlocking(), handle.enterPipeline() else { throw unavailable(handle.message) }
+                return
+            case .failed:
+                throw unavailable(handle.message)
+            case .reading, .writing:
+                if mailbox.isClosing { throw unavailable("closed while connecting") }
+                if ContinuousClock.now >= deadline { throw unavailable("connecting took too long") }
+                let isReady = wait(for: step == .reading ? POLLIN : POLLOUT, until: deadline)
+                if isReady { step = handle.connectStep() }
+            }
+        }
+        throw unavailable(handle.message)
+    }
+
+    private func unavailable(_ message: String) -> PostgresError { PostgresError(.unavailable, message) }
+
+    private func applySettings() throws(PostgresError) {
+        let timeout = max(.zero, configuration.statementTimeout) / .milliseconds(1)
+        let settings = [("statement_timeout", "\(Int(timeout))")] + configuration.settings
+        let query = Query(
+            Statement("postgres_settings", "SELECT set_config($1, $2, false)")
+        )
+        let queries = settings.map { name, value in
+            var parameters = Parameters()
+            parameters.add(name)
+            parameters.add(value)
+            return Query(query.statement, parameters)
+        }
+        let deadline = ContinuousClock.now + configuration.connectTimeout
+        _ = try pipeline(queries, Limits(deadline: deadline, ticket: Ticket())).outcome.get()
+    }
+
+    /// Works until the connection is closed or lost, and says which.
+    private func serve() -> PostgresError {
+        while !mailbox.isClosing {
+            if let job = mailbox.next() {
+                guard perform(job) else { break }
+            } else {
+                answerInterrupted()
+                guard wait(for: POLLIN, until: nil) else { continue }
+                let isAlive = handle.receive()
+                deliverNotifications()
+                if !isAlive || handle.hasFailed {
+                    return PostgresError(.connectionLost, handle.message)
+                }
+            }
+        }
+        return PostgresError(.connectionLost, "the connection is closed")
+    }
+
+    /// Runs one job and answers it; `false` where the connection can't go on.
+    private func perform(_ job: Job) -> Bool {
+        if let kind = job.interruption(at: .now) {
+            job.continuation.resume(returning: .failure(PostgresError(kind, "before it was sent")))
+            return true
+        }
+        let limits = Limits(deadline: job.deadline, ticket: job.ticket)
+        let (outcome, isAlive) =
+            switch job.work {
+            case .pipeline(let queries): pipeline(queries, limits)
+            case .script(let text): script(text, limits)
+            }
+        deliverNotifications()
+        // Whoever awaits the job may look at the connection next, so its state is published first.
+        mailbox.finished(in: handle.transaction, isWorn: isWorn)
+        if !isAlive { mailbox.close() }
+        job.continuation.resume(returning: outcome)
+        return isAlive
+    }
+
+    private func deliverNotifications() {
+        while let notification = handle.nextNotification() {
+            configuration.onNotification?(notification)
+        }
+    }
+
+    /// Answers waiting jobs that are cancelled or late, and says when to look again.
+    @discardableResult
+    func answerInterrupted() -> ContinuousClock.Instant? {
+        let (jobs, nextDeadline) = mailbox.takeInterrupted(at: .now)
+        for (job, kind) in jobs {
+            job.continuation.resume(returning: .failure(PostgresError(kind, "before it was sent")))
+        }
+        return nextDeadline
+    }
+
+    /// Waits for the socket, a signal or the deadline; whether the socket is ready.
+    func wait(for events: Int32, until deadline: ContinuousClock.Instant?) -> Bool {
+        var descriptors = [
+            pollfd(fd: handle.socket, events: Int16(events), revents: 0),
+            pollfd(fd: mailbox.wakeUp.descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        let ready = poll(&descriptors, 2, deadline.map(Self.milliseconds) ?? -1)
+        if ready > 0, descriptors[1].revents != 0 { mailbox.clearSignal() }
+        return ready > 0 && descriptors[0].revents != 0
+    }
+
+    /// The time left in whole milliseconds, rounded up, so that waiting does not end just before the deadline.
+    private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int32 {
+        let left = (deadline - ContinuousClock.now) / .milliseconds(1)
+        return Int32(min(max(left.rounded(.up), 0), 60_000))
+    }
+}

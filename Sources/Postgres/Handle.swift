@@ -1,0 +1,143 @@
+import CLibPQ
+import Glibc
+
+/// A PGconn, used and freed by one thread only.
+final class Handle {
+    enum ConnectStep {
+        case reading, writing, connected, failed
+    }
+
+    private let connection: OpaquePointer
+    private let listener: Listener
+    private let password: String?
+
+    /// Receives notices; kept alive for as long as libpq may call it.
+    private final class Listener {
+        let onNotice: (@Sendable (String) -> Void)?
+        init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
+    }
+
+    /// Starts connecting. The URI's own words never reach a message: what is malformed in it may be the password.
+    init(connecting configuration: ConnectionConfiguration) throws(PostgresError) {
+        guard let password = Self.password(in: configuration.uri) else {
+            throw PostgresError(.unavailable, "the connection URI is malformed")
+        }
+        self.password = password.isEmpty ? nil : password
+        let options = [
+            // A silent peer is noticed in this time; the URI may say otherwise.
+            ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
+            ("dbname", configuration.uri),
+            ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
+        ]
+        let words = options.map { strdup($0.0) } + options.map { strdup($0.1) }
+        defer { for word in words { free(word) } }
+        let names = words.prefix(options.count).map { UnsafePointer($0) } + [nil]
+        let values = words.suffix(options.count).map { UnsafePointer($0) } + [nil]
+        guard let connection = PQconnectStartParams(names, values, 1) else {
+            throw PostgresError(.unavailable, "out of memory")
+        }
+        self.connection = connection
+        listener = Listener(configuration.onNotice)
+        PQsetNoticeProcessor(
+            connection,
+            { context, message in
+                guard let context, let message else { return }
+                let listener = Unmanaged<Listener>.fromOpaque(context).takeUnretainedValue()
+                listener.onNotice?(String(cString: message))
+            },
+            Unmanaged.passUnretained(listener).toOpaque()
+        )
+    }
+
+    deinit { PQfinish(connection) }
+
+    /// The password in the URI, empty where there is none; `nil` where it is no URI.
+    private static func password(in uri: String) -> String? {
+        guard let options = PQconninfoParse(uri, nil) else { return nil }
+        defer { PQconninfoFree(options) }
+        var option = options
+        while let keyword = option.pointee.keyword {
+            if strcmp(keyword, "password") == 0, let value = option.pointee.val { return String(cString: value) }
+            option += 1
+        }
+        return ""
+    }
+
+    // Connecting
+
+    var hasFailed: Bool { PQstatus(connection) == CONNECTION_BAD }
+    var socket: Int32 { PQsocket(connection) }
+
+    func connectStep() -> ConnectStep {
+        switch PQconnectPoll(connection) {
+        case PGRES_POLLING_OK: .connected
+        case PGRES_POLLING_READING: .reading
+        case PGRES_POLLING_WRITING: .writing
+        default: .failed
+        }
+    }
+
+    /// Makes sends and receives return instead of wait.
+    func setNonBlocking() -> Bool { PQsetnonblocking(connection, 1) == 0 }
+
+    /// What went wrong last, without the password.
+    var message: String {
+        let text = PQerrorMessage(connection).map { String(cString: $0) } ?? ""
+        return Self.oneLine(password.map { text.replacing($0, with: "…") } ?? text)
+    }
+
+    static func oneLine(_ text: String) -> String {
+        text.split(separator: "\n").joined(separator: " ")
+    }
+
+    // Sending
+
+    func enterPipeline() -> Bool { PQenterPipelineMode(connection) == 1 }
+    func exitPipeline() -> Bool { PQexitPipelineMode(connection) == 1 }
+    func sync() -> Bool { PQpipelineSync(connection) == 1 }
+    func send(script: String) -> Bool { PQsendQuery(connection, script) == 1 }
+
+    func sendPrepare(_ statement: Statement, types: [UInt32]) -> Bool {
+        PQsendPrepare(connection, statement.name, statement.sql, Int32(clamping: types.count), types) == 1
+    }
+
+    /// Asks for binary results. libpq copies the values.
+    func sendExecute(_ name: String, _ values: borrowing ValuePointers) -> Bool {
+        PQsendQueryPrepared(
+            connection, name, Int32(clamping: values.count), values.values, values.lengths, values.formats, 1) == 1
+    }
+
+    /// Sends what is buffered, as far as the socket takes it: whether some is left, `nil` where the connection is gone.
+    func flush() -> Bool? {
+        switch PQflush(connection) {
+        case 0: false
+        case 1: true
+        default: nil
+        }
+    }
+
+    // Receiving
+
+    /// Takes what the socket has; `false` where the connection is gone.
+    func receive() -> Bool { PQconsumeInput(connection) == 1 }
+
+    /// Whether `nextResult` would have to wait.
+    var isBusy: Bool { PQisBusy(connection) == 1 }
+
+    func nextResult() -> ResultHandle? { PQgetResult(connection).map(ResultHandle.init(owning:)) }
+
+    func nextNotification() -> ConnectionConfiguration.Notification? {
+        guard let notification = PQnotifies(connection) else { return nil }
+        defer { PQfreemem(notification) }
+        return .init(
+            channel: String(cString: notification.pointee.relname),
+            payload: String(cString: notification.pointee.extra)
+        )
+    }
+
+    var transaction: Mailbox.Transaction {
+        PQtransactionStatus(connection) == PQTRANS_IDLE ? .none : .open
+    }
+
+    func cancelKey() -> CancelKey? { PQgetCancel(connection).map(CancelKey.init(owning:)) }
+}

@@ -1,0 +1,34 @@
+import Synchronization
+
+/// Work for a connection's thread, and whoever waits for it.
+struct Job: Sendable {
+    enum Work: Sendable {
+        /// All statements in one pipeline with one Sync; without statements, a round trip.
+        case pipeline([Query])
+        /// A text of several statements, outside pipeline mode.
+        case script(String)
+    }
+
+    typealias Outcome = Result<[Rows], PostgresError>
+
+    let work: Work
+    let deadline: ContinuousClock.Instant?
+    let ticket: Ticket
+    let continuation: CheckedContinuation<Outcome, Never>
+
+    /// Why the job must not run any longer, if so.
+    func interruption(at now: ContinuousClock.Instant) -> PostgresError.Kind? {
+        if ticket.isCancelled { return .cancelled }
+        if let deadline, deadline <= now { return .timedOut }
+        return nil
+    }
+}
+
+/// Carries a task's cancellation to the connection's thread, whichever of the two comes first.
+final class Ticket: Sendable {
+    private let cancelled = Atomic(false)
+
+    var isCancelled: Bool { cancelled.load(ordering: .acquiring) }
+
+    func cancel() { cancelled.store(true, ordering: .releasing) }
+}

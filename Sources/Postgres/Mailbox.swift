@@ -1,0 +1,125 @@
+import Synchronization
+
+/// What callers and a connection's thread share.
+final class Mailbox: Sendable {
+    /// Where the session stands, as of the end of the last job.
+    enum Transaction: Sendable {
+        case none
+        /// Inside a transaction block, failed or not.
+        case open
+    }
+
+    fileprivate struct State {
+        var jobs: [Job] = []
+        var isClosing = false
+        var hasEnded = false
+        var transaction = Transaction.none
+        var isWorn = false
+        var isSignalled = false
+        var endWaiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    let wakeUp: WakeUp
+    private let state = Mutex(State())
+
+    init?() {
+        guard let wakeUp = WakeUp() else { return nil }
+        self.wakeUp = wakeUp
+    }
+
+    // For callers
+
+    /// Hands a job over; `false` where the connection takes no more.
+    func post(_ job: Job) -> Bool {
+        let (accepted, signal) = state.withLock { state in
+            guard !state.isClosing, !state.hasEnded else { return (false, false) }
+            state.jobs.append(job)
+            return (true, state.raiseSignal())
+        }
+        if signal { wakeUp.signal() }
+        return accepted
+    }
+
+    /// Makes the thread look at its jobs' tickets and at `isClosing`.
+    func nudge() {
+        if state.withLock({ $0.raiseSignal() }) { wakeUp.signal() }
+    }
+
+    func close() {
+        state.withLock { $0.isClosing = true }
+        nudge()
+    }
+
+    func waitForEnd() async {
+        await withCheckedContinuation { continuation in
+            let hasEnded = state.withLock { state in
+                if !state.hasEnded { state.endWaiters.append(continuation) }
+                return state.hasEnded
+            }
+            if hasEnded { continuation.resume() }
+        }
+    }
+
+    var isUsable: Bool { state.withLock { !$0.isClosing && !$0.hasEnded } }
+    var isWorn: Bool { state.withLock { $0.isWorn } }
+    var transaction: Transaction { state.withLock { $0.transaction } }
+
+    // For the connection's thread
+
+    var isClosing: Bool { state.withLock { $0.isClosing } }
+
+    func next() -> Job? {
+        state.withLock { $0.jobs.isEmpty || $0.isClosing ? nil : $0.jobs.removeFirst() }
+    }
+
+    /// To be called before looking at the jobs, so that a signal after the look is not lost.
+    func clearSignal() {
+        wakeUp.clear()
+        state.withLock { $0.isSignalled = false }
+    }
+
+    /// Takes the waiting jobs that are cancelled or late, and tells when the next one will be late.
+    func takeInterrupted(
+        at now: ContinuousClock.Instant
+    ) -> (jobs: [(Job, PostgresError.Kind)], nextDeadline: ContinuousClock.Instant?) {
+        state.withLock { state in
+            if state.jobs.isEmpty { return ([], nil) }
+            var taken: [(Job, PostgresError.Kind)] = []
+            state.jobs.removeAll { job in
+                guard let kind = job.interruption(at: now) else { return false }
+                taken.append((job, kind))
+                return true
+            }
+            return (taken, state.jobs.lazy.compactMap(\.deadline).min())
+        }
+    }
+
+    func finished(in transaction: Transaction, isWorn: Bool) {
+        state.withLock {
+            $0.transaction = transaction
+            $0.isWorn = $0.isWorn || isWorn
+        }
+    }
+
+    /// The last act of the thread: no more jobs; answers those left and everyone waiting for the end.
+    func end(_ error: PostgresError) {
+        let (jobs, waiters) = state.withLock { state in
+            state.hasEnded = true
+            defer {
+                state.jobs = []
+                state.endWaiters = []
+            }
+            return (state.jobs, state.endWaiters)
+        }
+        for job in jobs { job.continuation.resume(returning: .failure(error)) }
+        for waiter in waiters { waiter.resume() }
+    }
+}
+
+extension Mailbox.State {
+    /// Whether the caller has to write to the eventfd: once until the thread clears it.
+    fileprivate mutating func raiseSignal() -> Bool {
+        defer { isSignalled = true }
+        return !isSignalled
+    }
+}

@@ -1,0 +1,84 @@
+/// Follows the results of one pipeline: which statement each belongs to, what failed first, and when all is in.
+///
+/// libpq answers each command with a result (or PIPELINE_ABORTED, after an error) and then with nothing, and the Sync
+/// with PIPELINE_SYNC alone. Pure: it sees outcomes, not results.
+struct PipelineProgress {
+    /// A command that was sent.
+    enum Step: Equatable {
+        /// Prepares the statement at this index.
+        case prepare(Int)
+        /// Executes the statement at this index.
+        case execute(Int)
+
+        var statement: Int {
+            switch self {
+            case .prepare(let index), .execute(let index): index
+            }
+        }
+    }
+
+    enum Outcome {
+        case success
+        case failure
+        /// Skipped because of an earlier failure.
+        case aborted
+        /// The end of a command's results.
+        case end
+        case sync
+        /// Nothing that a pipeline can answer, such as COPY.
+        case unexpected
+    }
+
+    enum Action: Equatable {
+        case ignore
+        /// The statement at this index is now prepared.
+        case prepared(Int)
+        /// The outcome is the result of the statement at this index.
+        case keep(Int)
+        /// The first failure, of the statement at this index.
+        case fail(Int)
+        /// The pipeline is done.
+        case finish
+        /// The connection is out of step and can't be used further.
+        case abandon
+    }
+
+    private let steps: [Step]
+    private var current = 0
+    private var isAnswered = false
+    private var hasFailed = false
+
+    init(_ steps: [Step]) {
+        self.steps = steps
+    }
+
+    mutating func received(_ outcome: Outcome) -> Action {
+        switch outcome {
+        case .sync:
+            return current == steps.count ? .finish : .abandon
+        case .end:
+            // One may come before the first result; it ends nothing.
+            if isAnswered { current += 1 }
+            isAnswered = false
+            return .ignore
+        case .unexpected:
+            return .abandon
+        case .success, .failure, .aborted:
+            guard current < steps.count else { return .abandon }
+            isAnswered = true
+            return outcome == .aborted ? .ignore : outcome == .failure ? failure() : success()
+        }
+    }
+
+    private func success() -> Action {
+        switch steps[current] {
+        case .prepare(let index): .prepared(index)
+        case .execute(let index): .keep(index)
+        }
+    }
+
+    private mutating func failure() -> Action {
+        defer { hasFailed = true }
+        return hasFailed ? .ignore : .fail(steps[current].statement)
+    }
+}
