@@ -1,0 +1,33 @@
+/// What JSON's grammar allows, but the gateway can't store or would understand in one of several ways.
+public struct JSONDefect: Sendable, Equatable {
+    /// What is wrong.
+    public enum Kind: Sendable, Equatable {
+        /// A name that an earlier member of the object has, once both are unescaped (RFC 8259, section 4).
+        case duplicateMember
+        /// A string or name with U+0000, which PostgreSQL's text can't hold.
+        case nulCharacter
+        /// A string or name with half of a surrogate pair, which is no Unicode text.
+        case loneSurrogate
+        /// A number of more than 131,072 digits before or 16,383 after the decimal point: PostgreSQL's numeric ends there.
+        case numberOutOfRange
+    }
+
+    /// What is wrong.
+    public let kind: Kind
+    /// The place of the faulty value or name among the nodes of the whole text, from 0.
+    public let nodeIndex: Int
+    /// The JSON Pointer (RFC 6901) to the faulty value, or to the value of the faulty name. It starts at the value whose
+    /// defects were asked for. A pointer of more than a kilobyte is cut, and ends in "…".
+    public let pointer: String
+
+    /// What is wrong, as a sentence for the person who sent the text.
+    public var explanation: String {
+        switch kind {
+        case .duplicateMember: "The object has more than one member of this name."
+        case .nulCharacter: "The character U+0000 is not allowed."
+        case .loneSurrogate: "A surrogate escape stands alone, so this is not Unicode text."
+        case .numberOutOfRange:
+            "The number has more than 131072 digits before or 16383 digits after the decimal point."
+        }
+    }
+}

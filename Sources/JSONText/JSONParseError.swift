@@ -1,0 +1,87 @@
+/// Why a text is not JSON (RFC 8259), or more of it than the limits allow.
+public struct JSONParseError: Error, Sendable, Equatable {
+    /// What is wrong.
+    public enum Kind: Sendable, Equatable, CaseIterable {
+        /// More bytes than ``JSONLimits/maximumBytes``.
+        case tooLong
+        /// Deeper nesting than ``JSONLimits/maximumDepth``.
+        case tooDeep
+        /// More values and names than ``JSONLimits/maximumNodes``.
+        case tooManyNodes
+        /// No value: nothing, or white space only.
+        case empty
+        /// Bytes that are not UTF-8.
+        case invalidUTF8
+        /// A character below U+0020 in a string, unescaped.
+        case controlCharacter
+        /// A string without its closing quote.
+        case unterminatedString
+        /// The text ends within an array or object.
+        case unexpectedEnd
+        /// Something else where a value belongs. A byte order mark is such a thing.
+        case expectedValue
+        /// Something else where a member's name belongs.
+        case expectedName
+        /// Something else where the colon after a member's name belongs.
+        case expectedColon
+        /// Something else where a comma or the end of an array or object belongs.
+        case expectedCommaOrEnd
+        /// A word that is none of `true`, `false` and `null`.
+        case invalidLiteral
+        /// A number that breaks the grammar: `01`, `1.`, `+1`, `1e`.
+        case invalidNumber
+        /// A backslash in a string with something else than RFC 8259 allows after it.
+        case invalidEscape
+        /// More text after the value.
+        case trailingContent
+        /// The process has no memory for the tree.
+        case outOfMemory
+    }
+
+    /// What is wrong.
+    public let kind: Kind
+    /// Where: the byte at fault, counted from 0.
+    public let offset: Int
+
+    /// An error at a byte.
+    public init(kind: Kind, offset: Int) {
+        self.kind = kind
+        self.offset = offset
+    }
+
+    /// What is wrong and where, as a sentence for the person who sent the text.
+    public var explanation: String {
+        switch kind {
+        case .tooLong: "The JSON text is longer than \(offset) bytes."
+        case .empty: "There is no JSON value."
+        default: "\(complaint) at byte \(offset)."
+        }
+    }
+
+    private var complaint: String {
+        switch kind {
+        case .tooLong: "The text is too long"
+        case .tooDeep: "Arrays and objects nest too deep"
+        case .tooManyNodes: "There are too many values"
+        case .empty: "There is no value"
+        case .invalidUTF8: "The text is not UTF-8"
+        case .controlCharacter: "A string has an unescaped control character"
+        case .unterminatedString: "A string has no closing quote; it starts"
+        case .unexpectedEnd: "The text ends too early,"
+        case .expectedValue: "A value was expected"
+        case .expectedName: "A member's name in double quotes was expected"
+        case .expectedColon: "A colon was expected"
+        case .expectedCommaOrEnd: "A comma or the end of the array or object was expected"
+        case .invalidLiteral: "Neither true, false nor null"
+        case .invalidNumber: "A number is malformed"
+        case .invalidEscape: "A string has a malformed escape"
+        case .trailingContent: "There is more text after the value,"
+        case .outOfMemory: "There is no memory for the value"
+        }
+    }
+}
+
+extension JSONParseError: CustomStringConvertible {
+    /// The explanation.
+    public var description: String { explanation }
+}

@@ -1,0 +1,15 @@
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
+/// What is written in the place of a UUID.
+public enum JSONReplacement: Sendable, Equatable {
+    /// A string of 36 lower-case characters.
+    case uuid(UUID)
+    /// A string, escaped as JSON needs it.
+    case string(String)
+    /// A number.
+    case integer(Int64)
+}

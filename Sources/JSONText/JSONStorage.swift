@@ -1,0 +1,65 @@
+internal import CSimdJSON
+
+/// A text and its nodes.
+///
+/// Unchecked because of the pointers: this object alone owns what they point to, which the parser wrote before the
+/// object existed, nothing writes afterwards, and `deinit` frees.
+final class JSONStorage: @unchecked Sendable {
+    let bytes: [UInt8]
+    let nodes: UnsafePointer<csj_node>
+    let defects: UnsafeBufferPointer<csj_defect>
+    private let ownedNodes: UnsafeMutablePointer<csj_node>
+    private let ownedDefects: UnsafeMutablePointer<csj_defect>?
+
+    init(parsing bytes: [UInt8], limits: JSONLimits) throws(JSONParseError) {
+        let result = bytes.withUnsafeBufferPointer { text in
+            csj_parse(text.baseAddress, text.count, csj_limits(limits))
+        }
+        guard result.error == CSJ_OK.rawValue, let nodes = result.nodes else {
+            throw JSONParseError(kind: .init(code: result.error), offset: Int(result.error_offset))
+        }
+        self.bytes = bytes
+        self.nodes = UnsafePointer(nodes)
+        self.defects = UnsafeBufferPointer(start: result.defects, count: Int(result.defect_count))
+        self.ownedNodes = nodes
+        self.ownedDefects = result.defects
+    }
+
+    deinit {
+        csj_free(ownedNodes, ownedDefects)
+    }
+}
+
+extension csj_limits {
+    fileprivate init(_ limits: JSONLimits) {
+        self.init(
+            bytes: UInt32(clamping: limits.maximumBytes),
+            depth: UInt32(clamping: limits.maximumDepth),
+            nodes: UInt32(clamping: limits.maximumNodes)
+        )
+    }
+}
+
+extension JSONParseError.Kind {
+    fileprivate init(code: UInt32) {
+        switch csj_error(code) {
+        case CSJ_TOO_LONG: self = .tooLong
+        case CSJ_TOO_DEEP: self = .tooDeep
+        case CSJ_TOO_MANY_NODES: self = .tooManyNodes
+        case CSJ_EMPTY: self = .empty
+        case CSJ_INVALID_UTF8: self = .invalidUTF8
+        case CSJ_CONTROL_CHARACTER: self = .controlCharacter
+        case CSJ_UNTERMINATED_STRING: self = .unterminatedString
+        case CSJ_UNEXPECTED_END: self = .unexpectedEnd
+        case CSJ_EXPECTED_VALUE: self = .expectedValue
+        case CSJ_EXPECTED_NAME: self = .expectedName
+        case CSJ_EXPECTED_COLON: self = .expectedColon
+        case CSJ_EXPECTED_COMMA_OR_END: self = .expectedCommaOrEnd
+        case CSJ_INVALID_LITERAL: self = .invalidLiteral
+        case CSJ_INVALID_NUMBER: self = .invalidNumber
+        case CSJ_INVALID_ESCAPE: self = .invalidEscape
+        case CSJ_TRAILING_CONTENT: self = .trailingContent
+        default: self = .outOfMemory
+        }
+    }
+}

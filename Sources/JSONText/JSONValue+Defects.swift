@@ -1,0 +1,113 @@
+internal import CSimdJSON
+
+extension JSONValue {
+    private static var reportedDefects: Int { 64 }
+
+    /// Whether there are defects in this value. Takes time logarithmic in the text's defects.
+    public var hasDefects: Bool { !defectRange.isEmpty }
+
+    /// The first 64 defects in this value, in document order, with pointers relative to it.
+    public var defects: [JSONDefect] {
+        let range = defectRange.prefix(Self.reportedDefects)
+        if range.isEmpty { return [] }
+        let found = storage.defects[range.startIndex..<range.endIndex]
+        var locator = DefectLocator(storage: storage, pending: found)
+        storage.bytes.withUnsafeBufferPointer { bytes in
+            locator.visit(index, path: DefectPath(), bytes: bytes)
+        }
+        return locator.located
+    }
+
+    /// Where this value's defects are among those of the text, which are in the order of their nodes.
+    private var defectRange: Range<Int> {
+        let defects = storage.defects
+        if defects.isEmpty { return 0..<0 }
+        return Self.firstDefect(of: defects, from: index)..<Self.firstDefect(of: defects, from: node.after)
+    }
+
+    private static func firstDefect(of defects: UnsafeBufferPointer<csj_defect>, from node: Int) -> Int {
+        var low = 0
+        var high = defects.count
+        while low < high {
+            let middle = (low + high) / 2
+            if defects[middle].node < node { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}
+
+/// The way to a value, cut when it gets too long.
+private struct DefectPath {
+    static let longest = 1_024
+
+    var pointer = JSONPointer()
+    var isCut = false
+
+    var text: String { isCut ? pointer.text + "/…" : pointer.text }
+
+    /// One step deeper; `length` bounds the step's own length, and making it is put off until it is known to fit.
+    func stepping(length: Int, _ step: (inout JSONPointer) -> Void) -> DefectPath {
+        var deeper = self
+        if isCut || pointer.text.utf8.count + length > Self.longest {
+            deeper.isCut = true
+        } else {
+            step(&deeper.pointer)
+        }
+        return deeper
+    }
+}
+
+/// Finds the way to defects in document order, entering each container on the way once.
+private struct DefectLocator {
+    let storage: JSONStorage
+    var pending: Slice<UnsafeBufferPointer<csj_defect>>
+    var located: [JSONDefect] = []
+
+    /// Recurses as deep as the text nests, which its limits bound.
+    mutating func visit(_ index: Int, path: DefectPath, bytes: UnsafeBufferPointer<UInt8>) {
+        let node = storage.nodes[index]
+        take(index, path: path)
+        var child = index + 1
+        var position = 0
+        while let defect = pending.first, defect.node < node.after {
+            let value = node.isObject ? child + 1 : child
+            let end = storage.nodes[value].after
+            if Int(defect.node) < end {
+                let deeper = step(from: path, into: child, at: position, bytes: bytes)
+                if node.isObject { take(child, path: deeper) }
+                visit(value, path: deeper, bytes: bytes)
+            }
+            child = end
+            position += 1
+        }
+    }
+
+    private func step(
+        from path: DefectPath,
+        into child: Int,
+        at position: Int,
+        bytes: UnsafeBufferPointer<UInt8>
+    ) -> DefectPath {
+        let name = storage.nodes[child]
+        guard name.isName else { return path.stepping(length: 0) { $0.append(index: position) } }
+        return path.stepping(length: name.range.count) { $0.append(member: name.string(in: bytes)) }
+    }
+
+    private mutating func take(_ index: Int, path: DefectPath) {
+        while let defect = pending.first, defect.node == index {
+            pending = pending.dropFirst()
+            located.append(JSONDefect(kind: .init(code: defect.kind), nodeIndex: index, pointer: path.text))
+        }
+    }
+}
+
+extension JSONDefect.Kind {
+    fileprivate init(code: UInt32) {
+        switch csj_defect_kind(code) {
+        case CSJ_NUL_CHARACTER: self = .nulCharacter
+        case CSJ_LONE_SURROGATE: self = .loneSurrogate
+        case CSJ_NUMBER_OUT_OF_RANGE: self = .numberOutOfRange
+        default: self = .duplicateMember
+        }
+    }
+}

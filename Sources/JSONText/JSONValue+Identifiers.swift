@@ -1,0 +1,63 @@
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
+extension JSONValue {
+    /// Every UUID-shaped string value in this value, in document order, duplicates kept. Names are no values.
+    public var uuids: [UUID] {
+        storage.withSource { source in
+            var found: [UUID] = []
+            for index in index..<source[index].after where source[index].isUUID {
+                if let uuid = source[index].uuid(in: source.bytes) { found.append(uuid) }
+            }
+            return found
+        }
+    }
+
+    /// This value's text with UUID-shaped string values replaced, and every other byte as written: numbers to the digit,
+    /// white space, order. Nil if that changes nothing.
+    ///
+    /// - Parameter replacement: Asked for each UUID in document order; nil leaves it as it is.
+    public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? {
+        storage.withSource { source in
+            var writer = JSONWriter(capacity: 0)
+            // Everything before this byte is copied or replaced.
+            var done = node.range.lowerBound
+            for index in index..<source[index].after where source[index].isUUID {
+                let node = source[index]
+                guard let uuid = node.uuid(in: source.bytes), let new = replacement(uuid),
+                    !node.isWritten(as: new, in: source.bytes)
+                else { continue }
+                if writer.bytes.isEmpty { writer.bytes.reserveCapacity(rawCount + 64) }
+                writer.bytes.append(contentsOf: source.text(done..<node.range.lowerBound))
+                writer.replacement(new)
+                done = node.range.upperBound
+            }
+            if writer.bytes.isEmpty { return nil }
+            writer.bytes.append(contentsOf: source.text(done..<node.range.upperBound))
+            return writer.bytes
+        }
+    }
+}
+
+extension JSONNode {
+    fileprivate func isWritten(as replacement: JSONReplacement, in bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        var writer = JSONWriter(capacity: 64)
+        writer.replacement(replacement)
+        return writer.bytes.withUnsafeBufferPointer { text(in: bytes).isEqual(to: $0) }
+    }
+}
+
+extension JSONWriter {
+    /// Writes without a comma: what stands around it is there already.
+    fileprivate mutating func replacement(_ replacement: JSONReplacement) {
+        needsComma = false
+        switch replacement {
+        case .uuid(let uuid): self.uuid(uuid)
+        case .string(let text): string(text)
+        case .integer(let number): int(number)
+        }
+    }
+}

@@ -1,0 +1,192 @@
+extension JSONValue {
+    /// Applies a JSON merge patch (RFC 7396) to a document.
+    ///
+    /// Members that the patch leaves alone keep their text byte for byte and their place; new ones follow in the patch's
+    /// order. Takes time linear in both texts, but for sorting the patch's names.
+    ///
+    /// - Parameters:
+    ///   - target: The document; nil where there is none.
+    ///   - patch: The patch. Anything but an object replaces the document.
+    ///   - maximumBytes: The longest result. It is never longer than both texts and a few commas.
+    /// - Throws: If the target is not JSON, or the result is ``JSONParseError/Kind/tooLong``.
+    public static func mergePatch(
+        target: [UInt8]?,
+        patch: JSONValue,
+        maximumBytes: Int = 16_777_216
+    ) throws(JSONParseError) -> [UInt8] {
+        let document: JSONStorage? =
+            if let target, patch.node.isObject { try JSONStorage(parsing: target, limits: .widest) } else { nil }
+        let result = patch.storage.withSource { patchSource in
+            guard let document, document.nodes[0].isObject else {
+                var creation = MergeCreation(patch: patchSource)
+                creation.write(patch.index)
+                return creation.out
+            }
+            return document.withSource { documentSource in
+                var merge = Merge(document: documentSource, patch: patchSource, patchRoot: patch.index)
+                merge.write(0, patchedBy: patch.index)
+                return merge.creation.out
+            }
+        }
+        guard result.count <= maximumBytes else { throw JSONParseError(kind: .tooLong, offset: maximumBytes) }
+        return result
+    }
+}
+
+/// Where the members of an object stand in its text, with the white space around them but without the commas.
+private struct MemberSpans: Sequence, IteratorProtocol {
+    struct Span {
+        let name: Int
+        /// From the brace or comma before to the value.
+        let head: Range<Int>
+        /// From the value to the comma after; empty for the last member.
+        let tail: Range<Int>
+    }
+
+    let source: JSONSource
+    let object: JSONNode
+    var member: Int
+    /// After the last brace or comma, and in the end, what is left before the closing brace.
+    var rest: Range<Int>
+
+    init(of object: Int, in source: JSONSource) {
+        self.source = source
+        self.object = source[object]
+        self.member = object + 1
+        self.rest = self.object.range.lowerBound + 1..<self.object.range.upperBound - 1
+    }
+
+    mutating func next() -> Span? {
+        guard member < object.after else { return nil }
+        let name = member
+        let value = source[name + 1]
+        let head = rest.lowerBound..<value.range.lowerBound
+        member = value.after
+        var tail = value.range.upperBound..<value.range.upperBound
+        rest = tail.upperBound..<rest.upperBound
+        if member < object.after {
+            var comma = tail.lowerBound
+            while source.bytes[comma] != UInt8(ascii: ",") { comma += 1 }
+            tail = tail.lowerBound..<comma
+            rest = comma + 1..<rest.upperBound
+        }
+        return Span(name: name, head: head, tail: tail)
+    }
+}
+
+/// Writes what a patch makes out of nothing: itself, without the members of its objects that are null.
+private struct MergeCreation {
+    let patch: JSONSource
+    var out: [UInt8] = []
+
+    /// Recurses as deep as the patch nests, which its limits bound.
+    mutating func write(_ index: Int) {
+        guard patch[index].isObject else {
+            out.append(contentsOf: patch[index].text(in: patch.bytes))
+            return
+        }
+        out.append(UInt8(ascii: "{"))
+        var first = true
+        var spans = MemberSpans(of: index, in: patch)
+        while let span = spans.next() {
+            if patch[span.name + 1].isNull { continue }
+            separate(&first)
+            out.append(contentsOf: patch.text(span.head))
+            write(span.name + 1)
+            out.append(contentsOf: patch.text(span.tail))
+        }
+        out.append(contentsOf: patch.text(spans.rest))
+        out.append(UInt8(ascii: "}"))
+    }
+
+    mutating func separate(_ first: inout Bool) {
+        if !first { out.append(UInt8(ascii: ",")) }
+        first = false
+    }
+}
+
+/// Writes a document's object as a patch's object changes it.
+private struct Merge: ~Copyable {
+    let document: JSONSource
+    let patch: JSONSource
+    var creation: MergeCreation
+    var keys: MemberKeys
+
+    init(document: JSONSource, patch: JSONSource, patchRoot: Int) {
+        self.document = document
+        self.patch = patch
+        self.creation = MergeCreation(patch: patch)
+        self.keys = MemberKeys(within: patchRoot, of: patch)
+    }
+
+    /// Recurses as deep as both texts nest, which their limits bound.
+    mutating func write(_ object: Int, patchedBy patchObject: Int) {
+        let changes = keys.push(patchObject)
+        var isUsed = [Bool](repeating: false, count: changes.count)
+        var first = true
+        creation.out.append(UInt8(ascii: "{"))
+        var spans = MemberSpans(of: object, in: document)
+        while let span = spans.next() {
+            guard let change = position(of: span.name, among: changes) else {
+                creation.separate(&first)
+                creation.out.append(contentsOf: document.text(span.head))
+                creation.out.append(contentsOf: document[span.name + 1].text(in: document.bytes))
+                creation.out.append(contentsOf: document.text(span.tail))
+                continue
+            }
+            isUsed[change - changes.lowerBound] = true
+            let new = keys.stack[change].node + 1
+            if patch[new].isNull { continue }
+            creation.separate(&first)
+            creation.out.append(contentsOf: document.text(span.head))
+            writeValue(span.name + 1, patchedBy: new)
+            creation.out.append(contentsOf: document.text(span.tail))
+        }
+        for name in additions(changes, isUsed: isUsed) {
+            creation.separate(&first)
+            creation.out.append(contentsOf: patch[name].text(in: patch.bytes))
+            creation.out.append(UInt8(ascii: ":"))
+            creation.write(name + 1)
+        }
+        creation.out.append(contentsOf: document.text(spans.rest))
+        creation.out.append(UInt8(ascii: "}"))
+        keys.pop(changes)
+    }
+
+    private mutating func writeValue(_ old: Int, patchedBy new: Int) {
+        if document[old].isObject, patch[new].isObject {
+            write(old, patchedBy: new)
+        } else {
+            creation.write(new)
+        }
+    }
+
+    /// The last of the changes with a document's name.
+    private func position(of name: Int, among changes: Range<Int>) -> Int? {
+        document[name].withUnescaped(in: document.bytes) { name in
+            let key = MemberKey(name: name, node: 0)
+            var low = changes.lowerBound
+            var high = changes.upperBound
+            while low < high {
+                let middle = (low + high) / 2
+                if keys.stack[middle].order(against: key) <= 0 { low = middle + 1 } else { high = middle }
+            }
+            guard low > changes.lowerBound, keys.stack[low - 1].order(against: key) == 0 else { return nil }
+            return low - 1
+        }
+    }
+
+    /// The names that the document lacks and the patch has a value for, in the patch's order; the last of equal names.
+    private func additions(_ changes: Range<Int>, isUsed: [Bool]) -> [Int] {
+        var names: [Int] = []
+        for position in changes where !isUsed[position - changes.lowerBound] {
+            let key = keys.stack[position]
+            if patch[key.node + 1].isNull { continue }
+            let next = position + 1
+            if next < changes.upperBound, keys.stack[next].order(against: key) == 0 { continue }
+            names.append(key.node)
+        }
+        names.sort()
+        return names
+    }
+}

@@ -1,0 +1,125 @@
+internal import CSimdJSON
+
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
+/// A value within a ``JSONTree``, which it keeps alive. Cheap to copy.
+public struct JSONValue: Sendable {
+    let storage: JSONStorage
+    let index: Int
+
+    @inline(__always)
+    var node: JSONNode { storage.nodes[index] }
+
+    /// The types of RFC 8259.
+    public enum Kind: Sendable, Equatable {
+        /// `{…}`
+        case object
+        /// `[…]`
+        case array
+        /// `"…"`
+        case string
+        /// A number of any size and precision.
+        case number
+        /// `true` or `false`
+        case bool
+        /// `null`
+        case null
+    }
+
+    /// The value's type.
+    public var kind: Kind {
+        switch csj_kind(UInt32(node.kind)) {
+        case CSJ_OBJECT: .object
+        case CSJ_ARRAY: .array
+        case CSJ_STRING: .string
+        case CSJ_NUMBER: .number
+        case CSJ_NULL: .null
+        default: .bool
+        }
+    }
+
+    /// The value's text, byte for byte as written, without white space around it.
+    public var raw: ArraySlice<UInt8> { storage.bytes[node.range] }
+
+    /// The length of ``raw``, in bytes.
+    public var rawCount: Int { Int(node.end - node.start) }
+
+    /// Where ``raw`` starts in the whole text, in bytes.
+    public var offset: Int { Int(node.start) }
+
+    /// How deep arrays and objects nest: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. Known since parsing.
+    public var depth: Int { Int(node.height) }
+
+    /// Whether it is `null`.
+    public var isNull: Bool { node.isNull }
+
+    /// `true` or `false`; nil for any other type.
+    public var bool: Bool? {
+        switch csj_kind(UInt32(node.kind)) {
+        case CSJ_TRUE: true
+        case CSJ_FALSE: false
+        default: nil
+        }
+    }
+
+    /// A string's characters, unescaped; U+FFFD for lone surrogates. Nil unless it is a string.
+    public var string: String? {
+        let node = node
+        guard node.isString else { return nil }
+        return storage.bytes.withUnsafeBufferPointer { node.string(in: $0) }
+    }
+
+    /// Whether it is this string, once unescaped. Allocates nothing.
+    public func stringEquals(_ other: StaticString) -> Bool {
+        let node = node
+        return node.isString && storage.bytes.withUnsafeBufferPointer { node.equals(other, in: $0) }
+    }
+
+    /// The UUID that a string of the shape 8-4-4-4-12 stands for, in either case, escaped or not; otherwise nil.
+    public var uuid: UUID? {
+        let node = node
+        guard node.isUUID else { return nil }
+        return storage.bytes.withUnsafeBufferPointer { node.uuid(in: $0) }
+    }
+
+    /// A number written without fraction and exponent, if it is within Int64. `-0` is 0.
+    public var int64: Int64? {
+        let node = node
+        guard node.isInteger else { return nil }
+        return storage.bytes.withUnsafeBufferPointer { Int64(digits: node.text(in: $0)) }
+    }
+}
+
+extension csj_node {
+    /// The UUID of a string that has its shape.
+    func uuid(in bytes: UnsafeBufferPointer<UInt8>) -> UUID? {
+        guard hasEscapes else { return UUID(text: content(in: bytes)) }
+        return withUnescaped(in: bytes) { UUID(text: $0) }
+    }
+}
+
+extension Int64 {
+    /// Reads `-?[0-9]+`; nil beyond the range.
+    fileprivate init?(digits text: UnsafeBufferPointer<UInt8>) {
+        let negative = text.first == UInt8(ascii: "-")
+        var value: Int64 = 0
+        for byte in text.dropFirst(negative ? 1 : 0) {
+            let digit = Int64(byte &- UInt8(ascii: "0"))
+            let (shifted, tooLarge) = value.multipliedReportingOverflow(by: 10)
+            // Counted downwards: the lowest number has no positive counterpart.
+            let (next, tooLow) = shifted.subtractingReportingOverflow(digit)
+            if tooLarge || tooLow { return nil }
+            value = next
+        }
+        if negative {
+            self = value
+        } else {
+            guard value != .min else { return nil }
+            self = -value
+        }
+    }
+}

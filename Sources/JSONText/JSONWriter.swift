@@ -1,0 +1,129 @@
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
+/// Writes JSON without white space, putting the commas. That the calls make up one well-formed text is up to the caller.
+///
+/// No call but those that take a `String` made at run time allocates anything beside the bytes.
+public struct JSONWriter: Sendable {
+    /// What is written so far.
+    public var bytes: [UInt8]
+    /// Whether a comma belongs before the next name or value.
+    var needsComma = false
+
+    /// Starts with nothing written, and room for that many bytes.
+    public init(capacity: Int = 256) {
+        bytes = []
+        bytes.reserveCapacity(capacity)
+    }
+
+    /// `{`
+    public mutating func beginObject() { open(UInt8(ascii: "{")) }
+
+    /// `}`
+    public mutating func endObject() { close(UInt8(ascii: "}")) }
+
+    /// `[`
+    public mutating func beginArray() { open(UInt8(ascii: "[")) }
+
+    /// `]`
+    public mutating func endArray() { close(UInt8(ascii: "]")) }
+
+    /// A member's name; its value is to follow.
+    public mutating func name(_ name: StaticString) {
+        string(name)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    /// A member's name; its value is to follow.
+    public mutating func name(_ name: String) {
+        string(name)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    /// A string, escaped where it must be.
+    public mutating func string(_ string: String) {
+        separate()
+        var string = string
+        string.withUTF8 { bytes.appendJSONString($0) }
+    }
+
+    /// A string, escaped where it must be.
+    public mutating func string(_ string: StaticString) {
+        separate()
+        string.withUTF8Buffer { bytes.appendJSONString($0) }
+    }
+
+    /// A UUID as a string in lower case.
+    public mutating func uuid(_ uuid: UUID) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        uuid.appendLowercased(to: &bytes)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// A whole number.
+    public mutating func int(_ number: Int64) {
+        separate()
+        bytes.appendDecimal(number)
+    }
+
+    /// A whole number.
+    public mutating func int(_ number: Int) { int(Int64(number)) }
+
+    /// `true` or `false`
+    public mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
+
+    /// `null`
+    public mutating func null() { raw("null") }
+
+    /// One value that is JSON text already.
+    public mutating func raw(_ text: some Sequence<UInt8>) {
+        separate()
+        bytes.append(contentsOf: text)
+    }
+
+    /// One value that is JSON text already.
+    public mutating func raw(_ text: ArraySlice<UInt8>) {
+        separate()
+        bytes.append(contentsOf: text)
+    }
+
+    /// One value that is JSON text already.
+    public mutating func raw(_ text: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: text)
+    }
+
+    /// One value that is JSON text already.
+    public mutating func raw(_ text: StaticString) {
+        separate()
+        text.withUTF8Buffer { bytes.append(contentsOf: $0) }
+    }
+
+    /// A parsed value, as it was written.
+    public mutating func value(_ value: JSONValue) {
+        separate()
+        value.storage.withSource { bytes.append(contentsOf: $0.text(value.node.range)) }
+    }
+
+    private mutating func open(_ bracket: UInt8) {
+        separate()
+        bytes.append(bracket)
+        needsComma = false
+    }
+
+    private mutating func close(_ bracket: UInt8) {
+        bytes.append(bracket)
+        needsComma = true
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+}
