@@ -1,9 +1,9 @@
 internal import CSimdJSON
 
 #if canImport(FoundationEssentials)
-public import FoundationEssentials
+    public import FoundationEssentials
 #else
-public import Foundation
+    public import Foundation
 #endif
 
 /// Foundation's own conversions take several hundred nanoseconds; these take some ten.
