@@ -104,7 +104,14 @@ final class Handle {
     /// Asks for binary results. libpq copies the values.
     func sendExecute(_ name: String, _ values: borrowing ValuePointers) -> Bool {
         PQsendQueryPrepared(
-            connection, name, Int32(clamping: values.count), values.values, values.lengths, values.formats, 1) == 1
+            connection,
+            name,
+            Int32(clamping: values.count),
+            values.values,
+            values.lengths,
+            values.formats,
+            1
+        ) == 1
     }
 
     /// Sends what is buffered, as far as the socket takes it: whether some is left, `nil` where the connection is gone.

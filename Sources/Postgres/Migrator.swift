@@ -1,0 +1,155 @@
+/// Brings a database's schema forward, one file a transaction.
+///
+/// Table `schema_migrations` remembers what has been applied, with the SHA-256 of each text before its variables were
+/// put in. Runners that start together take turns by locking the one row of `schema_migrations_lock`. A database that a
+/// newer build has migrated further is left alone.
+public struct Migrator: Sendable {
+    private let migrations: [Migration]
+    private let variables: [String: String]
+
+    /// A migrator for these files. Each `:name` in a file for which there is a variable is replaced by its value as it
+    /// is, unquoted, unless a colon or an identifier stands right before it; so `::text` stays.
+    public init(migrations: [Migration], variables: [String: String] = [:]) {
+        self.migrations = migrations.sorted { $0.name < $1.name }
+        self.variables = variables
+    }
+
+    /// What has been applied and what is pending, without changing anything.
+    ///
+    /// Throws `MigratorError` where the two don't fit together, and `PostgresError`.
+    public func status(on connection: Connection) async throws -> MigratorStatus {
+        let rows = try await connection.run(Self.exists)
+        let exists = try rows.bool(0, 0)
+        return try await plan(on: connection, tableExists: exists).status
+    }
+
+    /// The names of the migrations that have yet to be applied, in order. Throws as `status` does.
+    public func pending(on connection: Connection) async throws -> [String] {
+        try await status(on: connection).pending
+    }
+
+    /// Applies what is pending, and returns the names applied by this call, in order.
+    ///
+    /// The connection must not be in a transaction. Time-outs for statements and locks do not apply. A migration that
+    /// fails leaves nothing behind; those before it stay. Throws `MigratorError` and `PostgresError`.
+    public func migrate(on connection: Connection) async throws -> [String] {
+        try await createTables(on: connection)
+        var applied: [String] = []
+        while let name = try await applyNext(on: connection) {
+            applied.append(name)
+        }
+        return applied
+    }
+}
+
+extension Migrator {
+    private static let exists = Query(
+        Statement("migrator_exists", "SELECT to_regclass('schema_migrations') IS NOT NULL")
+    )
+
+    private static let applied = Query(
+        Statement("migrator_applied", "SELECT name, checksum FROM schema_migrations")
+    )
+
+    private static let checksums = Statement(
+        "migrator_checksums",
+        """
+        SELECT encode(sha256(convert_to(file.text, 'UTF8')), 'hex')
+        FROM unnest($1) WITH ORDINALITY AS file (text, position)
+        ORDER BY file.position
+        """
+    )
+
+    private static let lock = Query(
+        Statement("migrator_lock", "SELECT FROM schema_migrations_lock FOR UPDATE")
+    )
+
+    private static let record = Statement(
+        "migrator_record",
+        "INSERT INTO schema_migrations (name, checksum) VALUES ($1, $2)"
+    )
+
+    private static let tables = """
+        CREATE TABLE IF NOT EXISTS schema_migrations (
+            name text PRIMARY KEY,
+            checksum text NOT NULL,
+            applied_at timestamptz NOT NULL DEFAULT now()
+        );
+        CREATE TABLE IF NOT EXISTS schema_migrations_lock (
+            only_row boolean PRIMARY KEY CHECK (only_row)
+        );
+        INSERT INTO schema_migrations_lock VALUES (true) ON CONFLICT DO NOTHING;
+        """
+
+    /// CREATE … IF NOT EXISTS looks first and creates then; of two that run together one may fail on a catalogue's
+    /// unique index, and finds the table there the next time.
+    private func createTables(on connection: Connection) async throws {
+        for _ in 1...20 {
+            do {
+                return try await connection.execute(script: Self.tables)
+            } catch {
+                guard ["23505", "42P07", "42710", "XX000"].contains(error.sqlState) else { throw error }
+                try await Task.sleep(for: .milliseconds(20))
+            }
+        }
+        try await connection.execute(script: Self.tables)
+    }
+
+    /// Applies the first pending migration; `nil` where there is none.
+    private func applyNext(on connection: Connection) async throws -> String? {
+        do {
+            // For this transaction only. READ COMMITTED sees, after the lock, what the previous holder has applied.
+            try await connection.execute(
+                script: "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; "
+                    + "SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
+            )
+            _ = try await connection.run([Self.lock], timeout: .seconds(24 * 3600))
+            let plan = try await plan(on: connection, tableExists: true)
+            guard let (migration, checksum) = plan.next else {
+                _ = try await connection.run(.rollback)
+                return nil
+            }
+            try await apply(migration, checksum: checksum, on: connection)
+            return migration.name
+        } catch {
+            // Without this the caller would get the connection back inside a failed transaction.
+            await connection.rollback()
+            throw error
+        }
+    }
+
+    private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
+        do {
+            try await connection.execute(script: migration.text(with: variables))
+        } catch {
+            if error.sqlState == nil { throw error }
+            throw MigratorError.failed(migration.name, error)
+        }
+        guard connection.isInTransaction else { throw MigratorError.endedTransaction(migration.name) }
+        var parameters = Parameters()
+        parameters.add(migration.name)
+        parameters.add(checksum)
+        _ = try await connection.run([Query(Self.record, parameters), .commit], timeout: .seconds(3600))
+    }
+
+    private func plan(
+        on connection: Connection,
+        tableExists: Bool
+    ) async throws -> (status: MigratorStatus, next: (Migration, checksum: String)?) {
+        var texts = Parameters()
+        texts.add(migrations.map(\.sql))
+        let rows = try await connection.run(Query(Self.checksums, texts))
+        let checksums = try (0..<rows.count).map { try rows.string($0, 0) }
+        var applied: [MigrationPlan.Applied] = []
+        if tableExists {
+            let rows = try await connection.run(Self.applied)
+            applied = try (0..<rows.count).map {
+                .init(name: try rows.string($0, 0), checksum: try rows.string($0, 1))
+            }
+        }
+        let known = zip(migrations, checksums).map { MigrationPlan.Applied(name: $0.name, checksum: $1) }
+        let status = try MigrationPlan(known: known, applied: applied).status
+        let next = zip(migrations, checksums).first { $0.0.name == status.pending.first }
+        return (status, next.map { ($0, checksum: $1) })
+    }
+}

@@ -1,0 +1,180 @@
+/// Who has which connection, who waits, and when to connect. Pure: it is told the time and returns effects.
+///
+/// While connecting fails, waiters ride out an outage as long as their own time-out; after that an outage is taken for
+/// a long one, and callers are refused at once until an attempt, made with back-off when someone asks, succeeds.
+struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
+    struct Limits: Sendable {
+        /// Connections, those being made included.
+        let maximum: Int
+        let maximumWaiters: Int
+        let acquireTimeout: Duration
+        let backoff: Backoff
+    }
+
+    /// What a waiter gets.
+    enum Answer: Sendable {
+        case lend(Member, idleSince: ContinuousClock.Instant?)
+        case refuse(PostgresError)
+    }
+
+    /// What the owner has to do.
+    struct Effects: Sendable {
+        var answers: [(Waiter, Answer)] = []
+        /// How many connections to start making.
+        var connects = 0
+        /// To be closed.
+        var discards: [Member] = []
+    }
+
+    private struct Waiting: Sendable {
+        let id: UInt64
+        let waiter: Waiter
+        let deadline: ContinuousClock.Instant
+    }
+
+    private let limits: Limits
+    private var idle: [(member: Member, since: ContinuousClock.Instant)] = []
+    private var leased = 0
+    private var connecting = 0
+    private var created = 0
+    private var waiting: [Waiting] = []
+    private var failures = 0
+    private var lastFailure: PostgresError?
+    private var failingSince: ContinuousClock.Instant?
+    private var nextAttemptAt: ContinuousClock.Instant?
+    private(set) var isClosed = false
+
+    init(_ limits: Limits) { self.limits = limits }
+
+    private var open: Int { leased + idle.count }
+
+    /// Whether nothing is left after closing.
+    var isDrained: Bool { isClosed && open == 0 && connecting == 0 }
+
+    var statistics: Pool.Statistics {
+        .init(open: open, idle: idle.count, connecting: connecting, waiting: waiting.count, created: created)
+    }
+
+    mutating func acquire(_ id: UInt64, _ waiter: Waiter, at now: ContinuousClock.Instant) -> Effects {
+        if isClosed { return refuse(waiter, PostgresError(.unavailable, "the pool is closed")) }
+        if waiting.isEmpty, let (member, since) = idle.popLast() {
+            leased += 1
+            return Effects(answers: [(waiter, .lend(member, idleSince: since))])
+        }
+        if waiting.count >= limits.maximumWaiters {
+            return refuse(waiter, PostgresError(.poolExhausted, "\(waiting.count) callers wait already"))
+        }
+        if isLongOutage(at: now), connecting == 0, let nextAttemptAt, now < nextAttemptAt {
+            return refuse(waiter, unavailable)
+        }
+        waiting.append(Waiting(id: id, waiter: waiter, deadline: now + limits.acquireTimeout))
+        return Effects(connects: connects(at: now))
+    }
+
+    /// Takes back a member, or, as `nil`, the place of one that has been closed.
+    mutating func release(_ member: Member?, at now: ContinuousClock.Instant) -> Effects {
+        leased -= 1
+        guard let member else { return Effects(connects: connects(at: now)) }
+        return place(member, at: now)
+    }
+
+    mutating func connected(_ member: Member, at now: ContinuousClock.Instant) -> Effects {
+        connecting -= 1
+        created += 1
+        failures = 0
+        failingSince = nil
+        nextAttemptAt = nil
+        lastFailure = nil
+        var effects = place(member, at: now)
+        effects.connects = connects(at: now)
+        return effects
+    }
+
+    mutating func connectFailed(_ error: PostgresError, at now: ContinuousClock.Instant, jitter: Double) -> Effects {
+        connecting -= 1
+        failures += 1
+        lastFailure = error
+        failingSince = failingSince ?? now
+        nextAttemptAt = now + limits.backoff.delay(afterFailures: failures, jitter: jitter)
+        guard isLongOutage(at: now) else { return Effects() }
+        return refuseAll(unavailable)
+    }
+
+    /// Takes a waiter who has given up out of the line; `nil` where it has been answered.
+    mutating func cancel(_ id: UInt64) -> Effects {
+        guard let index = waiting.firstIndex(where: { $0.id == id }) else { return Effects() }
+        return refuse(waiting.remove(at: index).waiter, PostgresError(.cancelled, "while waiting for a connection"))
+    }
+
+    /// Refuses those whose time is up, and connects when the back-off is over.
+    mutating func tick(at now: ContinuousClock.Instant) -> Effects {
+        // Everyone waits equally long, so the line is in the order of the deadlines.
+        let late = waiting.prefix { $0.deadline <= now }
+        waiting.removeFirst(late.count)
+        let exhausted = PostgresError(.poolExhausted, "all \(open) connections stayed in use")
+        let error = open == 0 && lastFailure != nil ? unavailable : exhausted
+        return Effects(answers: late.map { ($0.waiter, .refuse(error)) }, connects: connects(at: now))
+    }
+
+    /// When `tick` is due.
+    func nextTick(after now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+        guard let deadline = waiting.first?.deadline else { return nil }
+        guard let nextAttemptAt, connecting == 0, open < limits.maximum else { return deadline }
+        return min(deadline, max(nextAttemptAt, now))
+    }
+
+    mutating func close() -> Effects {
+        isClosed = true
+        var effects = refuseAll(PostgresError(.unavailable, "the pool is closed"))
+        effects.discards = idle.map(\.member)
+        // They count as lent until they are closed.
+        leased += idle.count
+        idle = []
+        return effects
+    }
+}
+
+extension PoolState {
+    private var unavailable: PostgresError {
+        lastFailure ?? PostgresError(.unavailable, "no connection can be made")
+    }
+
+    private func isLongOutage(at now: ContinuousClock.Instant) -> Bool {
+        guard open == 0, let failingSince else { return false }
+        return now - failingSince >= limits.acquireTimeout
+    }
+
+    /// Gives a free member to whoever has waited longest.
+    private mutating func place(_ member: Member, at now: ContinuousClock.Instant) -> Effects {
+        if isClosed {
+            leased += 1
+            return Effects(discards: [member])
+        }
+        if waiting.isEmpty {
+            idle.append((member, now))
+            return Effects()
+        }
+        leased += 1
+        return Effects(answers: [(waiting.removeFirst().waiter, .lend(member, idleSince: nil))])
+    }
+
+    /// One connection for each waiter, within the maximum; while connecting fails, one at a time.
+    private mutating func connects(at now: ContinuousClock.Instant) -> Int {
+        guard !isClosed else { return 0 }
+        if let nextAttemptAt, now < nextAttemptAt { return 0 }
+        let wanted = min(waiting.count - connecting, limits.maximum - open - connecting)
+        let count = failures > 0 ? min(wanted, 1 - connecting) : wanted
+        guard count > 0 else { return 0 }
+        connecting += count
+        return count
+    }
+
+    private func refuse(_ waiter: Waiter, _ error: PostgresError) -> Effects {
+        Effects(answers: [(waiter, .refuse(error))])
+    }
+
+    private mutating func refuseAll(_ error: PostgresError) -> Effects {
+        defer { waiting = [] }
+        return Effects(answers: waiting.map { ($0.waiter, .refuse(error)) })
+    }
+}
