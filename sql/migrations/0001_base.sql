@@ -1,1 +1,233 @@
--- test
+-- Why: the tables that a push needs. A mutation, its id mapping and the entity it writes are committed together.
+--
+-- Rules that hold for every table here
+--   * The organization is the first column of every key, and every statement names it.
+--   * Tables that grow with use are partitioned by hash of the organization (:partitions partitions), so that one
+--     tenant's rows lie together and vacuum works on pieces.
+--   * Nothing depends on triggers, sequences, advisory locks or now(): ids, times and positions come from the gateway.
+--   * Text that stands in a key compares by bytes (COLLATE "C"): equal here means equal on the wire.
+
+CREATE TABLE organizations (
+    id          uuid PRIMARY KEY,
+    name        text NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
+    status      text NOT NULL CHECK (status IN ('active', 'suspended', 'purging')),
+    -- what an operator set; what is absent has its default
+    settings    jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(settings) = 'object'),
+    created_at  timestamptz NOT NULL,
+    updated_at  timestamptz NOT NULL
+);
+
+CREATE TABLE entity_types (
+    organization_id   uuid NOT NULL REFERENCES organizations (id),
+    name              text NOT NULL COLLATE "C" CHECK (name ~ '^[a-z][a-z0-9_-]{0,63}$'),
+    id_space          text NOT NULL CHECK (id_space IN ('mapped', 'shared')),
+    visibility        text NOT NULL CHECK (visibility IN ('organization', 'user')),
+    default_priority  smallint NOT NULL CHECK (default_priority BETWEEN 0 AND 1000),
+    -- a mutation or an entity of the type exists: the id space is fixed from then on
+    is_in_use         boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (organization_id, name)
+);
+
+-- One row an organization, raised by every group that writes entities, after every other lock: positions are in commit
+-- order. Half-empty pages let each raise stay on its page (heap-only update, no index entry).
+CREATE TABLE feeds (
+    organization_id  uuid PRIMARY KEY REFERENCES organizations (id),
+    last_position    bigint NOT NULL DEFAULT 0,
+    -- tombstones at or below this position may be gone
+    horizon          bigint NOT NULL DEFAULT 0,
+    -- another number after a purge or a restore: cursors from before are worthless
+    epoch            bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Who has ever pushed, or was let in by an operator (seed 001, user_id_must_reference_existing_user).
+CREATE TABLE users (
+    organization_id  uuid NOT NULL,
+    user_id          uuid NOT NULL,
+    created_at       timestamptz NOT NULL,
+    PRIMARY KEY (organization_id, user_id)
+) PARTITION BY HASH (organization_id);
+
+-- An installation of the app: the owner of a sequence counter. Rows are small and updated by every push.
+CREATE TABLE devices (
+    organization_id    uuid NOT NULL,
+    user_id            uuid NOT NULL,
+    device_id          uuid NOT NULL,
+    -- the highest sequence number judged, for ever (seed 001, sequence_number_must_be_monotonic)
+    accepted_sequence  bigint NOT NULL CHECK (accepted_sequence >= 0),
+    created_at         timestamptz NOT NULL,
+    last_seen_at       timestamptz NOT NULL,
+    PRIMARY KEY (organization_id, user_id, device_id)
+) PARTITION BY HASH (organization_id);
+
+-- A user's queue: its row is the lock that everything which changes the lane takes first.
+CREATE TABLE lanes (
+    organization_id  uuid NOT NULL,
+    user_id          uuid NOT NULL,
+    -- the place that the next mutation takes
+    next_position    bigint NOT NULL DEFAULT 1,
+    -- raised with every change to the lane's mutations and mappings, and stamped on them
+    change_position  bigint NOT NULL DEFAULT 0,
+    -- mutations pending or in flight
+    queued_count     integer NOT NULL DEFAULT 0 CHECK (queued_count >= 0),
+    -- mutations that are not final; in the usual case none, and then nobody looks for them
+    open_count       integer NOT NULL DEFAULT 0 CHECK (open_count >= queued_count),
+    -- the mutation that a person has to settle before anything behind it runs
+    halted_by        uuid,
+    PRIMARY KEY (organization_id, user_id)
+) PARTITION BY HASH (organization_id);
+
+-- Seed 001. The primary key serves look-ups by id; the seeds' index on (user, sequence) is mutations_by_position (a
+-- lane's order is that of acceptance), on (user, status), (entity_type, status) and local_id the partial indexes
+-- below: what is final is never looked for that way.
+CREATE TABLE mutations (
+    organization_id      uuid NOT NULL,
+    user_id              uuid NOT NULL,
+    id                   uuid NOT NULL,
+    device_id            uuid NOT NULL,
+    sequence_number      bigint NOT NULL CHECK (sequence_number >= 1),
+    position             bigint NOT NULL,
+    change_position      bigint NOT NULL,
+    idempotency_key      uuid NOT NULL,
+    -- what a repetition is recognized by: version and SHA-256 of the canonical form (33 bytes), then the ids that were
+    -- cut out of it, in order (16 bytes each)
+    fingerprint          bytea NOT NULL CHECK (octet_length(fingerprint) >= 33),
+    revision             integer NOT NULL DEFAULT 1 CHECK (revision >= 1),
+    operation            text NOT NULL CHECK (operation IN ('create', 'update', 'replace', 'delete')),
+    entity_type          text NOT NULL COLLATE "C",
+    local_id             uuid,
+    server_id            text COLLATE "C" CHECK (octet_length(server_id) <= 200),
+    server_id_is_integer boolean NOT NULL DEFAULT false,
+    endpoint             text,
+    -- as the client wrote it, to the digit; null once it was pruned
+    payload              json,
+    headers              json,
+    dependency_ids       uuid[] NOT NULL DEFAULT '{}',
+    priority             smallint NOT NULL CHECK (priority BETWEEN 0 AND 1000),
+    attempt_count        smallint NOT NULL DEFAULT 0 CHECK (attempt_count >= 0),
+    max_attempts         smallint NOT NULL CHECK (max_attempts BETWEEN 1 AND 100),
+    next_retry_at        timestamptz,
+    conflict_resolution  text NOT NULL CHECK (conflict_resolution IN ('manual', 'server_wins', 'client_wins')),
+    base_version         bigint CHECK (base_version >= 0),
+    status               text NOT NULL CHECK (status IN
+                             ('pending', 'blocked', 'in_flight', 'succeeded', 'conflict', 'failed', 'discarded')),
+    -- mutations that must succeed first and have not, and one of them: when it does, its waiters are found by it
+    depends_on           uuid[] NOT NULL DEFAULT '{}',
+    blocked_on           uuid,
+    -- the entity's version after the mutation took effect
+    version              bigint,
+    resolution           text CHECK (resolution IN ('manual', 'server_wins', 'client_wins')),
+    response_status      smallint,
+    response_body        json,
+    -- problem object (RFC 9457)
+    error                json,
+    last_error           text,
+    last_error_code      integer,
+    created_at           timestamptz NOT NULL,
+    accepted_at          timestamptz NOT NULL,
+    changed_at           timestamptz NOT NULL,
+    synced_at            timestamptz,
+    PRIMARY KEY (organization_id, user_id, id),
+    -- the same table of moves as MutationStatus.canBecome: final exactly when acknowledged
+    CONSTRAINT final_is_synced CHECK ((status IN ('succeeded', 'discarded')) = (synced_at IS NOT NULL)),
+    CONSTRAINT blocked_names_blocker CHECK ((status = 'blocked') = (blocked_on IS NOT NULL)),
+    CONSTRAINT settled_says_why CHECK (status NOT IN ('conflict', 'failed') OR error IS NOT NULL),
+    CONSTRAINT success_names_entity CHECK (status <> 'succeeded' OR server_id IS NOT NULL)
+) PARTITION BY HASH (organization_id);
+
+-- Once per user (product rule 5; seed 001, idempotency_key_unique_per_mutation).
+CREATE UNIQUE INDEX mutations_by_key ON mutations (organization_id, user_id, idempotency_key);
+-- Lists in lane order.
+CREATE UNIQUE INDEX mutations_by_position ON mutations (organization_id, user_id, position);
+-- What stands in a new mutation's way: open ones on the same entity, by either of its names.
+CREATE INDEX open_mutations_by_local_id ON mutations (organization_id, user_id, local_id)
+    WHERE synced_at IS NULL AND local_id IS NOT NULL;
+CREATE INDEX open_mutations_by_server_id ON mutations (organization_id, user_id, server_id)
+    WHERE synced_at IS NULL AND server_id IS NOT NULL;
+-- A mutation that succeeds finds those that wait for it.
+CREATE INDEX blocked_mutations_by_blocker ON mutations (organization_id, user_id, blocked_on)
+    WHERE blocked_on IS NOT NULL;
+
+-- What is kept of refused entries: the same key under the same number answers the same refusal (product rule 5). An
+-- accepted mutation of the key takes precedence.
+CREATE TABLE rejections (
+    organization_id  uuid NOT NULL,
+    user_id          uuid NOT NULL,
+    idempotency_key  uuid NOT NULL,
+    id               uuid,
+    device_id        uuid NOT NULL,
+    sequence_number  bigint NOT NULL,
+    error            json NOT NULL,
+    rejected_at      timestamptz NOT NULL,
+    PRIMARY KEY (organization_id, user_id, idempotency_key)
+) PARTITION BY HASH (organization_id);
+
+-- Seed 000. Its id column is not here: (organization, user, client id, entity type) is the identity, and every look-up
+-- has it (user_scoped_lookup, unique_client_id_per_entity_type). Its index on status has no reader: what is pending is
+-- found through its mutation.
+CREATE TABLE id_mappings (
+    organization_id       uuid NOT NULL,
+    user_id               uuid NOT NULL,
+    client_id             uuid NOT NULL,
+    entity_type           text NOT NULL COLLATE "C",
+    server_id             text COLLATE "C" CHECK (octet_length(server_id) <= 200),
+    server_id_is_integer  boolean NOT NULL DEFAULT false,
+    status                text NOT NULL CHECK (status IN ('pending', 'resolved', 'failed')),
+    -- the create that brings the entity into being
+    mutation_id           uuid NOT NULL,
+    change_position       bigint NOT NULL,
+    retry_count           smallint NOT NULL DEFAULT 0,
+    last_error            text,
+    created_at            timestamptz NOT NULL,
+    resolved_at           timestamptz,
+    PRIMARY KEY (organization_id, user_id, client_id, entity_type),
+    CONSTRAINT resolved_requires_server_id CHECK (status <> 'resolved' OR server_id IS NOT NULL),
+    CONSTRAINT resolved_is_dated CHECK ((status = 'resolved') = (resolved_at IS NOT NULL))
+) PARTITION BY HASH (organization_id);
+
+-- The built-in store, and what pulls read: the latest state of each entity. Its feed is an index, not a second table.
+CREATE TABLE entities (
+    organization_id  uuid NOT NULL,
+    entity_type      text NOT NULL COLLATE "C",
+    id               text NOT NULL COLLATE "C" CHECK (octet_length(id) <= 200),
+    id_is_integer    boolean NOT NULL DEFAULT false,
+    version          bigint NOT NULL CHECK (version >= 1),
+    is_deleted       boolean NOT NULL DEFAULT false,
+    -- json and not jsonb: documents come back as written, numbers to the digit
+    document         json,
+    feed_position    bigint NOT NULL,
+    owner_id         uuid NOT NULL,
+    -- the creator's temporary id
+    client_id        uuid,
+    -- the last writer, and the version before that writer's uninterrupted run (conflicts are with other writers)
+    updated_by       uuid NOT NULL,
+    updated_on       uuid NOT NULL,
+    run_base         bigint NOT NULL,
+    created_at       timestamptz NOT NULL,
+    updated_at       timestamptz NOT NULL,
+    PRIMARY KEY (organization_id, entity_type, id),
+    CONSTRAINT tombstone_has_no_document CHECK (is_deleted = (document IS NULL))
+) PARTITION BY HASH (organization_id);
+
+CREATE UNIQUE INDEX entities_by_feed_position ON entities (organization_id, feed_position);
+
+-- Partitions. Rows that pushes update in place keep room on their pages.
+DO $$
+DECLARE
+    parent text;
+    options text;
+BEGIN
+    FOREACH parent IN ARRAY
+        ARRAY['users', 'devices', 'lanes', 'mutations', 'rejections', 'id_mappings', 'entities']
+    LOOP
+        options := CASE
+            WHEN parent IN ('devices', 'lanes') THEN 'WITH (fillfactor = 70)'
+            WHEN parent IN ('mutations', 'entities') THEN 'WITH (fillfactor = 90)'
+            ELSE ''
+        END;
+        FOR number IN 0 .. :partitions - 1 LOOP
+            EXECUTE format(
+                'CREATE TABLE %1$s_p%2$s PARTITION OF %1$s FOR VALUES WITH (MODULUS :partitions, REMAINDER %2$s) %3$s',
+                parent, number, options);
+        END LOOP;
+    END LOOP;
+END $$;

@@ -1,0 +1,196 @@
+public import Foundation
+public import JSONText
+
+/// What a push is answered with.
+public struct PushAnswer: Sendable {
+    public var acceptedSequence: Int64
+    /// A pull that has reached this cursor has seen what the push did.
+    public var feed: String
+    public var push: PushRequest
+    /// In request order.
+    public var verdicts: [PushVerdict]
+    public var mappings: [IDMapping]
+
+    /// Creates the value.
+    public init(
+        acceptedSequence: Int64,
+        feed: String,
+        push: PushRequest,
+        verdicts: [PushVerdict],
+        mappings: [IDMapping]
+    ) {
+        self.acceptedSequence = acceptedSequence
+        self.feed = feed
+        self.push = push
+        self.verdicts = verdicts
+        self.mappings = mappings
+    }
+
+    /// Mutations that are not settled: a `wait` goes on while there are any.
+    public var unsettled: [UUID] {
+        let settled = Set(verdicts.compactMap { $0.record }.filter(\.status.isSettled).map(\.id))
+        return verdicts.compactMap(\.record).filter { !$0.isSettled(given: settled) }.map(\.id)
+    }
+
+    /// The body, JSON.
+    public func json() -> [UInt8] {
+        var writer = JSONWriter()
+        writer.bytes.reserveCapacity(256 + verdicts.count * 512)
+        writer.beginObject()
+        writer.member("accepted_sequence", acceptedSequence)
+        writer.member("feed", feed)
+        writer.name("results")
+        writer.beginArray()
+        for (entry, verdict) in zip(push.entries, verdicts) { write(verdict, of: entry, to: &writer) }
+        writer.endArray()
+        writer.name("id_mappings")
+        writer.beginArray()
+        for mapping in mappings { mapping.write(to: &writer) }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+
+    private func write(_ verdict: PushVerdict, of entry: PushEntry, to writer: inout JSONWriter) {
+        switch verdict {
+        case .accepted(let record): record.writeResult(replayed: false, to: &writer)
+        case .replayed(let record): record.writeResult(replayed: true, to: &writer)
+        case .rejected(let problem): writeRejected(entry, problem.json, replayed: false, to: &writer)
+        case .rejectedBefore(let error): writeRejected(entry, error, replayed: true, to: &writer)
+        }
+    }
+
+    private func writeRejected(_ entry: PushEntry, _ error: [UInt8], replayed: Bool, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("id", entry.id)
+        writer.member("idempotency_key", entry.idempotencyKey)
+        writer.member("sequence_number", entry.sequenceNumber)
+        writer.member("status", "rejected" as StaticString)
+        writer.member("replayed", replayed)
+        writer.name("revision")
+        writer.null()
+        writer.member("local_id", entry.mutation?.localID)
+        writer.member("server_id", entry.mutation?.serverID)
+        writer.name("version")
+        writer.null()
+        writer.member("attempt_count", 0 as Int64)
+        writer.name("next_retry_at")
+        writer.null()
+        writer.name("blocked_by")
+        writer.beginArray()
+        writer.endArray()
+        writer.name("resolution")
+        writer.null()
+        writer.name("response")
+        writer.null()
+        writer.name("error")
+        writer.raw(error)
+        writer.endObject()
+    }
+}
+
+extension PushVerdict {
+    /// The mutation's record, unless the entry was rejected.
+    public var record: MutationRecord? {
+        switch self {
+        case .accepted(let record), .replayed(let record): record
+        case .rejected, .rejectedBefore: nil
+        }
+    }
+
+    /// The entry's status, for metrics and logs.
+    public var status: MutationStatus { record?.status ?? .rejected }
+
+    /// Whether the answer is a repetition of an earlier one.
+    public var isReplay: Bool {
+        switch self {
+        case .replayed, .rejectedBefore: true
+        case .accepted, .rejected: false
+        }
+    }
+}
+
+extension MutationRecord {
+    /// Settled as the contract means it: final, waiting for a person, or blocked by one that is.
+    public func isSettled(given settled: Set<UUID>) -> Bool {
+        status.isSettled || (status == .blocked && dependsOn.contains { settled.contains($0) })
+    }
+
+    /// Writes a member of `results`.
+    public func writeResult(replayed: Bool, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writeResultMembers(replayed: replayed, to: &writer)
+        writer.endObject()
+    }
+
+    /// Writes the members of a result into an object that is open.
+    public func writeResultMembers(replayed: Bool?, to writer: inout JSONWriter) {
+        writer.member("id", id)
+        writer.member("idempotency_key", idempotencyKey)
+        writer.member("sequence_number", sequenceNumber)
+        writer.member("status", status.wireName)
+        if let replayed { writer.member("replayed", replayed) }
+        writer.member("revision", Int64(revision))
+        writer.member("local_id", localID)
+        writer.member("server_id", serverID)
+        writer.member("version", version)
+        writer.member("attempt_count", Int64(attemptCount))
+        writer.member("next_retry_at", nextRetryAt?.rfc3339)
+        writer.name("blocked_by")
+        writer.beginArray()
+        if status == .blocked {
+            for id in dependsOn { writer.uuid(id) }
+        }
+        writer.endArray()
+        writer.member("resolution", resolution?.rawValue)
+        writer.name("response")
+        writeResponse(to: &writer)
+        writer.name("error")
+        if let error { writer.raw(error) } else { writer.null() }
+    }
+
+    /// The upstream's answer; the built-in store's is an empty object, for what it holds stands in the feed.
+    private func writeResponse(to writer: inout JSONWriter) {
+        guard let responseStatus else { return writer.null() }
+        writer.beginObject()
+        writer.member("status", Int64(responseStatus))
+        writer.name("body")
+        if let responseBody {
+            writer.raw(responseBody)
+        } else if responseStatus == 204 {
+            writer.null()
+        } else {
+            writer.beginObject()
+            writer.endObject()
+        }
+        writer.endObject()
+    }
+}
+
+extension MutationStatus {
+    /// The raw value without making a String.
+    fileprivate var wireName: StaticString {
+        switch self {
+        case .pending: "pending"
+        case .blocked: "blocked"
+        case .inFlight: "in_flight"
+        case .succeeded: "succeeded"
+        case .conflict: "conflict"
+        case .failed: "failed"
+        case .discarded: "discarded"
+        case .rejected: "rejected"
+        }
+    }
+}
+
+extension IDMapping {
+    /// Writes the mapping as answers show it.
+    public func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("entity_type", entityType)
+        writer.member("client_id", clientID)
+        writer.member("server_id", serverID)
+        writer.member("status", status.rawValue)
+        writer.endObject()
+    }
+}

@@ -1,0 +1,8 @@
+import JSONText
+
+extension JSONPointer {
+    /// The pointer to one member of the value at hand, escaped: `/name`.
+    static func member(_ name: String) -> String {
+        JSONPointer().appending(member: name).text
+    }
+}

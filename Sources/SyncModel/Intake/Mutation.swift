@@ -1,0 +1,35 @@
+public import Foundation
+public import JSONText
+
+/// One create, update, replace or delete, captured offline (seed 001), checked on its own: only ``MutationDecoder``
+/// builds one, so a rule that needs nothing but the mutation holds wherever there is one.
+public struct Mutation: Sendable {
+    public let id: UUID
+    public let idempotencyKey: UUID
+    /// Position in the device's own count, 1 or more.
+    public let sequenceNumber: Int64
+    public let operation: Operation
+    public let entityType: String
+    /// The client id of the entity (seed 000); nil where the server id names it.
+    public let localID: UUID?
+    public let serverID: ServerID?
+    public let endpoint: Endpoint?
+    /// The body as the client wrote it; nil for none and for JSON's null.
+    public let payload: JSONValue?
+    /// Names in lower case.
+    public let headers: JSONValue?
+    public let dependencyIDs: [UUID]
+    /// 0 to 1,000; nil means the entity type's default.
+    public let priority: Int16?
+    /// 1 to 100.
+    public let maxAttempts: Int16
+    /// Nil means the organization's default.
+    public let conflictResolution: ConflictResolution?
+    /// The version that the client saw, 0 or more.
+    public let baseVersion: Int64?
+    public let createdAt: Timestamp
+    /// What makes a repetition recognizable.
+    public let fingerprint: Fingerprint
+    /// Distinct UUIDs in endpoint and payload, in order of appearance: those that may be client ids.
+    public let references: [UUID]
+}

@@ -1,0 +1,105 @@
+public import Foundation
+public import JSONText
+
+/// The body of a push, read: the envelope is valid, each entry is or says what is wrong with it.
+public struct PushRequest: Sendable {
+    public let deviceID: UUID
+    /// The watermark that the worker believes in.
+    public let afterSequence: Int64?
+    /// In request order.
+    public let entries: [PushEntry]
+    /// Size of the body in bytes: what the push weighs while it waits.
+    public let bodyBytes: Int
+
+    /// Reads a body.
+    ///
+    /// - Throws: `invalid_json` for what is not JSON, `invalid_request` for a wrong envelope, `payload_too_large` past
+    ///   the limits; all refuse the whole push.
+    public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
+        let tree: JSONTree
+        do throws(JSONParseError) {
+            tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limits.bodyBytes))
+        } catch {
+            throw Problem(jsonError: error, limit: limits.bodyBytes)
+        }
+        let envelope = try Envelope(tree.root)
+        for defect in tree.defects where !defect.pointer.hasPrefix("/mutations/") {
+            throw Problem(.invalidRequest, pointer: defect.pointer, rule: Rule.duplicateMember, defect.explanation)
+        }
+        guard envelope.mutations.count <= limits.mutations else {
+            let detail = "a push may hold \(limits.mutations) mutations, this one holds \(envelope.mutations.count)"
+            throw Problem(.payloadTooLarge, detail + "; send them in several pushes")
+        }
+        let hasDefects = !tree.defects.isEmpty
+        deviceID = envelope.deviceID
+        afterSequence = envelope.afterSequence
+        entries = envelope.mutations.enumerated().map { index, value in
+            MutationDecoder.decode(value, index: index, limits: limits, hasDefects: hasDefects)
+        }
+        bodyBytes = body.count
+    }
+}
+
+/// The members around the mutations.
+private struct Envelope {
+    let deviceID: UUID
+    let afterSequence: Int64?
+    let mutations: [JSONValue]
+
+    init(_ root: JSONValue) throws(Problem) {
+        guard let members = root.members else {
+            throw Problem(.invalidRequest, pointer: "", rule: Rule.memberType, "the body must be a JSON object")
+        }
+        var device: JSONValue?
+        var after: JSONValue?
+        var list: JSONValue?
+        for (name, value) in members {
+            if name.equals("device_id") {
+                device = value
+            } else if name.equals("after_sequence") {
+                after = value
+            } else if name.equals("mutations") {
+                list = value
+            } else {
+                let pointer = JSONPointer.member(name.string)
+                let detail = "'\(name.string)' is not a member of a push: device_id, after_sequence, mutations"
+                throw Problem(.invalidRequest, pointer: pointer, rule: Rule.unknownMember, detail)
+            }
+        }
+        guard let device, !device.isNull else {
+            throw Problem(.invalidRequest, pointer: "/device_id", rule: Rule.required, "device_id is required")
+        }
+        guard let deviceID = device.uuid else {
+            throw Problem(.invalidRequest, pointer: "/device_id", rule: Rule.uuid, "device_id must be a UUID")
+        }
+        self.deviceID = deviceID
+        if let after, !after.isNull {
+            guard let number = after.int64, number >= 0 else {
+                let detail = "after_sequence must be an integer, 0 or more"
+                throw Problem(.invalidRequest, pointer: "/after_sequence", rule: Rule.range, detail)
+            }
+            afterSequence = number
+        } else {
+            afterSequence = nil
+        }
+        guard let list else {
+            throw Problem(.invalidRequest, pointer: "/mutations", rule: Rule.required, "mutations is required")
+        }
+        guard let elements = list.elements else {
+            throw Problem(.invalidRequest, pointer: "/mutations", rule: Rule.memberType, "mutations must be an array")
+        }
+        mutations = Array(elements)
+    }
+}
+
+extension Problem {
+    /// What a caller is told about a text that is not JSON, or too large.
+    public init(jsonError error: JSONParseError, limit: Int) {
+        switch error.kind {
+        case .tooLong, .tooManyNodes:
+            self.init(.payloadTooLarge, "\(error.explanation); at most \(limit) bytes are taken")
+        default:
+            self.init(.invalidJSON, error.explanation)
+        }
+    }
+}

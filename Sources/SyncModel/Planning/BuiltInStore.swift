@@ -1,0 +1,128 @@
+import Foundation
+import JSONText
+
+/// The rules of the built-in document store: what one mutation does to one entity. Pure.
+enum BuiltInStore {
+    /// The most bytes that a document may grow to by patches.
+    static let maximumDocumentBytes = 1_048_576
+
+    /// A write that reaches for one entity.
+    struct Write {
+        let operation: Operation
+        let id: ServerID
+        let clientID: UUID?
+        /// The payload with server ids in place.
+        let payload: [UInt8]
+        let baseVersion: Int64?
+        let writer: Writer
+        let idSpace: IDSpace
+        let visibility: Visibility
+        let strategy: ConflictResolution
+    }
+
+    enum Outcome {
+        /// Took effect; the state to write, or nil where nothing changes (a repeated delete).
+        case applied(EntityState?, resolution: ConflictResolution?, current: EntityState?)
+        /// Gave way to what stands there.
+        case adopted(current: EntityState?)
+        /// Waits for a person; what stands there, when the caller may see it.
+        case conflict(current: EntityState?)
+        /// Refused for good, with the status that a REST API would answer.
+        case refused(status: Int, String)
+    }
+
+    static func decide(_ write: Write, on stored: EntityState?) -> Outcome {
+        let isHidden = write.visibility == .user && stored.map { $0.owner != write.writer.user } ?? false
+        // what belongs to somebody else does not exist, except that its id is taken
+        let state = isHidden ? nil : stored
+        switch write.operation {
+        case .create:
+            guard stored == nil else { return settleCreate(write, current: state) }
+            return .applied(created(write), resolution: nil, current: nil)
+        case .delete:
+            guard let state, !state.isDeleted else { return .applied(nil, resolution: nil, current: nil) }
+            guard state.accepts(baseVersion: write.baseVersion, from: write.writer) else {
+                return settle(write, current: state)
+            }
+            return apply(write, to: state, resolution: nil)
+        case .update, .replace:
+            guard let state else {
+                return .refused(status: 404, "no \(write.operation.rawValue) is possible: the entity does not exist")
+            }
+            guard !state.isDeleted, state.accepts(baseVersion: write.baseVersion, from: write.writer) else {
+                return settle(write, current: state)
+            }
+            return apply(write, to: state, resolution: nil)
+        }
+    }
+
+    /// A create of an id that exists never overwrites: `client_wins` stays manual (product rule 12, `shared` types).
+    private static func settleCreate(_ write: Write, current: EntityState?) -> Outcome {
+        write.strategy == .serverWins && current != nil ? .adopted(current: current) : .conflict(current: current)
+    }
+
+    private static func settle(_ write: Write, current: EntityState) -> Outcome {
+        switch write.strategy {
+        case .manual: .conflict(current: current)
+        case .serverWins: .adopted(current: current)
+        case .clientWins: apply(write, to: current, resolution: .clientWins)
+        }
+    }
+
+    private static func created(_ write: Write) -> EntityState {
+        EntityState(
+            isIntegerID: write.id.isInteger,
+            version: 1,
+            isDeleted: false,
+            document: write.payload,
+            owner: write.writer.user,
+            clientID: write.clientID,
+            lastWriter: write.writer,
+            runBase: 0,
+            isStored: false
+        )
+    }
+
+    private static func apply(_ write: Write, to state: EntityState, resolution: ConflictResolution?) -> Outcome {
+        let current = resolution == nil ? nil : state
+        switch write.operation {
+        case .delete:
+            let next = state.written(nil, isDeleted: true, by: write.writer)
+            return .applied(next, resolution: resolution, current: current)
+        case .create, .replace:
+            let next = state.written(write.payload, isDeleted: false, by: write.writer)
+            return .applied(next, resolution: resolution, current: current)
+        case .update:
+            guard let merged = merge(write.payload, into: state.document) else {
+                return .refused(status: 413, "the document would grow past \(maximumDocumentBytes) bytes")
+            }
+            let next = state.written(merged, isDeleted: false, by: write.writer)
+            return .applied(next, resolution: resolution, current: current)
+        }
+    }
+
+    /// RFC 7396; nil when the result would be too large.
+    private static func merge(_ patch: [UInt8], into document: [UInt8]?) -> [UInt8]? {
+        guard let patch = try? JSONTree(parsing: patch).root,
+            let merged = try? JSONValue.mergePatch(target: document, patch: patch),
+            merged.count <= maximumDocumentBytes
+        else { return nil }
+        return merged
+    }
+}
+
+extension EntityState {
+    /// The entity as a feed entry shows it in a conflict's `current`.
+    func json(type: String, id: ServerID) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.member("entity_type", type)
+        writer.member("id", id)
+        writer.member("version", version)
+        writer.member("deleted", isDeleted)
+        writer.name("document")
+        if let document { writer.raw(document) } else { writer.null() }
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,118 @@
+public import Foundation
+
+/// Names an entity within an organization.
+public struct EntityKey: Sendable, Hashable {
+    public let type: String
+    /// Text of the server id.
+    public let id: String
+
+    /// Creates the key.
+    public init(type: String, id: String) {
+        self.type = type
+        self.id = id
+    }
+}
+
+/// Who writes: a user on a device.
+public struct Writer: Sendable, Hashable {
+    public let user: UUID
+    public let device: UUID
+
+    /// Creates the value.
+    public init(user: UUID, device: UUID) {
+        self.user = user
+        self.device = device
+    }
+}
+
+/// One entity of the built-in store as it stands.
+public struct EntityState: Sendable {
+    public var isIntegerID: Bool
+    /// Raised by one with each write; the create makes 1.
+    public var version: Int64
+    public var isDeleted: Bool
+    /// JSON text as written; nil for a tombstone.
+    public var document: [UInt8]?
+    /// The creator.
+    public var owner: UUID
+    /// The creator's temporary id.
+    public var clientID: UUID?
+    public var lastWriter: Writer
+    /// The version before the last writer's uninterrupted run of writes.
+    public var runBase: Int64
+    /// Whether the database has a row of it.
+    public var isStored: Bool
+
+    /// Creates the value.
+    public init(
+        isIntegerID: Bool,
+        version: Int64,
+        isDeleted: Bool,
+        document: [UInt8]?,
+        owner: UUID,
+        clientID: UUID?,
+        lastWriter: Writer,
+        runBase: Int64,
+        isStored: Bool
+    ) {
+        self.isIntegerID = isIntegerID
+        self.version = version
+        self.isDeleted = isDeleted
+        self.document = document
+        self.owner = owner
+        self.clientID = clientID
+        self.lastWriter = lastWriter
+        self.runBase = runBase
+        self.isStored = isStored
+    }
+
+    /// Whether a writer who saw `baseVersion` may write: nobody else wrote since. A writer's own writes since then,
+    /// made offline on the same version, do not count against it.
+    func accepts(baseVersion: Int64?, from writer: Writer) -> Bool {
+        guard let baseVersion else { return true }
+        return baseVersion >= version || (writer == lastWriter && baseVersion >= runBase)
+    }
+
+    /// The state after one more write.
+    func written(_ document: [UInt8]?, isDeleted: Bool, by writer: Writer) -> EntityState {
+        var next = self
+        next.document = document
+        next.isDeleted = isDeleted
+        next.version = version + 1
+        if writer != lastWriter { next.runBase = version }
+        next.lastWriter = writer
+        return next
+    }
+}
+
+/// The entities of one organization that a group of pushes touches: as loaded, then as the plans leave them, so that
+/// each push sees what those before it in the group did.
+public struct EntityTable: Sendable {
+    private var states: [EntityKey: EntityState] = [:]
+    /// Ordinal of an entity's last write: the feed's order within the group.
+    private var lastWrite: [EntityKey: Int] = [:]
+    private var writeCount = 0
+
+    /// An empty table.
+    public init() {}
+
+    /// An entity as it stands now; nil when it never existed.
+    public subscript(key: EntityKey) -> EntityState? { states[key] }
+
+    /// Takes in a row of the database.
+    public mutating func load(_ key: EntityKey, _ state: EntityState) {
+        states[key] = state
+    }
+
+    /// Notes a write.
+    public mutating func write(_ key: EntityKey, _ state: EntityState) {
+        writeCount += 1
+        lastWrite[key] = writeCount
+        states[key] = state
+    }
+
+    /// What the group writes, in the order of execution, once per entity.
+    public var writes: [(key: EntityKey, state: EntityState)] {
+        lastWrite.sorted { $0.value < $1.value }.compactMap { key, _ in states[key].map { (key, $0) } }
+    }
+}

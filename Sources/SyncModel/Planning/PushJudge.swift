@@ -1,0 +1,403 @@
+import Foundation
+import JSONText
+
+/// Decides entry by entry, in running order, what is a repetition, what is refused and why, and what is accepted and
+/// what it depends on (product rules 1, 3, 5, 9). Executes nothing.
+struct PushJudge {
+    /// One accepted entry.
+    struct Accepted {
+        let index: Int
+        let mutation: Mutation
+        let type: EntityType
+        /// Mutations of the store that must succeed first.
+        var stored: [UUID] = []
+        /// Entries of this push that must succeed first.
+        var entries: [Int] = []
+        /// Where the client ids in endpoint and payload lead.
+        var references: [UUID: Target] = [:]
+    }
+
+    /// What a client id leads to.
+    enum Target {
+        case server(ServerID)
+        /// Not resolved before this entry of the push has run.
+        case entry(Int)
+        /// Not resolved before this mutation of the store has run.
+        case mutation(UUID)
+    }
+
+    private let snapshot: PushSnapshot
+    private let types: (String) -> EntityType?
+    private let deviceID: UUID
+
+    private(set) var verdicts: [Int: PushVerdict] = [:]
+    private(set) var accepted: [Accepted] = []
+    /// Refused entries to remember, by key.
+    private(set) var rejections: [UUID: Rejection] = [:]
+    /// Set when the snapshot has to be read again with every key looked up.
+    private(set) var needsProbe = false
+
+    /// Creates of the push by client id: where they stand in running order, -1 for those that are not valid.
+    private var creates: [UUID: [(type: String, rank: Int, index: Int)]] = [:]
+    private var rankOfMutation: [UUID: Int] = [:]
+    private var acceptedByKey: [UUID: (index: Int, mutation: Mutation)] = [:]
+    private var acceptedByID: [UUID: Int] = [:]
+    private var rejectedIDs: Set<UUID> = []
+    private var createdBy: [EntityKey: Int] = [:]
+    private var rejectedCreates: [UUID: Set<String>] = [:]
+    private var lastOnEntity: [EntityKey: Int] = [:]
+
+    init(_ push: PushRequest, snapshot: PushSnapshot, types: @escaping (String) -> EntityType?) {
+        self.snapshot = snapshot
+        self.types = types
+        deviceID = push.deviceID
+        let order = RunningOrder(push.entries) { mutation in
+            mutation.priority ?? types(mutation.entityType)?.defaultPriority ?? 0
+        }
+        for (rank, index) in order.order.enumerated() {
+            guard let mutation = push.entries[index].mutation else { continue }
+            if rankOfMutation[mutation.id] == nil { rankOfMutation[mutation.id] = rank }
+            if mutation.operation == .create, let localID = mutation.localID {
+                creates[localID, default: []].append((mutation.entityType, rank, index))
+            }
+        }
+        // invalid entries first: what refers to them must find them refused
+        for entry in push.entries where entry.mutation == nil { judgeInvalid(entry) }
+        for (rank, index) in order.order.enumerated() {
+            guard let mutation = push.entries[index].mutation else { continue }
+            judge(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
+        }
+    }
+
+    // MARK: - Verdicts
+
+    private mutating func judgeInvalid(_ entry: PushEntry) {
+        guard case .failure(let problem) = entry.content else { return }
+        if let id = entry.id { rejectedIDs.insert(id) }
+        if let create = entry.attemptedCreate {
+            creates[create.clientID, default: []].append((create.entityType, -1, entry.index))
+            rejectedCreates[create.clientID, default: []].insert(create.entityType)
+        }
+        guard let key = entry.idempotencyKey, let number = entry.sequenceNumber else {
+            verdicts[entry.index] = .rejected(problem)
+            return
+        }
+        if snapshot.knownByKey[key] != nil {
+            verdicts[entry.index] = .rejected(.keyReused(index: entry.index))
+        } else if let earlier = rejections[key] ?? snapshot.rejections[key], earlier.sequenceNumber == number {
+            verdicts[entry.index] = .rejectedBefore(earlier.error)
+        } else if number <= snapshot.watermark {
+            if !snapshot.probedKeys.contains(key) { needsProbe = true }
+            verdicts[entry.index] = .rejected(problem)
+        } else {
+            reject(problem, index: entry.index, id: entry.id, key: key, number: number)
+        }
+    }
+
+    private mutating func judge(_ mutation: Mutation, index: Int, rank: Int, isCyclic: Bool) {
+        if let verdict = repetition(of: mutation, index: index) {
+            verdicts[index] = verdict
+            if case .rejected = verdict { refuseDependants(of: mutation) }
+            if case .rejectedBefore = verdict { refuseDependants(of: mutation) }
+            return
+        }
+        var judged = Accepted(index: index, mutation: mutation, type: EntityType(firstUseOf: mutation.entityType))
+        do throws(Problem) {
+            if isCyclic {
+                throw at(index, "/dependency_ids", Rule.dependencies, "these mutations depend on each other in a circle")
+            }
+            judged = Accepted(index: index, mutation: mutation, type: try entityType(of: mutation, index: index))
+            try judgeIdentity(of: mutation, in: &judged)
+            try judgeDependencies(rank: rank, in: &judged)
+            try judgeReferences(rank: rank, in: &judged)
+        } catch {
+            return reject(error, mutation, index: index)
+        }
+        accept(judged)
+    }
+
+    /// Whether the entry was seen before, in the store or in this push (product rule 5), or its number was.
+    private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
+        let key = mutation.idempotencyKey
+        if let known = snapshot.knownByKey[key] {
+            let isSame =
+                known.id == mutation.id
+                && known.fingerprint.differences(from: mutation.fingerprint)?
+                    .allSatisfy { snapshot.areEquivalent($0.stored, $0.given) } ?? false
+            return isSame ? .replayed(known) : .rejected(.keyReused(index: index))
+        }
+        if let first = acceptedByKey[key] {
+            let isSame = first.mutation.id == mutation.id && first.mutation.fingerprint == mutation.fingerprint
+            // the record is filled in once the first has run
+            return isSame ? .replayed(placeholder(for: mutation)) : .rejected(.keyReused(index: index))
+        }
+        let earlier = rejections[key] ?? snapshot.rejections[key]
+        if let earlier, earlier.sequenceNumber == mutation.sequenceNumber {
+            return .rejectedBefore(earlier.error)
+        }
+        if mutation.sequenceNumber <= snapshot.watermark {
+            if !snapshot.probedKeys.contains(key) { needsProbe = true }
+            return .rejected(.sequenceUsed(index: index, watermark: snapshot.watermark))
+        }
+        if snapshot.knownByID[mutation.id] != nil || acceptedByID[mutation.id] != nil {
+            let problem = Problem(
+                .idAlreadyUsed, pointer: "/mutations/\(index)/id", rule: Rule.uuid,
+                "this id belongs to a mutation with another idempotency_key; make a new id")
+            reject(problem, mutation, index: index)
+            return .rejected(problem)
+        }
+        return nil
+    }
+
+    private mutating func accept(_ judged: Accepted) {
+        let mutation = judged.mutation
+        acceptedByKey[mutation.idempotencyKey] = (judged.index, mutation)
+        rejections[mutation.idempotencyKey] = nil
+        acceptedByID[mutation.id] = judged.index
+        if mutation.operation == .create, let localID = mutation.localID {
+            createdBy[EntityKey(type: mutation.entityType, id: localID.lowercased)] = judged.index
+        }
+        for key in entityKeys(of: mutation) { lastOnEntity[key] = judged.index }
+        accepted.append(judged)
+    }
+
+    private mutating func reject(_ problem: Problem, _ mutation: Mutation, index: Int) {
+        refuseDependants(of: mutation)
+        reject(
+            problem, index: index, id: mutation.id, key: mutation.idempotencyKey, number: mutation.sequenceNumber)
+    }
+
+    private mutating func refuseDependants(of mutation: Mutation) {
+        // a mutation of that id that was accepted before still counts
+        if acceptedByID[mutation.id] == nil, snapshot.knownByID[mutation.id] == nil { rejectedIDs.insert(mutation.id) }
+        if mutation.operation == .create, let localID = mutation.localID {
+            rejectedCreates[localID, default: []].insert(mutation.entityType)
+        }
+    }
+
+    private mutating func reject(_ problem: Problem, index: Int, id: UUID?, key: UUID, number: Int64) {
+        verdicts[index] = .rejected(problem)
+        rejections[key] = Rejection(
+            idempotencyKey: key, id: id, deviceID: deviceID, sequenceNumber: number, error: problem.json)
+    }
+
+    // MARK: - Type and ids
+
+    private func entityType(of mutation: Mutation, index: Int) throws(Problem) -> EntityType {
+        guard let type = types(mutation.entityType) else {
+            let detail = "'\(mutation.entityType)' is not a registered entity type of this organization"
+            throw at(index, "/entity_type", Rule.entityType, detail)
+        }
+        return type
+    }
+
+    private mutating func judgeIdentity(of mutation: Mutation, in judged: inout Accepted) throws(Problem) {
+        let index = judged.index
+        if mutation.operation != .delete, mutation.payload?.kind != .object {
+            throw at(index, "/payload", Rule.payload, "the payload of a \(mutation.operation.rawValue) must be an object")
+        }
+        switch judged.type.idSpace {
+        case .shared: try judgeSharedID(of: mutation, index: index)
+        case .mapped: try judgeMappedID(of: mutation, in: &judged)
+        }
+        dependOnEarlierWrites(of: mutation, in: &judged)
+    }
+
+    private func judgeSharedID(of mutation: Mutation, index: Int) throws(Problem) {
+        if mutation.localID != nil {
+            let detail = "'\(mutation.entityType)' has shared global ids: give server_id and no local_id"
+            throw at(index, "/local_id", Rule.clientID, detail)
+        }
+        guard let id = mutation.serverID else {
+            throw at(index, "/server_id", Rule.required, "server_id is required: the entity's global id")
+        }
+        guard id.isInteger || id.uuid != nil else {
+            throw at(index, "/server_id", Rule.serverID, "a shared global id is a UUID or a 64-bit integer")
+        }
+    }
+
+    private func judgeMappedID(of mutation: Mutation, in judged: inout Accepted) throws(Problem) {
+        let index = judged.index
+        guard mutation.operation == .create else {
+            guard let localID = mutation.localID else {
+                if mutation.serverID == nil {
+                    let detail = "local_id or server_id is required: which entity is meant?"
+                    throw at(index, "/local_id", Rule.required, detail)
+                }
+                return
+            }
+            return try judgeTarget(localID, of: mutation, in: &judged)
+        }
+        guard let localID = mutation.localID else {
+            throw at(index, "/local_id", Rule.clientID, "local_id is required: the client id of what is created")
+        }
+        guard mutation.serverID == nil else {
+            throw at(index, "/server_id", Rule.serverID, "server_id must be null on a create: the server gives the id")
+        }
+        let isTaken =
+            snapshot.mapping(localID, type: mutation.entityType) != nil
+            || createdBy[EntityKey(type: mutation.entityType, id: localID.lowercased)] != nil
+        if isTaken {
+            let detail = "this client id was created before in '\(mutation.entityType)'; make a new one"
+            throw at(index, "/local_id", Rule.uniqueClientID, detail)
+        }
+    }
+
+    /// The entity of an update, replace or delete that is named by its client id.
+    private func judgeTarget(_ localID: UUID, of mutation: Mutation, in judged: inout Accepted) throws(Problem) {
+        let type = mutation.entityType
+        if let mapping = snapshot.mapping(localID, type: type) {
+            if let given = mutation.serverID, let known = mapping.serverID, given != known {
+                let detail = "local_id and server_id name different entities"
+                throw at(judged.index, "/server_id", Rule.entityReference, detail)
+            }
+            judged.references[localID] = target(mapping, in: &judged)
+        } else if let entry = createdBy[EntityKey(type: type, id: localID.lowercased)] {
+            judged.references[localID] = .entry(entry)
+            judged.entries.append(entry)
+        } else if rejectedCreates[localID]?.contains(type) == true {
+            throw dependencyRejected(judged.index, "/local_id")
+        } else if let serverID = mutation.serverID {
+            judged.references[localID] = .server(serverID)
+        } else {
+            let detail = "nobody created this client id in '\(type)'"
+            throw at(judged.index, "/local_id", Rule.entityReference, detail)
+        }
+    }
+
+    /// Product rule 3: a mutation depends on earlier mutations of the same entity.
+    private func dependOnEarlierWrites(of mutation: Mutation, in judged: inout Accepted) {
+        for key in entityKeys(of: mutation) {
+            if let entry = lastOnEntity[key], !judged.entries.contains(entry) { judged.entries.append(entry) }
+        }
+        let serverID = resolvedServerID(of: mutation)
+        let earlier = snapshot.open.filter { open in
+            open.entityType == mutation.entityType
+                && ((mutation.localID != nil && open.localID == mutation.localID)
+                    || (serverID != nil && open.serverID == serverID))
+        }
+        // the last of them: those before it are its own dependencies
+        if let last = earlier.max(by: { $0.position < $1.position }), !judged.stored.contains(last.id) {
+            judged.stored.append(last.id)
+        }
+    }
+
+    private func resolvedServerID(of mutation: Mutation) -> ServerID? {
+        mutation.serverID ?? mutation.localID.flatMap { snapshot.mapping($0, type: mutation.entityType)?.serverID }
+    }
+
+    /// Both names that an entity may go by within the push.
+    private func entityKeys(of mutation: Mutation) -> [EntityKey] {
+        [mutation.localID?.lowercased, resolvedServerID(of: mutation)?.text]
+            .compactMap { $0 }.map { EntityKey(type: mutation.entityType, id: $0) }
+    }
+
+    // MARK: - Dependencies
+
+    private mutating func judgeDependencies(rank: Int, in judged: inout Accepted) throws(Problem) {
+        for (place, id) in judged.mutation.dependencyIDs.enumerated() {
+            let pointer = "/dependency_ids/\(place)"
+            guard id != judged.mutation.id else {
+                throw at(judged.index, pointer, Rule.dependencies, "a mutation cannot depend on itself")
+            }
+            if let known = snapshot.knownByID[id] {
+                if known.status == .discarded, !known.satisfiesDependants {
+                    throw dependencyRejected(judged.index, pointer)
+                }
+                if !known.satisfiesDependants { judged.stored.append(id) }
+            } else if let entry = acceptedByID[id] {
+                judged.entries.append(entry)
+            } else if rejectedIDs.contains(id) {
+                throw dependencyRejected(judged.index, pointer)
+            } else if let later = rankOfMutation[id], later > rank {
+                throw at(judged.index, pointer, Rule.dependencies, "names a mutation that runs later in this push")
+            } else if try refer(to: id, pointer, rank: rank, in: &judged) == nil {
+                throw at(judged.index, pointer, Rule.dependencies, "names no mutation or client id that is known here")
+            }
+        }
+    }
+
+    private mutating func judgeReferences(rank: Int, in judged: inout Accepted) throws(Problem) {
+        for id in judged.mutation.references where judged.references[id] == nil {
+            // its own client id is no dependency
+            if id == judged.mutation.localID { continue }
+            _ = try refer(to: id, "/payload", rank: rank, in: &judged)
+        }
+    }
+
+    /// Follows a client id of this user; nil when it is just data.
+    private func refer(
+        to id: UUID,
+        _ pointer: String,
+        rank: Int,
+        in judged: inout Accepted
+    ) throws(Problem) -> Target? {
+        let stored = snapshot.mappings[id] ?? []
+        let here = (creates[id] ?? []).filter { create in !stored.contains { $0.entityType == create.type } }
+        guard !stored.isEmpty || !here.isEmpty else { return nil }
+        let earlier = here.filter { createdBy[EntityKey(type: $0.type, id: id.lowercased)] != nil }
+        let refused = here.filter { rejectedCreates[id]?.contains($0.type) == true && $0.rank <= rank }
+        if Set(stored.map(\.entityType)).union(earlier.map(\.type)).count > 1 {
+            let types = Set(stored.map(\.entityType)).union(earlier.map(\.type)).sorted().joined(separator: "' and '")
+            throw Problem(
+                .referenceAmbiguous, pointer: "/mutations/\(judged.index)" + pointer, rule: Rule.entityReference,
+                "client id \(id.lowercased) names entities in '\(types)'; use the server id instead")
+        }
+        let target: Target
+        if let mapping = stored.first {
+            target = self.target(mapping, in: &judged)
+        } else if let create = earlier.first,
+            let entry = createdBy[EntityKey(type: create.type, id: id.lowercased)] {
+            target = .entry(entry)
+            if !judged.entries.contains(entry) { judged.entries.append(entry) }
+        } else if !refused.isEmpty {
+            throw dependencyRejected(judged.index, pointer)
+        } else {
+            let detail = "client id \(id.lowercased) is created later in this push; put the create before its use"
+            throw at(judged.index, pointer, Rule.dependencies, detail)
+        }
+        judged.references[id] = target
+        return target
+    }
+
+    private func target(_ mapping: IDMapping, in judged: inout Accepted) -> Target {
+        if mapping.status == .resolved, let serverID = mapping.serverID { return .server(serverID) }
+        if !judged.stored.contains(mapping.mutationID) { judged.stored.append(mapping.mutationID) }
+        return .mutation(mapping.mutationID)
+    }
+
+    // MARK: - Problems
+
+    private func at(_ index: Int, _ pointer: String, _ rule: String, _ detail: String) -> Problem {
+        Problem(.validationFailed, pointer: "/mutations/\(index)" + pointer, rule: rule, detail)
+    }
+
+    private func dependencyRejected(_ index: Int, _ pointer: String) -> Problem {
+        Problem(
+            .dependencyRejected, pointer: "/mutations/\(index)" + pointer, rule: Rule.dependencies,
+            "depends on a mutation that was rejected or discarded; correct that one and send both again")
+    }
+
+    /// Stands for a repetition within the push until its first has run.
+    private func placeholder(for mutation: Mutation) -> MutationRecord {
+        MutationRecord(
+            id: mutation.id, idempotencyKey: mutation.idempotencyKey, deviceID: deviceID,
+            sequenceNumber: mutation.sequenceNumber, position: 0, operation: mutation.operation,
+            entityType: mutation.entityType, status: .pending, localID: mutation.localID, serverID: mutation.serverID,
+            fingerprint: mutation.fingerprint, acceptedAt: Timestamp(microseconds: 0))
+    }
+}
+
+extension Problem {
+    fileprivate static func keyReused(index: Int) -> Problem {
+        Problem(
+            .idempotencyKeyReused, pointer: "/mutations/\(index)/idempotency_key", rule: "idempotency_key_unique_per_mutation",
+            "this key came before with other content; a changed mutation needs a new key")
+    }
+
+    fileprivate static func sequenceUsed(index: Int, watermark: Int64) -> Problem {
+        Problem(
+            .sequenceAlreadyUsed, pointer: "/mutations/\(index)/sequence_number", rule: Rule.sequence,
+            "numbers up to \(watermark) were judged before; use a higher one")
+    }
+}

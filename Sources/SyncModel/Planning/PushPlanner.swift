@@ -1,0 +1,313 @@
+public import Foundation
+import JSONText
+
+/// Decides everything about one push: what is a repetition, what is refused, what is accepted, and for built-in types
+/// what takes effect at once. Pure: it reads the snapshot and the entities, and answers with what is to be written.
+public struct PushPlanner {
+    /// What a plan needs to know besides the push.
+    public struct Context: Sendable {
+        public var organization: Organization
+        /// The entity types that are registered, by name.
+        public var types: [String: EntityType]
+        public var user: UUID
+        /// All or nothing (`Prefer: handling=strict`).
+        public var isStrict: Bool
+        public var now: Timestamp
+        /// Makes a server id; UUIDv7 in production.
+        public var makeID: @Sendable () -> UUID
+
+        /// Creates the value.
+        public init(
+            organization: Organization,
+            types: [String: EntityType],
+            user: UUID,
+            isStrict: Bool,
+            now: Timestamp,
+            makeID: @escaping @Sendable () -> UUID
+        ) {
+            self.organization = organization
+            self.types = types
+            self.user = user
+            self.isStrict = isStrict
+            self.now = now
+            self.makeID = makeID
+        }
+
+        /// The type of a mutation; an unknown one is made at its first use, unless the organization wants it declared.
+        func type(_ name: String) -> EntityType? {
+            if let type = types[name] { return type }
+            return organization.settings.entityTypes == .open ? EntityType(firstUseOf: name) : nil
+        }
+    }
+
+    private let push: PushRequest
+    private let snapshot: PushSnapshot
+    private let context: Context
+    private var entities: EntityTable
+    private var plan = PushPlan()
+    /// Records of this push's accepted entries, by index.
+    private var records: [Int: MutationRecord] = [:]
+    private var createdMappings: [Int: IDMapping] = [:]
+
+    /// Plans a push.
+    ///
+    /// - Parameter entities: the organization's entities as the pushes before this one left them; changed by the plan.
+    /// - Throws: ``PushRefusal``; then `entities` is as it was.
+    public static func plan(
+        _ push: PushRequest,
+        snapshot: PushSnapshot,
+        context: Context,
+        entities: inout EntityTable
+    ) throws(PushRefusal) -> PushPlan {
+        if let after = push.afterSequence, after > snapshot.watermark {
+            var problem = Problem(
+                .sequenceGap,
+                "after_sequence is \(after), but this device's mutations are known up to \(snapshot.watermark) only;"
+                    + " send those after \(snapshot.watermark) first")
+            problem.expected = snapshot.watermark
+            throw .problem(problem)
+        }
+        let judge = PushJudge(push, snapshot: snapshot, types: context.type)
+        if judge.needsProbe { throw .needsProbe }
+        if context.isStrict, let problem = judge.strictProblem() { throw .problem(problem) }
+        var planner = PushPlanner(push, snapshot, context, entities)
+        for accepted in judge.accepted { planner.run(accepted) }
+        entities = planner.entities
+        return planner.finish(judge)
+    }
+
+    private init(_ push: PushRequest, _ snapshot: PushSnapshot, _ context: Context, _ entities: EntityTable) {
+        self.push = push
+        self.snapshot = snapshot
+        self.context = context
+        self.entities = entities
+        plan.lane = snapshot.lane
+        plan.lane.changePosition += 1
+    }
+
+    // MARK: - One accepted mutation
+
+    private mutating func run(_ accepted: PushJudge.Accepted) {
+        let mutation = accepted.mutation
+        var record = MutationRecord(
+            id: mutation.id,
+            idempotencyKey: mutation.idempotencyKey,
+            deviceID: push.deviceID,
+            sequenceNumber: mutation.sequenceNumber,
+            position: plan.lane.nextPosition,
+            operation: mutation.operation,
+            entityType: mutation.entityType,
+            status: .pending,
+            localID: mutation.localID,
+            serverID: serverID(of: accepted),
+            fingerprint: mutation.fingerprint,
+            acceptedAt: context.now
+        )
+        plan.lane.nextPosition += 1
+        record.dependsOn = unmetDependencies(of: accepted)
+        if !record.dependsOn.isEmpty {
+            record.status = .blocked
+        } else if plan.lane.haltedBy == nil, plan.lane.queuedCount == 0 {
+            apply(accepted, to: &record)
+        }
+        count(record)
+        addMapping(for: accepted, record)
+        if !accepted.type.isInUse, !plan.typesToRegister.contains(where: { $0.name == accepted.type.name }) {
+            plan.typesToRegister.append(accepted.type)
+        }
+        records[accepted.index] = record
+        plan.mutations.append(
+            NewMutation(
+                mutation: mutation,
+                record: record,
+                priority: mutation.priority ?? accepted.type.defaultPriority,
+                conflictResolution: strategy(of: mutation)
+            )
+        )
+    }
+
+    private func strategy(of mutation: Mutation) -> ConflictResolution {
+        mutation.conflictResolution ?? context.organization.settings.conflictResolution
+    }
+
+    /// Mutations that must succeed first and have not.
+    private func unmetDependencies(of accepted: PushJudge.Accepted) -> [UUID] {
+        var unmet = accepted.stored
+        for entry in accepted.entries {
+            guard let record = records[entry], !record.satisfiesDependants, !unmet.contains(record.id) else { continue }
+            unmet.append(record.id)
+        }
+        return unmet
+    }
+
+    /// The entity's server id, when it is known before the mutation runs.
+    private func serverID(of accepted: PushJudge.Accepted) -> ServerID? {
+        let mutation = accepted.mutation
+        if let id = mutation.serverID { return id }
+        guard mutation.operation != .create, let localID = mutation.localID else { return nil }
+        return resolve(localID, accepted)
+    }
+
+    /// What stands in a client id's place by now.
+    private func resolve(_ clientID: UUID, _ accepted: PushJudge.Accepted) -> ServerID? {
+        switch accepted.references[clientID] {
+        case .server(let id): id
+        case .entry(let entry): createdMappings[entry]?.serverID
+        case .mutation, nil: nil
+        }
+    }
+
+    private mutating func apply(_ accepted: PushJudge.Accepted, to record: inout MutationRecord) {
+        let mutation = accepted.mutation
+        let id = record.serverID ?? ServerID(context.makeID())
+        let key = EntityKey(type: mutation.entityType, id: id.text)
+        let write = BuiltInStore.Write(
+            operation: mutation.operation,
+            id: id,
+            clientID: mutation.localID,
+            payload: payload(of: accepted, ownID: id),
+            baseVersion: mutation.baseVersion,
+            writer: Writer(user: context.user, device: push.deviceID),
+            idSpace: accepted.type.idSpace,
+            visibility: accepted.type.visibility,
+            strategy: strategy(of: mutation)
+        )
+        let stored = entities[key]
+        switch BuiltInStore.decide(write, on: stored) {
+        case .applied(let state, let resolution, let current):
+            record.serverID = id
+            record.status = .succeeded
+            record.version = state?.version ?? stored?.version
+            record.resolution = resolution
+            record.responseStatus = mutation.operation == .create ? 201 : mutation.operation == .delete ? 204 : 200
+            record.syncedAt = context.now
+            if let current { record.error = conflictProblem(current, mutation, id).json }
+            if let state { entities.write(key, state) }
+        case .adopted(let current):
+            record.serverID = id
+            record.status = .discarded
+            record.version = current?.version
+            record.resolution = .serverWins
+            record.responseStatus = 409
+            record.syncedAt = context.now
+            record.error = conflictProblem(current, mutation, id).json
+        case .conflict(let current):
+            record.status = .conflict
+            record.responseStatus = 409
+            record.error = conflictProblem(current, mutation, id).json
+            if context.organization.settings.onConflict == .halt { plan.lane.haltedBy = mutation.id }
+        case .refused(let status, let detail):
+            record.status = .failed
+            record.responseStatus = Int16(status)
+            var problem = Problem(.upstreamRejected, detail)
+            problem.errors = [
+                ProblemDetail(pointer: "/mutations/\(accepted.index)", rule: "http_\(status)", detail: detail)
+            ]
+            record.error = problem.json
+            if context.organization.settings.onFailure == .halt { plan.lane.haltedBy = mutation.id }
+        }
+    }
+
+    /// The payload with server ids in the place of client ids.
+    private func payload(of accepted: PushJudge.Accepted, ownID: ServerID) -> [UInt8] {
+        guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
+        let rewritten = payload.rewritten { uuid in
+            uuid == accepted.mutation.localID ? ownID.replacement : resolve(uuid, accepted)?.replacement
+        }
+        return rewritten ?? Array(payload.raw)
+    }
+
+    private func conflictProblem(_ current: EntityState?, _ mutation: Mutation, _ id: ServerID) -> Problem {
+        var problem = Problem(.conflict, detail(of: mutation, current))
+        problem.current = current?.json(type: mutation.entityType, id: id)
+        return problem
+    }
+
+    private func detail(of mutation: Mutation, _ current: EntityState?) -> String {
+        if mutation.operation == .create { return "an entity with this id exists" }
+        guard let current else { return "another writer changed the entity" }
+        if current.isDeleted { return "another writer deleted the entity" }
+        guard let base = mutation.baseVersion else { return "another writer changed the entity" }
+        return "base_version is \(base), but another writer made version \(current.version)"
+    }
+
+    private mutating func count(_ record: MutationRecord) {
+        if record.status.isQueued { plan.lane.queuedCount += 1 }
+        if !record.status.isFinal { plan.lane.openCount += 1 }
+    }
+
+    private mutating func addMapping(for accepted: PushJudge.Accepted, _ record: MutationRecord) {
+        let mutation = accepted.mutation
+        guard mutation.operation == .create, accepted.type.idSpace == .mapped, let clientID = mutation.localID else {
+            return
+        }
+        var mapping = IDMapping(entityType: mutation.entityType, clientID: clientID, mutationID: mutation.id)
+        if record.status.isFinal, let serverID = record.serverID {
+            mapping.serverID = serverID
+            mapping.status = .resolved
+        }
+        createdMappings[accepted.index] = mapping
+        plan.mappings.append(mapping)
+    }
+
+    // MARK: - The whole
+
+    private mutating func finish(_ judge: PushJudge) -> PushPlan {
+        plan.rejections = Array(judge.rejections.values)
+        plan.acceptedSequence = push.entries.compactMap(\.sequenceNumber).reduce(snapshot.watermark, max)
+        plan.verdicts = push.entries.map { entry in
+            if let record = records[entry.index] { return .accepted(record) }
+            guard case .replayed(let record)? = judge.verdicts[entry.index] else {
+                return judge.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not judged"))
+            }
+            // a repetition within the push shows what its first came to
+            return .replayed(recordsByKey[record.idempotencyKey] ?? record)
+        }
+        plan.touchedMappings = touchedMappings()
+        return plan
+    }
+
+    private var recordsByKey: [UUID: MutationRecord] {
+        Dictionary(records.values.map { ($0.idempotencyKey, $0) }) { first, _ in first }
+    }
+
+    /// Every resolved mapping of this user that the batch touches, in the order in which it does.
+    private func touchedMappings() -> [IDMapping] {
+        let created = Dictionary(grouping: plan.mappings, by: \.clientID)
+        var seen: Set<UUID> = []
+        var touched: [IDMapping] = []
+        for mutation in push.entries.compactMap(\.mutation) {
+            for id in [mutation.localID].compactMap({ $0 }) + mutation.references + mutation.dependencyIDs
+            where seen.insert(id).inserted {
+                let all = (snapshot.mappings[id] ?? []) + (created[id] ?? [])
+                touched += all.filter { $0.status == .resolved }
+            }
+        }
+        return touched
+    }
+}
+
+extension PushJudge {
+    /// What refuses the whole push when it is to be all or nothing; nil when every entry is valid.
+    func strictProblem() -> Problem? {
+        let problems = verdicts.sorted { $0.key < $1.key }.compactMap { index, verdict -> [ProblemDetail]? in
+            switch verdict {
+            case .rejected(let problem):
+                problem.errors.isEmpty
+                    ? [ProblemDetail(pointer: "/mutations/\(index)", rule: problem.code.rawValue, detail: problem.detail)]
+                    : problem.errors
+            case .rejectedBefore:
+                [
+                    ProblemDetail(
+                        pointer: "/mutations/\(index)", rule: "rejected_before",
+                        detail: "this entry was rejected before; send it corrected with a new sequence number")
+                ]
+            case .accepted, .replayed: nil
+            }
+        }
+        guard !problems.isEmpty else { return nil }
+        return Problem(
+            .validationFailed, "\(problems.count) of the mutations cannot be taken, and handling=strict takes all or none",
+            errors: problems.flatMap { $0 })
+    }
+}

@@ -1,0 +1,83 @@
+public import Foundation
+
+/// A lane as its locked row shows it.
+public struct LaneState: Sendable, Hashable {
+    /// The place that the next mutation takes.
+    public var nextPosition: Int64 = 1
+    /// Raised by one with each change to the lane's mutations and mappings.
+    public var changePosition: Int64 = 0
+    /// Mutations that run when their turn comes: pending or in flight.
+    public var queuedCount: Int32 = 0
+    /// Mutations that are not final.
+    public var openCount: Int32 = 0
+    /// The mutation that holds everything behind it until a person settles it.
+    public var haltedBy: UUID?
+    /// Whether the row was made for this push: the user's first.
+    public var isNew = false
+
+    /// A new lane.
+    public init() {}
+}
+
+/// A mutation that is not final and touches an entity of the push.
+public struct OpenMutation: Sendable {
+    public let id: UUID
+    public let entityType: String
+    public let localID: UUID?
+    public let serverID: ServerID?
+    public let position: Int64
+
+    /// Creates the value.
+    public init(id: UUID, entityType: String, localID: UUID?, serverID: ServerID?, position: Int64) {
+        self.id = id
+        self.entityType = entityType
+        self.localID = localID
+        self.serverID = serverID
+        self.position = position
+    }
+}
+
+/// What the store knows that bears on one push, read under the lane's lock.
+public struct PushSnapshot: Sendable {
+    public var lane = LaneState()
+    /// The device's highest judged number; 0 for a new device.
+    public var watermark: Int64 = 0
+    /// Keys that were looked up: for the others, absence below is no knowledge.
+    public var probedKeys: Set<UUID> = []
+    public var knownByKey: [UUID: MutationRecord] = [:]
+    public var knownByID: [UUID: MutationRecord] = [:]
+    public var rejections: [UUID: Rejection] = [:]
+    /// Mappings of this user by client id; more than one where types share it.
+    public var mappings: [UUID: [IDMapping]] = [:]
+    /// Open mutations on entities of the push.
+    public var open: [OpenMutation] = []
+
+    /// An empty snapshot.
+    public init() {}
+}
+
+extension PushSnapshot {
+    /// The mapping of a client id under one type.
+    func mapping(_ clientID: UUID, type: String) -> IDMapping? {
+        mappings[clientID]?.first { $0.entityType == type }
+    }
+
+    /// Whether a given UUID may stand where a stored one stood: they are mapped to each other for this user.
+    func areEquivalent(_ first: UUID, _ second: UUID) -> Bool {
+        func maps(_ client: UUID, to server: UUID) -> Bool {
+            mappings[client]?.contains { $0.serverID?.uuid == server } ?? false
+        }
+        return maps(first, to: second) || maps(second, to: first)
+    }
+
+    /// Client ids whose mappings are needed to compare repeated entries with what is stored, beyond those that the
+    /// push itself names.
+    public func identifiersToCompare(_ entries: [PushEntry]) -> [UUID] {
+        entries.flatMap { entry -> [UUID] in
+            guard let mutation = entry.mutation, let known = knownByKey[mutation.idempotencyKey],
+                let differences = known.fingerprint.differences(from: mutation.fingerprint)
+            else { return [] }
+            return differences.flatMap { [$0.stored, $0.given] }
+        }
+    }
+}

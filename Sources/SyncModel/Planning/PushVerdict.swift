@@ -1,0 +1,52 @@
+import Foundation
+
+/// What became of one entry of a push.
+public enum PushVerdict: Sendable {
+    /// Accepted now; the record says how it stands at the end of the transaction.
+    case accepted(MutationRecord)
+    /// A repetition: the first outcome again.
+    case replayed(MutationRecord)
+    /// Not accepted.
+    case rejected(Problem)
+    /// A repetition of a rejected entry: the problem as it was stored, JSON.
+    case rejectedBefore([UInt8])
+}
+
+/// A mutation to be stored: what the client sent and how it stands.
+public struct NewMutation: Sendable {
+    public var mutation: Mutation
+    public var record: MutationRecord
+    public var priority: Int16
+    public var conflictResolution: ConflictResolution
+}
+
+/// Everything that one push changes, decided; the store writes it in set-based SQL.
+public struct PushPlan: Sendable {
+    /// In request order.
+    public var verdicts: [PushVerdict] = []
+    /// The device's watermark afterwards: the highest number judged.
+    public var acceptedSequence: Int64 = 0
+    /// In running order.
+    public var mutations: [NewMutation] = []
+    /// New mappings; one row each, pending ones too.
+    public var mappings: [IDMapping] = []
+    public var rejections: [Rejection] = []
+    public var lane = LaneState()
+    /// Entity types that accepted mutations use and that are not marked as in use yet.
+    public var typesToRegister: [EntityType] = []
+    /// Resolved mappings that the batch touches, for the answer.
+    public var touchedMappings: [IDMapping] = []
+
+    /// Whether anything is to be written.
+    public func changesAnything(from snapshot: PushSnapshot) -> Bool {
+        !mutations.isEmpty || !rejections.isEmpty || acceptedSequence != snapshot.watermark
+    }
+}
+
+/// Why there is no plan.
+public enum PushRefusal: Error, Sendable {
+    /// The whole push is refused and changes nothing.
+    case problem(Problem)
+    /// The snapshot took a key for new without looking it up, and its number says otherwise: read again, looking up all.
+    case needsProbe
+}

@@ -1,0 +1,80 @@
+import Foundation
+
+/// The order in which the entries of a push run (product rule 1): by sequence number, in whatever order the push lists
+/// them; among equal numbers what others there depend on comes first, then higher priority, then list order.
+struct RunningOrder {
+    /// Indices of the valid entries, in running order.
+    private(set) var order: [Int] = []
+    /// Entries of equal number that depend on each other in a circle.
+    private(set) var cyclic: Set<Int> = []
+
+    init(_ entries: [PushEntry], priority: (Mutation) -> Int16) {
+        let valid = entries.filter { $0.mutation != nil }
+        let sorted = valid.sorted { left, right in
+            let (a, b) = (left.sequenceNumber ?? 0, right.sequenceNumber ?? 0)
+            return a != b ? a < b : left.index < right.index
+        }
+        order.reserveCapacity(sorted.count)
+        var start = 0
+        while start < sorted.count {
+            var end = start + 1
+            while end < sorted.count, sorted[end].sequenceNumber == sorted[start].sequenceNumber { end += 1 }
+            if end - start == 1 {
+                order.append(sorted[start].index)
+            } else {
+                arrange(sorted[start..<end].compactMap { entry in entry.mutation.map { (entry.index, $0) } }, priority)
+            }
+            start = end
+        }
+    }
+
+    /// Kahn's algorithm; among those that are free, higher priority first, then list order.
+    private mutating func arrange(_ group: [(index: Int, mutation: Mutation)], _ priority: (Mutation) -> Int16) {
+        var owner: [UUID: [Int]] = [:]
+        for (place, item) in group.enumerated() {
+            owner[item.mutation.id, default: []].append(place)
+            if item.mutation.operation == .create, let localID = item.mutation.localID {
+                owner[localID, default: []].append(place)
+            }
+        }
+        var waitsFor = [Int](repeating: 0, count: group.count)
+        var dependants = [[Int]](repeating: [], count: group.count)
+        for (place, item) in group.enumerated() {
+            var needed = Set<Int>()
+            let mutation = item.mutation
+            let creates = mutation.operation == .create
+            let target = creates ? [] : [mutation.localID].compactMap { $0 }
+            // a create that names itself in its payload waits for nobody
+            for id in mutation.dependencyIDs + mutation.references + target where !(creates && id == mutation.localID) {
+                for other in owner[id] ?? [] where other != place { needed.insert(other) }
+            }
+            waitsFor[place] = needed.count
+            for other in needed { dependants[other].append(place) }
+        }
+        var free = group.indices.filter { waitsFor[$0] == 0 }
+        var placed = 0
+        while let next = free.min(by: { isBefore(group[$0], group[$1], priority) }) {
+            free.removeAll { $0 == next }
+            order.append(group[next].index)
+            placed += 1
+            for place in dependants[next] {
+                waitsFor[place] -= 1
+                if waitsFor[place] == 0 { free.append(place) }
+            }
+        }
+        guard placed < group.count else { return }
+        for place in group.indices where waitsFor[place] > 0 {
+            cyclic.insert(group[place].index)
+            order.append(group[place].index)
+        }
+    }
+
+    private func isBefore(
+        _ left: (index: Int, mutation: Mutation),
+        _ right: (index: Int, mutation: Mutation),
+        _ priority: (Mutation) -> Int16
+    ) -> Bool {
+        let (a, b) = (priority(left.mutation), priority(right.mutation))
+        return a != b ? a > b : left.index < right.index
+    }
+}

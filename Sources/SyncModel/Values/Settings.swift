@@ -1,0 +1,138 @@
+public import Foundation
+
+/// How a conflict is settled (seed 001, `conflict_resolution`).
+public enum ConflictResolution: String, Sendable, Hashable, CaseIterable {
+    /// Waits for a person.
+    case manual
+    /// Discards the mutation and adopts the server's entity.
+    case serverWins = "server_wins"
+    /// Writes over what the other writer left.
+    case clientWins = "client_wins"
+}
+
+/// What a lane does when one of its mutations fails or conflicts.
+public enum LaneReaction: String, Sendable, Hashable, CaseIterable {
+    /// Everything behind waits for a person.
+    case halt
+    /// Only dependants wait.
+    case `continue`
+}
+
+/// Who brings a user into being.
+public enum Provisioning: String, Sendable, Hashable, CaseIterable {
+    /// The first push of a user with a valid token does.
+    case onFirstPush = "on_first_push"
+    /// Only an operator does.
+    case explicit
+}
+
+/// Whether entity types must be declared before use.
+public enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable {
+    /// An unknown type is registered at its first use.
+    case open
+    /// An unknown type is refused (seed 000, `entity_type_valid_enum`).
+    case registered
+}
+
+/// Where the ids of an entity type come from; fixed from the type's first mutation or entity on.
+public enum IDSpace: String, Sendable, Hashable, CaseIterable {
+    /// A client UUID is mapped to a server id (seed 000).
+    case mapped
+    /// Global ids, used as they are, without mapping rows (seed 002, "Shared Global IDs").
+    case shared
+}
+
+/// Who sees the entities of a type.
+public enum Visibility: String, Sendable, Hashable, CaseIterable {
+    case organization
+    /// The creator alone; to others the entity does not exist.
+    case user
+}
+
+/// Whether an organization is served.
+public enum OrganizationStatus: String, Sendable, Hashable, CaseIterable {
+    case active
+    case suspended
+    /// Its data is being deleted; it never comes back.
+    case purging
+}
+
+/// An organization's settings: each has a default, and what an operator did not set keeps it.
+public struct OrganizationSettings: Sendable, Hashable {
+    public var provisioning: Provisioning = .onFirstPush
+    public var entityTypes: EntityTypePolicy = .open
+    public var onFailure: LaneReaction = .continue
+    public var onConflict: LaneReaction = .halt
+    public var conflictResolution: ConflictResolution = .manual
+    /// Age in days after which a mutation's `created_at` counts as stale; 1 to 3,650.
+    public var staleAfterDays = 14
+
+    /// The defaults.
+    public init() {}
+}
+
+/// A tenant as every request sees it.
+public struct Organization: Sendable, Hashable {
+    public var id: UUID
+    public var name: String
+    public var status: OrganizationStatus
+    public var settings: OrganizationSettings
+
+    /// Creates the value.
+    public init(id: UUID, name: String, status: OrganizationStatus, settings: OrganizationSettings) {
+        self.id = id
+        self.name = name
+        self.status = status
+        self.settings = settings
+    }
+}
+
+/// What is known of an entity type in one organization.
+public struct EntityType: Sendable, Hashable {
+    public var name: String
+    public var idSpace: IDSpace
+    public var visibility: Visibility
+    /// Priority of mutations that name none (seed 001, `priority`).
+    public var defaultPriority: Int16
+    /// Whether a mutation or an entity of the type exists, so that the id space is fixed.
+    public var isInUse: Bool
+
+    /// Creates the value.
+    public init(name: String, idSpace: IDSpace, visibility: Visibility, defaultPriority: Int16, isInUse: Bool) {
+        self.name = name
+        self.idSpace = idSpace
+        self.visibility = visibility
+        self.defaultPriority = defaultPriority
+        self.isInUse = isInUse
+    }
+
+    /// What an unknown type becomes at its first use: mapped, visible to the organization, in the built-in store.
+    public init(firstUseOf name: String) {
+        self.init(
+            name: name,
+            idSpace: .mapped,
+            visibility: .organization,
+            defaultPriority: EntityType.defaultPriority(name),
+            isInUse: false
+        )
+    }
+
+    /// Seed 001, `priority`: "Activities default 10, expenses 8, contacts 5"; others 0.
+    public static func defaultPriority(_ name: String) -> Int16 {
+        switch name {
+        case "activity": 10
+        case "expense": 8
+        case "contact": 5
+        default: 0
+        }
+    }
+
+    /// `[a-z][a-z0-9_-]{0,63}`.
+    public static func isValidName(_ name: String) -> Bool {
+        let bytes = name.utf8
+        guard let first = bytes.first, (97...122).contains(first), bytes.count <= 64 else { return false }
+        return bytes.allSatisfy { byte in
+            (97...122).contains(byte) || (48...57).contains(byte) || byte == 0x5f || byte == 0x2d
+        }
+    }
+}

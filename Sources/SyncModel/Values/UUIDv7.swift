@@ -1,0 +1,19 @@
+public import Foundation
+
+extension UUID {
+    /// A new time-ordered UUID (RFC 9562, version 7): 48 bits of milliseconds, then 74 random bits.
+    public static func version7(at now: Timestamp) -> UUID {
+        let millis = UInt64(max(0, now.microseconds / 1_000))
+        let high = UInt64.random(in: .min ... .max)
+        let low = UInt64.random(in: .min ... .max)
+        func byte(_ word: UInt64, _ shift: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: word >> shift) }
+        return UUID(
+            uuid: (
+                byte(millis, 40), byte(millis, 32), byte(millis, 24), byte(millis, 16), byte(millis, 8), byte(millis, 0),
+                0x70 | byte(high, 0) & 0x0f, byte(high, 8),
+                0x80 | byte(high, 16) & 0x3f, byte(high, 24), byte(low, 0), byte(low, 8),
+                byte(low, 16), byte(low, 24), byte(low, 32), byte(low, 40)
+            )
+        )
+    }
+}
