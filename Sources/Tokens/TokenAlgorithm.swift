@@ -1,0 +1,8 @@
+/// The signature algorithms that are accepted. A key is for exactly one of them, by its own type, whatever a token
+/// says: that is what refuses algorithm confusion.
+enum TokenAlgorithm: String, Sendable {
+    case hs256 = "HS256"
+    case rs256 = "RS256"
+    case es256 = "ES256"
+    case eddsa = "EdDSA"
+}

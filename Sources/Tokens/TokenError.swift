@@ -1,0 +1,42 @@
+/// Why a token is refused. Every case means 401.
+public enum TokenError: Error, Sendable, Hashable {
+    /// There is none.
+    case missing
+    /// Not three base64url parts of JSON, or longer than ``TokenVerifier/maximumTokenBytes``.
+    case malformed
+    /// No key that may speak for this token made its signature.
+    case badSignature
+    /// `exp` has passed.
+    case expired
+    /// `nbf` is yet to come.
+    case notYetValid
+    /// `iss` is not the configured issuer.
+    case wrongIssuer
+    /// `aud` does not hold the configured audience.
+    case wrongAudience
+    /// A claim that every token must have is not there.
+    case missingClaim(String)
+    /// A claim is there with a value of the wrong type or form.
+    case malformedClaim(String)
+    /// `kid` names a key that is not configured; a newer key set may have it.
+    case unknownKey
+    /// `alg` is not one of ours, is `none`, or is not the one that the key is for.
+    case algorithmNotAllowed
+
+    /// A sentence for the client, fit for `error_description` in `WWW-Authenticate`: no quote, no backslash, nothing
+    /// about our keys, nothing that came from the token.
+    public var explanation: String {
+        switch self {
+        case .missing: "A bearer token is required."
+        case .malformed: "The token is malformed."
+        case .badSignature, .unknownKey: "The token's signature is not valid."
+        case .expired: "The token has expired."
+        case .notYetValid: "The token is not valid yet."
+        case .wrongIssuer: "The token's issuer is not accepted."
+        case .wrongAudience: "The token is meant for another audience."
+        case .missingClaim: "The token lacks a required claim."
+        case .malformedClaim: "A claim of the token is malformed."
+        case .algorithmNotAllowed: "The token's algorithm is not accepted."
+        }
+    }
+}

@@ -1,0 +1,59 @@
+public import FoundationEssentials
+import JWTKit
+
+/// Makes HS256 tokens with the shared secret: for a developer's command line, not for production's users.
+public struct TokenIssuer: Sendable {
+    private let configuration: TokenConfiguration
+    private let key: TokenKey
+
+    /// An issuer whose tokens a ``TokenVerifier`` of the same configuration accepts.
+    ///
+    /// - Throws: ``TokenConfigurationError`` when there is no secret, or it is too short.
+    public init(configuration: TokenConfiguration) async throws {
+        guard let secret = configuration.secret else {
+            throw TokenConfigurationError("Tokens can only be issued with a JWT secret, and none is configured.")
+        }
+        self.configuration = configuration
+        self.key = try await TokenKeySet(secret: secret, sources: []).keys[0]
+    }
+
+    /// A token for this user, with the configured issuer and audience.
+    ///
+    /// - Parameters:
+    ///   - ttlSeconds: how long it lives from `now`, in seconds; at least 1.
+    ///   - now: seconds since 1970.
+    /// - Throws: what JWTKit throws when it cannot sign; with a checked secret, nothing.
+    public func issue(organization: UUID, user: UUID, ttlSeconds: Int64, now: Int64) async throws -> String {
+        var texts = [
+            configuration.organizationClaim: organization.uuidString.lowercased(),
+            configuration.userClaim: user.uuidString.lowercased(),
+        ]
+        texts["iss"] = configuration.issuer
+        texts["aud"] = configuration.audience
+        let payload = IssuedPayload(texts: texts, numbers: ["iat": now, "exp": now + max(1, ttlSeconds)])
+        let encoder = DefaultJWTSerializer().jsonEncoder
+        let header = try encoder.encode(["alg": TokenAlgorithm.hs256.rawValue, "typ": "JWT"])
+        let signed = Base64URL.encode(header) + "." + Base64URL.encode(try encoder.encode(payload))
+        return signed + "." + Base64URL.encode(try key.implementation.sign(Data(signed.utf8)))
+    }
+}
+
+/// Claims by their names, which are settings.
+private struct IssuedPayload: Encodable {
+    let texts: [String: String]
+    let numbers: [String: Int64]
+
+    private struct Name: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: Name.self)
+        for (name, text) in texts { try container.encode(text, forKey: Name(stringValue: name)) }
+        for (name, number) in numbers { try container.encode(number, forKey: Name(stringValue: name)) }
+    }
+}

@@ -1,0 +1,45 @@
+/// All keys in force at a moment.
+struct TokenKeySet: Sendable {
+    /// A kid-less token is tried against every key of its algorithm, so there must not be many.
+    static let maximumKeys = 64
+
+    let keys: [TokenKey]
+
+    /// - Throws: `TokenConfigurationError` for a secret or source that does not work, and when there is no key at all.
+    init(secret: [UInt8]?, sources: [TokenKeySource]) async throws {
+        var keys: [TokenKey] = []
+        if let secret {
+            guard secret.count >= 16 else {
+                throw TokenConfigurationError(
+                    "The JWT secret has \(secret.count) bytes; it needs at least 16, and should have 32 or more."
+                )
+            }
+            keys.append(try await .secret(secret))
+        }
+        for source in sources {
+            keys += try await source.keys()
+        }
+        guard !keys.isEmpty else {
+            throw TokenConfigurationError("No JWT key is configured: set a secret or a file of public keys.")
+        }
+        guard keys.count <= Self.maximumKeys else {
+            throw TokenConfigurationError("\(keys.count) JWT keys are configured; at most \(Self.maximumKeys) may be.")
+        }
+        self.keys = keys
+    }
+
+    /// The keys that may have signed a token with this header.
+    ///
+    /// A key with an id speaks only for tokens that name it or name none; a key without (a secret, PEM) for all of
+    /// its algorithm, unless the token's id is another key's.
+    func candidates(algorithm: String, id: String?) throws(TokenError) -> [TokenKey] {
+        guard let algorithm = TokenAlgorithm(rawValue: algorithm) else { throw .algorithmNotAllowed }
+        let named = id.map { id in keys.filter { $0.id == id } } ?? []
+        let eligible = named.isEmpty ? keys.filter { id == nil || $0.id == nil } : named
+        guard !eligible.isEmpty else { throw .unknownKey }
+        let candidates = eligible.filter { $0.algorithm == algorithm }
+        guard candidates.isEmpty else { return candidates }
+        // The algorithm is in use, but under other ids: it may be a key that is newer than our key set.
+        throw named.isEmpty && keys.contains { $0.algorithm == algorithm } ? .unknownKey : .algorithmNotAllowed
+    }
+}

@@ -1,0 +1,63 @@
+import FoundationEssentials
+import JWTKit
+
+extension TokenKeySource {
+    /// The keys of all `PUBLIC KEY` blocks; other text between them is ignored, as openssl does.
+    func pemKeys() async throws -> [TokenKey] {
+        var keys: [TokenKey] = []
+        for block in try pemBlocks() {
+            let position = "block \(keys.count + 1) of \(name)"
+            guard block.label == "PUBLIC KEY" else {
+                let advice = block.label.hasSuffix("PRIVATE KEY") ? " Give its public half (openssl pkey -pubout)." : ""
+                throw TokenConfigurationError("\(position) is a \(block.label), not a PUBLIC KEY.\(advice)")
+            }
+            keys.append(try await Self.key(pem: block.text, position: position))
+        }
+        guard !keys.isEmpty else { throw TokenConfigurationError("\(name) holds no public key.") }
+        return keys
+    }
+
+    private func pemBlocks() throws -> [(label: String, text: String)] {
+        var blocks: [(label: String, text: String)] = []
+        var open: (label: String, lines: [String])?
+        for line in text.split(whereSeparator: \.isNewline) {
+            let line = line.trimmed
+            if let label = line.between("-----BEGIN ", "-----") {
+                open = (label, [line])
+            } else if let label = line.between("-----END ", "-----") {
+                guard let block = open, block.label == label else {
+                    throw TokenConfigurationError("\(name) has an END \(label) without its BEGIN.")
+                }
+                blocks.append((label, (block.lines + [line]).joined(separator: "\n")))
+                open = nil
+            } else {
+                open?.lines.append(line)
+            }
+        }
+        if let open { throw TokenConfigurationError("\(name) has a BEGIN \(open.label) without its END.") }
+        return blocks
+    }
+
+    /// Each kind of key refuses what is not its own, so the first that takes the block is the right one.
+    private static func key(pem: String, position: String) async throws -> TokenKey {
+        if let key = try? EdDSA.PublicKey(pem: pem) { return try await .eddsa(key, id: nil) }
+        if let key = try? ES256PublicKey(pem: pem) { return try await .ecdsa(key, id: nil) }
+        if let key = try? Insecure.RSA.PublicKey(pem: pem) { return try await .rsa(key, id: nil) }
+        throw TokenConfigurationError(
+            "\(position) is not a usable key: RSA of at least 2048 bits, EC on P-256 or Ed25519 is."
+        )
+    }
+}
+
+extension Substring {
+    fileprivate var trimmed: String {
+        String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
+    }
+}
+
+extension String {
+    fileprivate func between(_ prefix: String, _ suffix: String) -> String? {
+        guard hasPrefix(prefix), hasSuffix(suffix), count > prefix.count + suffix.count else { return nil }
+        return String(dropFirst(prefix.count).dropLast(suffix.count))
+    }
+}

@@ -1,0 +1,110 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import Testing
+
+@testable import Tokens
+
+@Suite("Remembered tokens")
+struct CacheTests {
+    let key = TestKey.hs256(Keys.secret)
+
+    private func verifier(capacity: Int = 100) async throws -> TokenVerifier {
+        try await TokenVerifier(configuration: TokenConfiguration(secret: Keys.secret, cacheCapacity: capacity))
+    }
+
+    @Test("A verified token is remembered until exp, and no longer")
+    func expiry() async throws {
+        let verifier = try await verifier()
+        let token = try key.token(claims())
+        #expect(verifier.cached(token, now: now) == nil)
+        let verified = try verifier.verify(token, now: now)
+        #expect(verifier.cached(token, now: now + 59) == verified)
+        #expect(verifier.cachedTokens == 1)
+        #expect(verifier.cached(token, now: now + 60) == nil)
+        #expect(verifier.cachedTokens == 0)
+        #expect(verifier.refusal(token, now: now + 60) == .expired)
+    }
+
+    @Test("Refused tokens are not remembered")
+    func refusals() async throws {
+        let verifier = try await verifier()
+        _ = verifier.refusal(try key.token(claims(["exp": now])))
+        _ = verifier.refusal("x.y.z")
+        #expect(verifier.cachedTokens == 0)
+    }
+
+    @Test("The cache never holds more than its capacity, and keeps what is used")
+    func bound() async throws {
+        let verifier = try await verifier(capacity: 10)
+        let favourite = try key.token(claims(["n": "favourite"]))
+        _ = try verifier.verify(favourite, now: now)
+        for index in 0..<100 {
+            _ = try verifier.verify(try key.token(claims(["n": index])), now: now)
+            #expect(verifier.cached(favourite, now: now) != nil)
+            #expect(verifier.cachedTokens <= 10)
+        }
+        #expect(verifier.cached(try key.token(claims(["n": 0])), now: now) == nil)
+        #expect(verifier.cached(try key.token(claims(["n": 99])), now: now) != nil)
+    }
+
+    @Test("With no capacity nothing is remembered, and everything works")
+    func noCapacity() async throws {
+        let verifier = try await verifier(capacity: 0)
+        let token = try key.token(claims())
+        #expect(verifier.refusal(token) == nil)
+        #expect(verifier.cachedTokens == 0)
+    }
+
+    @Test("Other keys empty the cache, and decide from then on")
+    func keyChange() async throws {
+        let first = P256.Signing.PrivateKey()
+        let second = P256.Signing.PrivateKey()
+        let verifier = try await TokenVerifier(
+            configuration: TokenConfiguration(keys: [try Keys.jwks(Keys.jwk(first.publicKey, id: "1"))])
+        )
+        let old = try TestKey.es256(first).token(claims(), header: ["kid": "1"])
+        let new = try TestKey.es256(second).token(claims(), header: ["kid": "2"])
+        #expect(verifier.refusal(old) == nil)
+        #expect(verifier.refusal(new) == .unknownKey)
+
+        try await verifier.replaceKeys([try Keys.jwks(Keys.jwk(second.publicKey, id: "2"))])
+        #expect(verifier.cachedTokens == 0)
+        #expect(verifier.refusal(old) == .unknownKey)
+        #expect(verifier.refusal(new) == nil)
+
+        await #expect(throws: TokenConfigurationError.self) { try await verifier.replaceKeys([Keys.pem("")]) }
+        #expect(verifier.refusal(new) == nil)
+    }
+
+    @Test("The secret survives a change of the public keys")
+    func secretStays() async throws {
+        let verifier = try await verifier()
+        try await verifier.replaceKeys([Keys.pem(Keys.ed.publicKey.pemRepresentation)])
+        #expect(verifier.refusal(try key.token(claims())) == nil)
+        #expect(verifier.refusal(try TestKey.eddsa(Keys.ed).token(claims())) == nil)
+    }
+
+    @Test("Substrings and strings are the same token")
+    func substrings() async throws {
+        let verifier = try await verifier()
+        let header = "Bearer " + (try key.token(claims()))
+        let verified = try verifier.verify(header.dropFirst(7), now: now)
+        #expect(verifier.cached(String(header.dropFirst(7)), now: now) == verified)
+    }
+
+    @Test("Many tasks may ask at once")
+    func concurrent() async throws {
+        let verifier = try await verifier(capacity: 20)
+        let tokens = try (0..<40).map { try key.token(claims(["n": $0])) }
+        await withTaskGroup(of: Bool.self) { group in
+            for offset in 0..<4 {
+                group.addTask {
+                    (0..<200).allSatisfy { verifier.refusal(tokens[($0 * 7 + offset) % tokens.count]) == nil }
+                }
+            }
+            for await allAccepted in group { #expect(allAccepted) }
+        }
+        #expect(verifier.cachedTokens <= 20)
+    }
+}

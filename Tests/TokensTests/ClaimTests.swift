@@ -1,0 +1,139 @@
+import Foundation
+import Testing
+
+@testable import Tokens
+
+@Suite("Claims")
+struct ClaimTests {
+    let key = TestKey.hs256(Keys.secret)
+
+    private func verifier(
+        _ change: (inout TokenConfiguration) -> Void = { _ in }
+    ) async throws -> TokenVerifier {
+        var configuration = TokenConfiguration(secret: Keys.secret)
+        change(&configuration)
+        return try await TokenVerifier(configuration: configuration)
+    }
+
+    @Test("A token ends at exp, to the second")
+    func expiry() async throws {
+        let verifier = try await verifier { $0.cacheCapacity = 0 }
+        let token = try key.token(claims())
+        #expect(verifier.refusal(token, now: now + 59) == nil)
+        #expect(verifier.refusal(token, now: now + 60) == .expired)
+    }
+
+    @Test("A token begins at nbf")
+    func notBefore() async throws {
+        let verifier = try await verifier()
+        let token = try key.token(claims(["nbf": now + 10]))
+        #expect(verifier.refusal(token, now: now + 9) == .notYetValid)
+        #expect(verifier.refusal(token, now: now + 10) == nil)
+    }
+
+    @Test("Leeway widens both ends")
+    func leeway() async throws {
+        let verifier = try await verifier { $0.leewaySeconds = 5 }
+        let token = try key.token(claims(["nbf": now + 10]))
+        #expect(verifier.refusal(token, now: now + 4) == .notYetValid)
+        #expect(verifier.refusal(token, now: now + 5) == nil)
+        #expect(verifier.refusal(token, now: now + 64) == nil)
+        #expect(verifier.refusal(token, now: now + 65) == .expired)
+        #expect(verifier.cached(token, now: now + 65) == nil)
+        await #expect(throws: TokenConfigurationError.self) { try await self.verifier { $0.leewaySeconds = 601 } }
+    }
+
+    @Test("Fractions of seconds are allowed, other dates are not")
+    func dates() async throws {
+        let verifier = try await verifier()
+        #expect(try verifier.verify(key.token(claims(["exp": Double(now) + 1.5])), now: now).expiresAt == now + 1)
+        #expect(verifier.refusal(try key.token(claims(["exp": NSNull()]))) == .missingClaim("exp"))
+        for value in ["\(now + 60)", 1e300, -1e300, true, [now]] as [Any] {
+            #expect(verifier.refusal(try key.token(claims(["exp": value]))) == .malformedClaim("exp"))
+        }
+        #expect(verifier.refusal(try key.token(claims(["nbf": "soon"]))) == .malformedClaim("nbf"))
+    }
+
+    @Test("Issuer and audience are checked when configured")
+    func issuerAndAudience() async throws {
+        let verifier = try await verifier {
+            $0.issuer = "https://id.example"
+            $0.audience = "sluice"
+        }
+        func refusal(_ issuer: Any, _ audience: Any) throws -> TokenError? {
+            verifier.refusal(try key.token(claims(["iss": issuer, "aud": audience])))
+        }
+        #expect(try refusal("https://id.example", "sluice") == nil)
+        #expect(try refusal("https://id.example", ["other", "sluice"]) == nil)
+        #expect(try refusal("https://id.example/", "sluice") == .wrongIssuer)
+        #expect(try refusal(NSNull(), "sluice") == .missingClaim("iss"))
+        #expect(try refusal(["https://id.example"], "sluice") == .malformedClaim("iss"))
+        #expect(try refusal("https://id.example", "other") == .wrongAudience)
+        #expect(try refusal("https://id.example", [String]()) == .wrongAudience)
+        #expect(try refusal("https://id.example", NSNull()) == .missingClaim("aud"))
+        #expect(try refusal("https://id.example", 5) == .malformedClaim("aud"))
+    }
+
+    @Test("Unconfigured, issuer and audience do not matter")
+    func anyIssuer() async throws {
+        #expect(try await verifier().refusal(key.token(claims(["iss": 5, "aud": ["a", 5]]))) == nil)
+    }
+
+    @Test("User and organization must be UUIDs, in either case")
+    func identifiers() async throws {
+        let verifier = try await verifier()
+        #expect(verifier.refusal(try key.token(claims(["sub": user.uuidString.lowercased()]))) == nil)
+        for name in ["sub", "org"] {
+            #expect(verifier.refusal(try key.token(claims([name: NSNull()]))) == .missingClaim(name))
+            let values: [Any] = ["", "auth0|1", user.uuidString + " ", "{\(user)}", 7, [user.uuidString]]
+            for value in values {
+                #expect(verifier.refusal(try key.token(claims([name: value]))) == .malformedClaim(name))
+            }
+            let compact = user.uuidString.replacingOccurrences(of: "-", with: "")
+            #expect(verifier.refusal(try key.token(claims([name: compact]))) == .malformedClaim(name))
+        }
+    }
+
+    @Test("The claims' names are settings")
+    func names() async throws {
+        let verifier = try await verifier {
+            $0.userClaim = "https://example.com/user"
+            $0.organizationClaim = "tenant"
+        }
+        let custom = claims([
+            "sub": NSNull(), "org": NSNull(), "https://example.com/user": user.uuidString,
+            "tenant": organization.uuidString,
+        ])
+        #expect(try verifier.verify(key.token(custom), now: now).organization == organization)
+        #expect(try verifier.verify(key.token(custom), now: now).user == user)
+        #expect(verifier.refusal(try key.token(claims())) == .missingClaim("tenant"))
+    }
+
+    @Test("Explanations hold nothing that could break a header")
+    func explanations() {
+        let errors: [TokenError] = [
+            .missing, .malformed, .badSignature, .expired, .notYetValid, .wrongIssuer, .wrongAudience,
+            .missingClaim("\"x"), .malformedClaim("\"x"), .unknownKey, .algorithmNotAllowed,
+        ]
+        for error in errors {
+            #expect(error.explanation.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F && $0 != 0x22 && $0 != 0x5C })
+        }
+    }
+
+    @Test("What the issuer makes, the verifier accepts")
+    func issuer() async throws {
+        var configuration = TokenConfiguration(secret: Keys.secret, issuer: "i \"quoted\"", audience: "a")
+        configuration.organizationClaim = "tenant"
+        let token = try await TokenIssuer(configuration: configuration)
+            .issue(organization: organization, user: user, ttlSeconds: 30, now: now)
+        let verifier = try await TokenVerifier(configuration: configuration)
+        #expect(
+            try verifier.verify(token, now: now)
+                == TokenClaims(organization: organization, user: user, expiresAt: now + 30)
+        )
+        #expect(verifier.refusal(token, now: now + 30) == .expired)
+        await #expect(throws: TokenConfigurationError.self) {
+            try await TokenIssuer(configuration: TokenConfiguration())
+        }
+    }
+}
