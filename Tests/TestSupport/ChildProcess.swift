@@ -1,0 +1,91 @@
+import Glibc
+import Synchronization
+
+/// A child in a session of its own whose standard input is a pipe from this process. The pipe's end here is closed on
+/// exec, so no other child keeps it open.
+final class ChildProcess: Sendable {
+    private struct State {
+        var pipe: Int32
+        var hasEnded = false
+    }
+
+    private let pid: pid_t
+    private let state: Mutex<State>
+
+    init(_ command: [String]) throws {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw TestCluster.Failure(description: "no pipe left") }
+        _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
+        _ = fcntl(ends[1], F_SETFD, FD_CLOEXEC)
+        defer { _ = close(ends[0]) }
+        do {
+            pid = try Self.spawn(command, input: ends[0])
+        } catch {
+            _ = close(ends[1])
+            throw error
+        }
+        state = Mutex(State(pipe: ends[1]))
+    }
+
+    deinit { closePipe() }
+
+    /// Runs a command to its end; throws where it fails.
+    static func run(_ command: [String]) throws {
+        let child = try ChildProcess(command)
+        var status: Int32 = 0
+        while waitpid(child.pid, &status, 0) < 0, errno == EINTR {}
+        child.state.withLock { $0.hasEnded = true }
+        guard status == 0 else { throw TestCluster.Failure(description: "\(command) failed: \(status)") }
+    }
+
+    func tell(_ text: String) {
+        let bytes = Array(text.utf8)
+        _ = state.withLock { write($0.pipe, bytes, bytes.count) }
+    }
+
+    func closePipe() {
+        state.withLock { state in
+            if state.pipe >= 0 { _ = close(state.pipe) }
+            state.pipe = -1
+        }
+    }
+
+    var hasEnded: Bool {
+        state.withLock { state in
+            if !state.hasEnded { state.hasEnded = waitpid(pid, nil, WNOHANG) == pid }
+            return state.hasEnded
+        }
+    }
+
+    func waitForEnd() async throws {
+        while !hasEnded { try await Task.sleep(for: .milliseconds(10)) }
+    }
+
+    private static func spawn(_ command: [String], input: Int32) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        var attributes = posix_spawnattr_t()
+        posix_spawn_file_actions_init(&actions)
+        posix_spawnattr_init(&attributes)
+        defer {
+            posix_spawn_file_actions_destroy(&actions)
+            posix_spawnattr_destroy(&attributes)
+        }
+        posix_spawn_file_actions_adddup2(&actions, input, 0)
+        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        // A session of its own, so that ctrl-C in the terminal reaches the tests first. Signals as usual.
+        let setsid: Int16 = 0x80
+        posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGDEF) | Int16(POSIX_SPAWN_SETSIGMASK))
+        var none = sigset_t()
+        var all = sigset_t()
+        sigemptyset(&none)
+        sigfillset(&all)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        let arguments = command.map { strdup($0) }
+        defer { for argument in arguments { free(argument) } }
+        var pid = pid_t()
+        let failure = posix_spawnp(&pid, command[0], &actions, &attributes, arguments + [nil], environ)
+        guard failure == 0 else { throw TestCluster.Failure(description: "\(command[0]): error \(failure)") }
+        return pid
+    }
+}

@@ -1,0 +1,72 @@
+import Foundation
+import Glibc
+import Postgres
+
+/// A private, throwaway PostgreSQL server in a temporary directory, reachable by a Unix socket there.
+///
+/// A watchdog process starts the server and waits for a pipe from this process to close. So the server and its
+/// directory go when the test process ends, however it ends.
+public actor TestCluster {
+    /// Why no server could be started.
+    public struct Failure: Error, CustomStringConvertible {
+        /// What went wrong.
+        public let description: String
+    }
+
+    private static let sharedCluster = Task { try await start(external: externalURI) }
+
+    /// A libpq URI or keyword string for a superuser of a server to use instead of starting one; its database is the
+    /// one from which others are created.
+    private static var externalURI: String? { ProcessInfo.processInfo.environment["SLUICE_TEST_CLUSTER_URI"] }
+
+    /// The server that all tests of this process share, started at the first call.
+    public static func shared() async throws -> TestCluster { try await sharedCluster.value }
+
+    /// A server of one's own, to stop and start.
+    public static func dedicated() async throws -> TestCluster { try await start(external: nil) }
+
+    private let base: String
+    private let server: ServerProcess?
+
+    private init(base: String, server: ServerProcess?) {
+        self.base = base
+        self.server = server
+    }
+
+    /// The URI of a database of this server.
+    public nonisolated func uri(database: String = "postgres") -> String {
+        if server != nil { return "postgresql:///\(database)?\(base)" }
+        guard var components = URLComponents(string: base) else { return base }
+        components.path = "/\(database)"
+        return components.string ?? base
+    }
+
+    /// Starts the server again after `stop`.
+    public func start() async throws { try await server?.start() }
+
+    /// Stops the server. Immediately means as in a crash: clients are cut off, and the next start recovers. Otherwise
+    /// clients are disconnected in good order.
+    public func stop(immediate: Bool = false) async throws { try await server?.stop(signal: immediate ? "QUIT" : "INT") }
+
+    /// Kills the server's main process with SIGKILL; its children notice and end.
+    public func kill() async throws { try await server?.stop(signal: "KILL") }
+
+    /// Stops and starts.
+    public func restart(immediate: Bool = false) async throws {
+        try await stop(immediate: immediate)
+        try await start()
+    }
+
+    /// Ends the server and removes its directory; otherwise that happens when the last reference goes.
+    public func close() async { await server?.end() }
+
+    /// Freezes (`true`) or continues the server's main process, which then answers no new connection.
+    public func freeze(_ frozen: Bool) async throws { try await server?.signal(frozen ? SIGSTOP : SIGCONT) }
+
+    private static func start(external: String?) async throws -> TestCluster {
+        if let external { return TestCluster(base: external, server: nil) }
+        let server = try ServerProcess()
+        try await server.start()
+        return TestCluster(base: "host=\(server.directory)&user=postgres", server: server)
+    }
+}

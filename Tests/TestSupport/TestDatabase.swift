@@ -1,0 +1,100 @@
+public import Postgres
+import Synchronization
+
+/// A fresh database of its own for a test, dropped by `close` or with the last reference.
+public final class TestDatabase: Sendable {
+    /// For a superuser.
+    public let uri: String
+    private let name: String
+    private let cluster: TestCluster
+    private let isDropped = Mutex(false)
+
+    private init(name: String, cluster: TestCluster) {
+        self.name = name
+        self.cluster = cluster
+        uri = cluster.uri(database: name)
+    }
+
+    deinit {
+        if isDropped.withLock({ $0 }) { return }
+        Task { [name, cluster] in try await Self.drop(name, cluster) }
+    }
+
+    /// Makes an empty database, or a copy of the template of this name, which `migrate` fills when this process first
+    /// asks for it.
+    public static func make(
+        template: String? = nil,
+        on cluster: TestCluster? = nil,
+        migrate: @escaping @Sendable (Connection) async throws -> Void = { _ in }
+    ) async throws -> TestDatabase {
+        let cluster = if let cluster { cluster } else { try await TestCluster.shared() }
+        guard let template else { return try await create(cluster, from: "template1") }
+        return try await create(cluster, from: Templates.shared.database(template, cluster, migrate))
+    }
+
+    /// A connection with default settings.
+    public func connect(settings: [(String, String)] = []) async throws -> Connection {
+        try await Connection.open(ConnectionConfiguration(uri: uri, settings: settings))
+    }
+
+    /// Drops the database, throwing its clients out.
+    public func close() async throws {
+        let wasDropped = isDropped.withLock { isDropped in
+            defer { isDropped = true }
+            return isDropped
+        }
+        if !wasDropped { try await Self.drop(name, cluster) }
+    }
+
+    /// Unique among the processes that may share a server.
+    static func uniqueName() -> String { "t_\(UInt64.random(in: 0...(.max)))" }
+
+    static func create(_ cluster: TestCluster, from template: String) async throws -> TestDatabase {
+        let name = uniqueName()
+        let connection = try await Connection.open(ConnectionConfiguration(uri: cluster.uri()))
+        for attempt in 1... {
+            do {
+                try await connection.execute(script: "CREATE DATABASE \(name) TEMPLATE \(template)")
+                break
+            } catch {
+                // Someone is still connected to the template, or copies it without sharing.
+                guard error.sqlState == "55006", attempt < 200 else { throw error }
+                try await Task.sleep(for: .milliseconds(25))
+            }
+        }
+        await connection.closeAndWait()
+        return TestDatabase(name: name, cluster: cluster)
+    }
+
+    private static func drop(_ name: String, _ cluster: TestCluster) async throws {
+        let connection = try await Connection.open(ConnectionConfiguration(uri: cluster.uri()))
+        try await connection.execute(script: "DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
+        await connection.closeAndWait()
+    }
+
+    fileprivate var databaseName: String { name }
+
+    /// The templates of this process, each filled once.
+    private actor Templates {
+        static let shared = Templates()
+        private var made: [String: Task<TestDatabase, any Error>] = [:]
+
+        func database(
+            _ template: String,
+            _ cluster: TestCluster,
+            _ migrate: @escaping @Sendable (Connection) async throws -> Void
+        ) async throws -> String {
+            let key = "\(cluster.uri())/\(template)"
+            if let task = made[key] { return try await task.value.databaseName }
+            let task = Task {
+                let database = try await TestDatabase.create(cluster, from: "template1")
+                let connection = try await database.connect()
+                try await migrate(connection)
+                await connection.closeAndWait()
+                return database
+            }
+            made[key] = task
+            return try await task.value.databaseName
+        }
+    }
+}
