@@ -1,0 +1,40 @@
+# Everything there is to do here; `make` alone lists it.
+.DEFAULT_GOAL := help
+.PHONY: help run build test lint format bench verify clean
+
+SWIFT_FOLDERS := Package.swift Sources Tests
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):.* ## (.*)/make \1\t\2/p' Makefile | expand -t 14
+
+run: ## the gateway with a database of its own, ready to be tried; Ctrl-C ends both
+	@scripts/bootstrap
+	swift build -c release --product sluice
+	@exec .build/release/sluice dev
+
+build: ## the release binary, .build/release/sluice
+	@scripts/bootstrap
+	swift build -c release --product sluice
+
+test: ## all tests, on a real Postgres that they start themselves
+	@scripts/bootstrap --tests
+	swift build --build-tests
+	swift test --skip-build
+
+lint: ## the formatter's strict check, and which target may import what
+	swift format lint --strict --parallel --recursive $(SWIFT_FOLDERS)
+	@scripts/lint-imports --self-test
+	@scripts/lint-imports
+
+format: ## brings all Swift files into shape
+	swift format --in-place --parallel --recursive $(SWIFT_FOLDERS)
+
+bench: ## what it can do on this machine, beside its peers
+	@scripts/bootstrap --bench
+	swift build -c release --product sluice
+	@scripts/bench
+
+verify: lint test ## lint and test: what must hold before a commit
+
+clean: ## removes what was built
+	swift package clean
