@@ -112,7 +112,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         let late = waiting.prefix { $0.deadline <= now }
         waiting.removeFirst(late.count)
         let exhausted = PostgresError(.poolExhausted, "all \(open) connections stayed in use")
-        let error = open == 0 && lastFailure != nil ? unavailable : exhausted
+        let error = open == 0 ? unavailable : exhausted
         return Effects(answers: late.map { ($0.waiter, .refuse(error)) }, connects: connects(at: now))
     }
 
@@ -136,7 +136,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
 
 extension PoolState {
     private var unavailable: PostgresError {
-        lastFailure ?? PostgresError(.unavailable, "no connection can be made")
+        lastFailure ?? PostgresError(.unavailable, "no connection could be made in time")
     }
 
     private func isLongOutage(at now: ContinuousClock.Instant) -> Bool {

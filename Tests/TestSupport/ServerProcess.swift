@@ -85,6 +85,7 @@ actor ServerProcess {
     /// too.
     private static let script = """
         directory=$1; shift
+        exec 2>>"$directory/log"
         trap '' INT TERM HUP PIPE
         (trap - INT TERM HUP PIPE; exec "$@" </dev/null >>"$directory/log" 2>&1) &
         server=$!

@@ -46,7 +46,9 @@ public actor TestCluster {
 
     /// Stops the server. Immediately means as in a crash: clients are cut off, and the next start recovers. Otherwise
     /// clients are disconnected in good order.
-    public func stop(immediate: Bool = false) async throws { try await server?.stop(signal: immediate ? "QUIT" : "INT") }
+    public func stop(immediate: Bool = false) async throws {
+        try await server?.stop(signal: immediate ? "QUIT" : "INT")
+    }
 
     /// Kills the server's main process with SIGKILL; its children notice and end.
     public func kill() async throws { try await server?.stop(signal: "KILL") }

@@ -1,0 +1,161 @@
+import Postgres
+import TestSupport
+import Testing
+
+@Suite struct InterruptionTests {
+    private static func sleep(_ seconds: Double) -> Query { query("SELECT pg_sleep($1)") { $0.add(seconds) } }
+
+    @Test func `cancelling the task cancels the statement, and the connection goes on`() async throws {
+        try await withConnection { connection, database in
+            let watcher = try await database.connect()
+            let start = ContinuousClock.now
+            let task = Task { await failure { _ = try await connection.run(Self.sleep(9)) } }
+            let isRunning = query(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+            )
+            #expect(try await eventually { try await watcher.run(isRunning).int64(0, 0) == 1 })
+            task.cancel()
+            #expect(await task.value?.kind == .cancelled)
+            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(connection.isUsable)
+            let answer = try await connection.run(query("SELECT 1")).int32(0, 0)
+            #expect(answer == 1)
+            let running = try await watcher.run(isRunning).int64(0, 0)
+            #expect(running == 0)
+        }
+    }
+
+    @Test func `a call from a cancelled task is not sent`() async throws {
+        try await withConnection { connection, _ in
+            let task = Task {
+                withUnsafeCurrentTask { $0?.cancel() }
+                return await failure { _ = try await connection.run(query("CREATE TABLE unwanted ()")) }
+            }
+            #expect(await task.value?.kind == .cancelled)
+            let isAbsent = try await connection.run(query("SELECT to_regclass('unwanted') IS NULL")).bool(0, 0)
+            #expect(isAbsent)
+        }
+    }
+
+    @Test func `a call that waits behind another is cancelled at once`() async throws {
+        try await withConnection { connection, _ in
+            async let first = connection.run(Self.sleep(1))
+            let start = ContinuousClock.now
+            let second = Task { await failure { _ = try await connection.run(query("SELECT 2")) } }
+            try await Task.sleep(for: .milliseconds(50))
+            second.cancel()
+            #expect(await second.value?.kind == .cancelled)
+            #expect(ContinuousClock.now - start < .milliseconds(800))
+            _ = try await first
+        }
+    }
+
+    @Test func `a deadline cancels the statement, and the connection goes on`() async throws {
+        try await withConnection { connection, _ in
+            let start = ContinuousClock.now
+            let error = await failure { _ = try await connection.run(Self.sleep(9), timeout: .milliseconds(100)) }
+            #expect(error?.kind == .timedOut)
+            #expect(error?.isUnavailable == true)
+            #expect(ContinuousClock.now - start < .seconds(5))
+            let answer = try await connection.run(query("SELECT 1")).int32(0, 0)
+            #expect(answer == 1)
+        }
+    }
+
+    @Test func `the server's own time-out is a time-out too`() async throws {
+        try await withConnection(settings: [("statement_timeout", "50ms")]) { connection, _ in
+            let error = await failure { _ = try await connection.run(Self.sleep(9)) }
+            #expect(error?.kind == .timedOut)
+            #expect(connection.isUsable)
+        }
+    }
+
+    @Test func `cancelling in the middle of a pipeline never hits a later call`() async throws {
+        try await withConnection { connection, _ in
+            for round in 0..<100 {
+                let task = Task { try await connection.run((0..<20).map { _ in query("SELECT 1") }) }
+                try await Task.sleep(for: .microseconds(round * 20))
+                task.cancel()
+                _ = await task.result
+                let answer = try await connection.run(query("SELECT 2")).int32(0, 0)
+                #expect(answer == 2)
+            }
+        }
+    }
+
+    @Test func `a statement killed with its session reports why, and the connection is done`() async throws {
+        try await withConnection { connection, database in
+            let watcher = try await database.connect()
+            async let error = failure { _ = try await connection.run(Self.sleep(9)) }
+            let kill = query(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+            )
+            #expect(try await eventually { try await watcher.run(kill).count == 1 })
+            let met = await error
+            #expect(met?.isUnavailable == true)
+            #expect(met?.sqlState == "57P01")
+            #expect(await eventually { !connection.isUsable })
+            let later = await failure { _ = try await connection.run(query("SELECT 1")) }
+            #expect(later?.kind == .connectionLost)
+        }
+    }
+
+    @Test func `an idle connection notices that the server has closed it`() async throws {
+        try await withConnection { connection, database in
+            let watcher = try await database.connect()
+            let kill = query(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+            )
+            _ = try await watcher.run(kill)
+            #expect(await eventually { !connection.isUsable })
+        }
+    }
+
+    @Test func `a server that does not react costs the connection after a second`() async throws {
+        let cluster = try await TestCluster.dedicated()
+        let connection = try await Connection.open(ConnectionConfiguration(uri: cluster.uri()))
+        let pid = try await connection.run(query("SELECT pg_backend_pid()")).int32(0, 0)
+        try await cluster.freeze(true)
+        let start = ContinuousClock.now
+        let error = await failure { _ = try await connection.run(Self.sleep(30), timeout: .milliseconds(100)) }
+        #expect(error?.kind == .timedOut)
+        #expect(ContinuousClock.now - start < .seconds(3))
+        #expect(!connection.isUsable)
+        #expect(pid > 0)
+        try await cluster.freeze(false)
+        await cluster.close()
+    }
+
+    @Test func `close ends a call under way`() async throws {
+        try await withConnection { connection, _ in
+            async let error = failure { _ = try await connection.run(Self.sleep(9)) }
+            try await Task.sleep(for: .milliseconds(50))
+            await connection.closeAndWait()
+            #expect(await error?.kind == .connectionLost)
+        }
+    }
+
+    @Test func `blocked connections block no other task`() async throws {
+        let database = try await TestDatabase.make()
+        let count = 4 * 8
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<count {
+                group.addTask {
+                    let connection = try await database.connect()
+                    _ = try await connection.run(Self.sleep(1))
+                    await connection.closeAndWait()
+                }
+            }
+            var turns = 0
+            let start = ContinuousClock.now
+            while ContinuousClock.now - start < .milliseconds(900) {
+                turns += 1
+                await Task.yield()
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            // Were the pool's threads blocked, there would be next to none.
+            #expect(turns > 20)
+            try await group.waitForAll()
+        }
+    }
+}

@@ -1,0 +1,143 @@
+import Postgres
+import TestSupport
+import Testing
+
+@Suite struct MigratorTests {
+    private static let first = Migration(name: "0001_first", sql: "CREATE TABLE a (n int); CREATE INDEX ON a (n);")
+    private static let second = Migration(name: "0002_second", sql: "CREATE TABLE b AS SELECT :count::int AS n")
+    private static let both = Migrator(migrations: [second, first], variables: ["count": "16"])
+
+    private func migratorError(_ migrator: Migrator, on connection: Connection) async throws -> MigratorError? {
+        do {
+            _ = try await migrator.migrate(on: connection)
+            return nil
+        } catch let error as MigratorError {
+            return error
+        }
+    }
+
+    @Test func `it applies what is pending, once and in order`() async throws {
+        try await withConnection { connection, _ in
+            let before = try await Self.both.status(on: connection)
+            #expect(before.applied == [])
+            #expect(before.pending == ["0001_first", "0002_second"])
+            let applied = try await Self.both.migrate(on: connection)
+            #expect(applied == ["0001_first", "0002_second"])
+            let again = try await Self.both.migrate(on: connection)
+            #expect(again == [])
+            let pending = try await Self.both.pending(on: connection)
+            #expect(pending == [])
+            let rows = try await connection.run(query("SELECT n FROM b"))
+            #expect(try rows.int32(0, 0) == 16)
+            #expect(!connection.isInTransaction)
+        }
+    }
+
+    @Test func `runners that start together apply each migration once`() async throws {
+        try await withConnection { connection, database in
+            let slow = Migration(name: "0003_slow", sql: "SELECT pg_sleep(0.3); CREATE TABLE c ()")
+            let migrator = Migrator(migrations: [Self.first, Self.second, slow], variables: ["count": "1"])
+            let applied = try await withThrowingTaskGroup(of: [String].self) { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        let connection = try await database.connect(settings: [("lock_timeout", "10ms")])
+                        let applied = try await migrator.migrate(on: connection)
+                        await connection.closeAndWait()
+                        return applied
+                    }
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            #expect(applied.sorted() == ["0001_first", "0002_second", "0003_slow"])
+        }
+    }
+
+    @Test func `a changed text is refused`() async throws {
+        try await withConnection { connection, _ in
+            _ = try await Self.both.migrate(on: connection)
+            let changed = Migration(name: Self.first.name, sql: Self.first.sql + " ")
+            let error = try await migratorError(Migrator(migrations: [changed, Self.second]), on: connection)
+            #expect(error == .changed("0001_first"))
+        }
+    }
+
+    @Test func `other variables are no change of the text`() async throws {
+        try await withConnection { connection, _ in
+            _ = try await Self.both.migrate(on: connection)
+            let other = Migrator(migrations: [Self.first, Self.second], variables: ["count": "32"])
+            let status = try await other.status(on: connection)
+            #expect(status.pending == [])
+        }
+    }
+
+    @Test func `a failing migration leaves nothing, and those before it stay`() async throws {
+        try await withConnection { connection, _ in
+            let broken = Migration(name: "0002_broken", sql: "CREATE TABLE c (); SELECT 1/0;")
+            let error = try await migratorError(Migrator(migrations: [Self.first, broken]), on: connection)
+            guard case .failed("0002_broken", let cause) = error else {
+                Issue.record("\(String(describing: error))")
+                return
+            }
+            #expect(cause.sqlState == "22012")
+            #expect(!connection.isInTransaction)
+            let rows = try await connection.run(query("SELECT to_regclass('a') IS NOT NULL, to_regclass('c') IS NULL"))
+            #expect(try rows.bool(0, 0))
+            #expect(try rows.bool(0, 1))
+            let status = try await Self.both.status(on: connection)
+            #expect(status.pending == ["0002_second"])
+        }
+    }
+
+    @Test func `a database that a newer build has migrated is left alone`() async throws {
+        try await withConnection { connection, _ in
+            _ = try await Self.both.migrate(on: connection)
+            let older = Migrator(migrations: [Self.first])
+            let applied = try await older.migrate(on: connection)
+            #expect(applied == [])
+            let status = try await older.status(on: connection)
+            #expect(status.applied == ["0001_first"])
+            #expect(status.pending == [])
+            #expect(status.unknownNewer == ["0002_second"])
+        }
+    }
+
+    @Test func `a gap, a missing and a doubled migration are refused`() async throws {
+        try await withConnection { connection, _ in
+            _ = try await Migrator(migrations: [Self.first, Migration(name: "0003_third", sql: "")]).migrate(
+                on: connection
+            )
+            let gap = try await migratorError(
+                Migrator(migrations: [Self.first, Self.second, Migration(name: "0003_third", sql: "")]),
+                on: connection
+            )
+            #expect(gap == .gap(pending: "0002_second", applied: "0003_third"))
+            let missing = try await migratorError(
+                Migrator(migrations: [Migration(name: "0003_third", sql: "")]),
+                on: connection
+            )
+            #expect(missing == .missing("0001_first"))
+            let doubled = try await migratorError(Migrator(migrations: [Self.first, Self.first]), on: connection)
+            #expect(doubled == .duplicate("0001_first"))
+        }
+    }
+
+    @Test func `a migration that commits by itself is refused`() async throws {
+        try await withConnection { connection, _ in
+            let rogue = Migrator(migrations: [Migration(name: "0001_rogue", sql: "COMMIT")])
+            let error = try await migratorError(rogue, on: connection)
+            #expect(error == .endedTransaction("0001_rogue"))
+        }
+    }
+
+    @Test func `only names that have a value are replaced, and casts stay`() async throws {
+        try await withConnection { connection, _ in
+            let sql = "CREATE TABLE v AS SELECT ':n'::text || ':m' AS a, (ARRAY[1,2,3])[1:2] AS b, ':nn' AS c, :n AS d"
+            let migrator = Migrator(migrations: [Migration(name: "1", sql: sql)], variables: ["n": "5", "text": "int"])
+            _ = try await migrator.migrate(on: connection)
+            let rows = try await connection.run(query("SELECT a, c, d FROM v"))
+            #expect(try rows.string(0, 0) == "5:m")
+            #expect(try rows.string(0, 1) == ":nn")
+            #expect(try rows.int32(0, 2) == 5)
+        }
+    }
+}

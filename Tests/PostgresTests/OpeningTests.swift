@@ -1,0 +1,42 @@
+import Postgres
+import TestSupport
+import Testing
+
+@Suite(.serialized) struct OpeningTests {
+    @Test(arguments: [
+        "postgresql:///x?host=/nowhere&user=a&password=hunter2",
+        "postgresql://a:hunter2@127.0.0.1:1/x",
+        "postgresql://a:hunter2@127.0.0.1:port/x",
+        "postgresql://a:hunter2@[::1/x",
+        "host password=hunter2 =",
+    ])
+    func `an unreachable server or a malformed URI is unavailable, and the password stays secret`(
+        uri: String
+    ) async throws {
+        let error = await failure { _ = try await Connection.open(ConnectionConfiguration(uri: uri)) }
+        #expect(error?.kind == .unavailable)
+        #expect(error?.description.contains("hunter2") == false)
+    }
+
+    @Test func `a refused setting fails the opening`() async throws {
+        let database = try await TestDatabase.make()
+        let error = await failure { _ = try await database.connect(settings: [("no_such_setting", "1")]) }
+        #expect(error?.sqlState == "42704")
+    }
+
+    @Test func `a server that never answers is given up after the time-out`() async throws {
+        let cluster = try await TestCluster.dedicated()
+        try await cluster.freeze(true)
+        let start = ContinuousClock.now
+        let configuration = ConnectionConfiguration(uri: cluster.uri(), connectTimeout: .milliseconds(200))
+        let error = await failure { _ = try await Connection.open(configuration) }
+        #expect(error?.kind == .unavailable)
+        #expect(ContinuousClock.now - start < .seconds(2))
+        let task = Task { await failure { _ = try await Connection.open(ConnectionConfiguration(uri: cluster.uri())) } }
+        try await Task.sleep(for: .milliseconds(50))
+        task.cancel()
+        #expect(await task.value?.kind == .cancelled)
+        try await cluster.freeze(false)
+        await cluster.close()
+    }
+}

@@ -1,0 +1,160 @@
+import Postgres
+import TestSupport
+import Testing
+
+@Suite struct PipelineTests {
+    @Test func `results come in the order of the queries`() async throws {
+        try await withConnection { connection, _ in
+            let results = try await connection.run((0..<200).map { n in query("SELECT $1") { $0.add(Int32(n)) } })
+            #expect(try results.map { try $0.int32(0, 0) } == Array(0..<200))
+        }
+    }
+
+    @Test func `an error names its statement, and the connection goes on`() async throws {
+        try await withConnection { connection, _ in
+            let error = await failure {
+                _ = try await connection.run([
+                    query("CREATE TABLE gone (n int)"), query("SELECT 1 / $1") { $0.add(Int32(0)) }, query("SELECT 3"),
+                ])
+            }
+            #expect(error?.sqlState == "22012")
+            #expect(error?.statementIndex == 1)
+            #expect(error?.statement == "test: SELECT 1 / $1")
+            let rows = try await connection.run(query("SELECT to_regclass('gone') IS NULL"))
+            #expect(try rows.bool(0, 0))
+            let after = try await connection.run(query("SELECT 3"))
+            #expect(try after.int32(0, 0) == 3)
+        }
+    }
+
+    @Test func `a syntax error names its statement`() async throws {
+        try await withConnection { connection, _ in
+            let error = await failure {
+                _ = try await connection.run([query("SELECT 1"), query("SELEC"), query("SELECT 2")])
+            }
+            #expect(error?.sqlState == "42601")
+            #expect(error?.statementIndex == 1)
+            let results = try await connection.run([query("SELECT 1"), query("SELECT 2")])
+            #expect(results.count == 2)
+        }
+    }
+
+    @Test func `a statement is prepared once on a connection`() async throws {
+        try await withConnection { connection, _ in
+            for _ in 0..<3 {
+                _ = try await connection.run([
+                    query("SELECT $1") { $0.add(Int32(1)) }, query("SELECT $1") { $0.add(Int32(2)) },
+                ])
+            }
+            let rows = try await connection.run(
+                query(
+                    "SELECT count(*), sum(generic_plans + custom_plans)::int8 FROM pg_prepared_statements WHERE statement = 'SELECT $1'"
+                )
+            )
+            #expect(try rows.int64(0, 0) == 1)
+            #expect(try rows.int64(0, 1) == 6)
+        }
+    }
+
+    @Test func `a name used for another text or other types is refused`() async throws {
+        try await withConnection { connection, _ in
+            _ = try await connection.run(Query(Statement("n", "SELECT 1")))
+            let text = await failure { _ = try await connection.run(Query(Statement("n", "SELECT 2"))) }
+            #expect(text?.kind == .decoding)
+            _ = try await connection.run(query("SELECT $1") { $0.add(Int32(1)) })
+            let types = await failure { _ = try await connection.run(query("SELECT $1") { $0.add("x") }) }
+            #expect(types?.kind == .decoding)
+        }
+    }
+
+    @Test func `50 MB of parameters and of results in one pipeline do not deadlock`() async throws {
+        try await withConnection { connection, _ in
+            let block = [UInt8](repeating: 7, count: 1 << 20)
+            let results = try await connection.run((0..<50).map { _ in query("SELECT $1") { $0.add(bytes: block) } })
+            #expect(results.count == 50)
+            #expect(try results[49].bytes(0, 0) == block)
+            let many = try await connection.run(
+                (0..<20_000).map { _ in query("SELECT repeat('x', 2000), $1") { $0.add("y") } }
+            )
+            #expect(many.count == 20_000)
+        }
+    }
+
+    @Test func `COMMIT of a failed transaction is an error`() async throws {
+        try await withConnection { connection, _ in
+            _ = try await connection.run(.begin)
+            #expect(connection.isInTransaction)
+            _ = await failure { _ = try await connection.run(query("SELECT 1/0")) }
+            #expect(connection.isInTransaction)
+            let error = await failure { _ = try await connection.run(.commit) }
+            #expect(error?.sqlState == "25P02")
+            #expect(!connection.isInTransaction)
+        }
+    }
+
+    @Test func `a script runs several statements, and all or none`() async throws {
+        try await withConnection { connection, _ in
+            try await connection.execute(
+                script: "CREATE TABLE a (n int); INSERT INTO a VALUES (1), (2); SELECT * FROM a"
+            )
+            let error = await failure { try await connection.execute(script: "DELETE FROM a; SELECT 1/0") }
+            #expect(error?.sqlState == "22012")
+            let rows = try await connection.run(query("SELECT count(*) FROM a"))
+            #expect(try rows.int64(0, 0) == 2)
+        }
+    }
+
+    @Test func `COPY ends the connection with an error`() async throws {
+        try await withConnection { connection, _ in
+            let error = await failure { try await connection.execute(script: "COPY (SELECT 1) TO STDOUT") }
+            #expect(error?.kind == .connectionLost)
+            #expect(!connection.isUsable)
+        }
+    }
+
+    @Test func `calls from many tasks run one after the other`() async throws {
+        try await withConnection { connection, _ in
+            try await withThrowingTaskGroup(of: Int32.self) { group in
+                for n in 0..<100 {
+                    group.addTask { try await connection.run(query("SELECT $1") { $0.add(Int32(n)) }).int32(0, 0) }
+                }
+                let sum = try await group.reduce(0, +)
+                #expect(sum == 4950)
+            }
+        }
+    }
+
+    @Test func `settings and the name of the application reach the server`() async throws {
+        try await withConnection(settings: [("lock_timeout", "1234ms")]) { connection, _ in
+            let rows = try await connection.run(
+                query(
+                    "SELECT current_setting('lock_timeout'), current_setting('application_name'), current_setting('statement_timeout')"
+                )
+            )
+            #expect(try rows.string(0, 0) == "1234ms")
+            #expect(try rows.string(0, 1) == "sluice")
+            #expect(try rows.string(0, 2) == "10s")
+        }
+    }
+
+    @Test func `notices and notifications reach their handlers`() async throws {
+        let database = try await TestDatabase.make()
+        let (notices, notice) = AsyncStream.makeStream(of: String.self)
+        let (notifications, notification) = AsyncStream.makeStream(of: ConnectionConfiguration.Notification.self)
+        let configuration = ConnectionConfiguration(
+            uri: database.uri,
+            onNotice: { notice.yield($0) },
+            onNotification: { notification.yield($0) }
+        )
+        let connection = try await Connection.open(configuration)
+        try await connection.execute(script: "LISTEN changes; DO $$ BEGIN RAISE NOTICE 'hello'; END $$")
+        var noticed = notices.makeAsyncIterator()
+        #expect(await noticed.next()?.contains("hello") == true)
+        let other = try await database.connect()
+        try await other.execute(script: "NOTIFY changes, 'now'")
+        var notified = notifications.makeAsyncIterator()
+        let received = await notified.next()
+        #expect(received?.channel == "changes")
+        #expect(received?.payload == "now")
+    }
+}
