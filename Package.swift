@@ -64,6 +64,7 @@ let package = Package(
             name: "SyncStore",
             dependencies: [
                 "SyncModel", "Postgres", "JSONText",
+                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),

@@ -26,10 +26,12 @@ public struct PushAnswer: Sendable {
         self.mappings = mappings
     }
 
+    /// Blocked mutations that a settled one blocks, so that nothing but a person moves them: settled as well.
+    public var stuck: Set<UUID> = []
+
     /// Mutations that are not settled: a `wait` goes on while there are any.
     public var unsettled: [UUID] {
-        let settled = Set(verdicts.compactMap { $0.record }.filter(\.status.isSettled).map(\.id))
-        return verdicts.compactMap(\.record).filter { !$0.isSettled(given: settled) }.map(\.id)
+        verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)
     }
 
     /// The body, JSON.
@@ -111,11 +113,6 @@ extension PushVerdict {
 }
 
 extension MutationRecord {
-    /// Settled as the contract means it: final, waiting for a person, or blocked by one that is.
-    public func isSettled(given settled: Set<UUID>) -> Bool {
-        status.isSettled || (status == .blocked && dependsOn.contains { settled.contains($0) })
-    }
-
     /// Writes a member of `results`.
     public func writeResult(replayed: Bool, to writer: inout JSONWriter) {
         writer.beginObject()

@@ -66,3 +66,24 @@ public struct Fingerprint: Sendable, Hashable {
         return zip(identifiers, other.identifiers).filter { $0 != $1 }.map { (stored: $0, given: $1) }
     }
 }
+
+extension Fingerprint {
+    private static let digestBytes = 33
+
+    /// Reads the stored form: the digest, then 16 bytes for each identifier.
+    public init(stored: [UInt8]) {
+        let rest = stored.dropFirst(Fingerprint.digestBytes)
+        let identifiers = stride(from: rest.startIndex, to: rest.endIndex - 15, by: 16).map { start in
+            rest[start..<start + 16].withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
+        }
+        self.init(digest: Array(stored.prefix(Fingerprint.digestBytes)), identifiers: identifiers)
+    }
+
+    /// The stored form.
+    public var stored: [UInt8] {
+        var bytes = digest
+        bytes.reserveCapacity(digest.count + identifiers.count * 16)
+        for identifier in identifiers { withUnsafeBytes(of: identifier.uuid) { bytes += $0 } }
+        return bytes
+    }
+}

@@ -28,6 +28,8 @@ public struct MutationRecord: Sendable {
     public var responseBody: [UInt8]?
     /// Problem object as JSON.
     public var error: [UInt8]?
+    /// The error in words, of a mutation that waits for a person.
+    public var lastError: String?
     public var fingerprint: Fingerprint
     public var acceptedAt: Timestamp
     public var syncedAt: Timestamp?

@@ -195,6 +195,7 @@ public struct PushPlanner {
             record.status = .conflict
             record.responseStatus = 409
             record.error = conflictProblem(current, mutation, id).json
+            record.lastError = detail(of: mutation, current)
             if context.organization.settings.onConflict == .halt { plan.lane.haltedBy = mutation.id }
         case .refused(let status, let detail):
             record.status = .failed
@@ -204,6 +205,7 @@ public struct PushPlanner {
                 ProblemDetail(pointer: "/mutations/\(accepted.index)", rule: "http_\(status)", detail: detail)
             ]
             record.error = problem.json
+            record.lastError = detail
             if context.organization.settings.onFailure == .halt { plan.lane.haltedBy = mutation.id }
         }
     }

@@ -1,0 +1,48 @@
+/// A place in an organization's feed, opaque to clients: the feed's epoch, the position that was reached, the head at
+/// which a first pull began, and the filter that it was made with.
+public struct FeedCursor: Sendable, Hashable {
+    public var epoch: Int64
+    /// Everything at or below it was seen.
+    public var position: Int64
+    /// While a first pull is under way, the feed's end when it began; else the position.
+    public var head: Int64
+    /// Stands for the set of entity types that were asked for; 0 for all.
+    public var filter: UInt64
+
+    /// Creates a cursor.
+    public init(epoch: Int64, position: Int64, head: Int64, filter: UInt64 = 0) {
+        self.epoch = epoch
+        self.position = position
+        self.head = head
+        self.filter = filter
+    }
+
+    /// Reads a cursor; nil for what none of ours is.
+    public init?(_ text: String) {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard text.utf8.count <= 80, parts.count == 5, parts[0] == "f1",
+            let epoch = Int64(parts[1], radix: 36), let position = Int64(parts[2], radix: 36), position >= 0,
+            let head = Int64(parts[3], radix: 36), head >= 0, let filter = UInt64(parts[4], radix: 36)
+        else { return nil }
+        self.init(epoch: epoch, position: position, head: head, filter: filter)
+    }
+
+    /// The wire form.
+    public var text: String {
+        let numbers = [String(epoch, radix: 36), String(position, radix: 36), String(head, radix: 36)]
+        return "f1-" + numbers.joined(separator: "-") + "-" + String(filter, radix: 36)
+    }
+
+    /// How far the reader's knowledge reaches: tombstones up to here it has no need of.
+    public var reach: Int64 { max(position, head) }
+
+    /// The filter's stand-in (FNV-1a over the sorted names); 0 for no filter.
+    public static func filter(_ entityTypes: [String]) -> UInt64 {
+        guard !entityTypes.isEmpty else { return 0 }
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in Set(entityTypes).sorted().joined(separator: ",").utf8 {
+            hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3
+        }
+        return max(1, hash)
+    }
+}

@@ -1,0 +1,89 @@
+public import JSONText
+
+extension OrganizationSettings {
+    /// Reads what an operator set from its stored form; what is absent or not understood has its default.
+    public init(stored value: JSONValue) {
+        self.init()
+        guard let members = value.members else { return }
+        for (name, value) in members {
+            _ = set(name.string, to: value)
+        }
+    }
+
+    /// Checks a `settings` object of a request.
+    ///
+    /// - Returns: what is wrong with it, with pointers that start at `pointer`.
+    public static func problems(in value: JSONValue, pointer: String) -> [ProblemDetail] {
+        guard let members = value.members else {
+            return [ProblemDetail(pointer: pointer, rule: Rule.memberType, detail: "settings must be an object")]
+        }
+        var settings = OrganizationSettings()
+        return members.compactMap { name, value in
+            // null takes a setting back to its default
+            if value.isNull, Setting(rawValue: name.string) != nil { return nil }
+            return settings.set(name.string, to: value).map { refusal in
+                let isUnknown = Setting(rawValue: name.string) == nil
+                return ProblemDetail(
+                    pointer: pointer + JSONPointer().appending(member: name.string).text,
+                    rule: isUnknown ? Rule.unknownMember : Rule.range,
+                    detail: refusal
+                )
+            }
+        }
+    }
+
+    private enum Setting: String {
+        case provisioning
+        case entityTypes = "entity_types"
+        case onFailure = "on_failure"
+        case onConflict = "on_conflict"
+        case conflictResolution = "conflict_resolution"
+        case staleAfterDays = "stale_after_days"
+    }
+
+    /// Sets one setting; answers why it cannot be.
+    private mutating func set(_ name: String, to value: JSONValue) -> String? {
+        switch Setting(rawValue: name) {
+        case .provisioning: choose(\.provisioning, value, name)
+        case .entityTypes: choose(\.entityTypes, value, name)
+        case .onFailure: choose(\.onFailure, value, name)
+        case .onConflict: choose(\.onConflict, value, name)
+        case .conflictResolution: choose(\.conflictResolution, value, name)
+        case .staleAfterDays:
+            if let days = value.int64, (1...3_650).contains(days) {
+                set(\.staleAfterDays, Int(days))
+            } else {
+                "stale_after_days must be an integer, 1 to 3650"
+            }
+        case nil: "'\(name)' is not a setting"
+        }
+    }
+
+    private mutating func set<Value>(_ path: WritableKeyPath<Self, Value>, _ value: Value) -> String? {
+        self[keyPath: path] = value
+        return nil
+    }
+
+    private mutating func choose<Value: RawRepresentable<String> & CaseIterable>(
+        _ path: WritableKeyPath<Self, Value>,
+        _ value: JSONValue,
+        _ name: String
+    ) -> String? {
+        guard let choice = value.string.flatMap(Value.init(rawValue:)) else {
+            return "\(name) must be one of " + Value.allCases.map(\.rawValue).joined(separator: ", ")
+        }
+        return set(path, choice)
+    }
+
+    /// Writes every setting as it is in force.
+    public func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("provisioning", provisioning.rawValue)
+        writer.member("entity_types", entityTypes.rawValue)
+        writer.member("on_failure", onFailure.rawValue)
+        writer.member("on_conflict", onConflict.rawValue)
+        writer.member("conflict_resolution", conflictResolution.rawValue)
+        writer.member("stale_after_days", Int64(staleAfterDays))
+        writer.endObject()
+    }
+}

@@ -1,0 +1,263 @@
+public import Foundation
+import JSONText
+import Logging
+import Postgres
+public import SyncModel
+
+/// What operators do: organizations, users and entity types.
+public struct Administration: Sendable {
+    let pool: Pool
+    let catalog: Catalog
+    let now: TimeSource
+    let failure: StoreFailure
+    let logger: Logger
+
+    // MARK: - Organizations
+
+    /// A page of organizations by id: `{"organizations":[…],"next"}`.
+    ///
+    /// - Parameter limit: 1 to 1,000.
+    public func organizations(limit: Int, cursor: String?) async throws(Problem) -> [UInt8] {
+        var after: UUID?
+        if let cursor {
+            guard let id = UUID(parsing: cursor) else {
+                throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", "cursor is not one of ours")
+            }
+            after = id
+        }
+        var parameters = Parameters()
+        parameters.add(after)
+        parameters.add(Int64(limit + 1))
+        let rows = try await run(Self.listStatement, parameters, "list organizations")
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.name("organizations")
+        writer.beginArray()
+        let shown = min(limit, rows.count)
+        do {
+            for row in 0..<shown { try OrganizationRow(rows, row).write(to: &writer) }
+            writer.endArray()
+            writer.member("next", rows.count > limit ? try rows.uuid(limit - 1, 0).lowercased : nil)
+        } catch {
+            throw failure.problem(error, doing: "list organizations")
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// One organization as JSON; nil when there is none.
+    public func organization(_ id: UUID) async throws(Problem) -> [UInt8]? {
+        var parameters = Parameters()
+        parameters.add(id)
+        let rows = try await run(Self.getStatement, parameters, "read an organization")
+        guard rows.count > 0 else { return nil }
+        do {
+            return try OrganizationRow(rows, 0).json()
+        } catch {
+            throw failure.problem(error, doing: "read an organization")
+        }
+    }
+
+    /// Creates or changes an organization; absent members keep their values, a null setting goes back to its default.
+    ///
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers; `not_found` while it is purged.
+    public func put(_ id: UUID, body: [UInt8]) async throws(Problem) -> (created: Bool, json: [UInt8]) {
+        let request = try OrganizationRequest(body)
+        var parameters = Parameters()
+        parameters.add(id)
+        parameters.add(request.name)
+        parameters.add(request.status?.rawValue)
+        parameters.add(jsonb: request.settings)
+        parameters.add(timestamp: now().microseconds)
+        var feed = Parameters()
+        feed.add(id)
+        feed.add(Int64.random(in: 1...0xffff_ffff_ffff))
+        do {
+            let results = try await pool.transaction { [parameters, feed] connection in
+                try await connection.run([
+                    Query(Self.makeStatement, parameters), Query(Self.changeStatement, parameters),
+                    Query(Self.feedStatement, feed),
+                ])
+            }
+            catalog.invalidate(id)
+            guard results[1].count > 0 else { throw Problem(.notFound, "the organization is being purged") }
+            return (results[0].affected > 0, try OrganizationRow(results[1], 0).json())
+        } catch {
+            throw failure.problem(error, doing: "write an organization")
+        }
+    }
+
+    // MARK: - Users
+
+    /// Lets a user in. Nil when there is no such organization, else whether the user is new.
+    public func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
+        guard try await self.organization(organization) != nil else { return nil }
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(user)
+        parameters.add(timestamp: now().microseconds)
+        let rows = try await run(Self.putUserStatement, parameters, "write a user")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    /// Shuts a user out of an organization with explicit provisioning; what the user pushed stays. False when the user
+    /// was not known.
+    public func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(user)
+        let rows = try await run(Self.deleteUserStatement, parameters, "delete a user")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    // MARK: - Entity types
+
+    /// One entity type as JSON; nil when it is not registered.
+    public func entityType(_ name: String, in organization: UUID) async throws(Problem) -> [UInt8]? {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(name)
+        let rows = try await run(Self.getTypeStatement, parameters, "read an entity type")
+        guard rows.count > 0 else { return nil }
+        do {
+            return try EntityTypeRow(rows, 0).json()
+        } catch {
+            throw failure.problem(error, doing: "read an entity type")
+        }
+    }
+
+    /// Registers or changes an entity type; absent members keep their values. Nil when there is no such organization.
+    ///
+    /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed`.
+    public func putEntityType(
+        _ name: String,
+        in organization: UUID,
+        body: [UInt8]
+    ) async throws(Problem) -> (created: Bool, json: [UInt8])? {
+        guard EntityType.isValidName(name) else {
+            let detail = "an entity type's name matches [a-z][a-z0-9_-]{0,63}"
+            throw Problem(.validationFailed, pointer: "", rule: Rule.entityType, detail)
+        }
+        let request = try EntityTypeRequest(body)
+        guard try await self.organization(organization) != nil else { return nil }
+        let first = EntityType(firstUseOf: name)
+        var make = Parameters()
+        make.add(organization)
+        make.add(name)
+        make.add((request.idSpace ?? first.idSpace).rawValue)
+        make.add((request.visibility ?? first.visibility).rawValue)
+        make.add(request.defaultPriority ?? first.defaultPriority)
+        var change = Parameters()
+        change.add(organization)
+        change.add(name)
+        change.add(request.idSpace?.rawValue)
+        change.add(request.visibility?.rawValue)
+        change.add(request.defaultPriority)
+        do {
+            let results = try await pool.transaction { [make, change] connection in
+                try await connection.run([
+                    Query(Self.makeTypeStatement, make), Query(Self.changeTypeStatement, change),
+                ])
+            }
+            catalog.invalidate(organization)
+            guard results[1].count > 0 else {
+                let detail = "'\(name)' has mutations or entities: its id space stays as it is; use another type"
+                throw Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
+            }
+            return (results[0].affected > 0, try EntityTypeRow(results[1], 0).json())
+        } catch {
+            throw failure.problem(error, doing: "write an entity type")
+        }
+    }
+
+    private func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem) -> Rows {
+        do {
+            return try await pool.run([Query(statement, parameters)])[0]
+        } catch {
+            throw failure.problem(error, doing: what)
+        }
+    }
+
+    // MARK: - Statements
+
+    static let listStatement = Statement(
+        "organizations_list",
+        """
+        SELECT id, name, status, settings, created_at, updated_at FROM organizations
+        WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2
+        """
+    )
+
+    static let getStatement = Statement(
+        "organizations_get",
+        "SELECT id, name, status, settings, created_at, updated_at FROM organizations WHERE id = $1"
+    )
+
+    static let makeStatement = Statement(
+        "organizations_make",
+        """
+        INSERT INTO organizations AS o (id, name, status, settings, created_at, updated_at)
+        VALUES ($1, coalesce($2, $1::text), coalesce($3, 'active'), '{}', $5, $5)
+        ON CONFLICT (id) DO NOTHING
+        """
+    )
+
+    static let changeStatement = Statement(
+        "organizations_change",
+        """
+        UPDATE organizations AS o
+        SET name = coalesce($2, o.name), status = coalesce($3, o.status),
+            settings = jsonb_strip_nulls(o.settings || coalesce($4::jsonb, '{}')), updated_at = $5
+        WHERE o.id = $1 AND o.status <> 'purging'
+        RETURNING o.id, o.name, o.status, o.settings, o.created_at, o.updated_at
+        """
+    )
+
+    static let feedStatement = Statement(
+        "organizations_feed",
+        "INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
+    )
+
+    static let putUserStatement = Statement(
+        "users_put",
+        """
+        INSERT INTO users AS u (organization_id, user_id, created_at) VALUES ($1, $2, $3)
+        ON CONFLICT (organization_id, user_id) DO NOTHING
+        """
+    )
+
+    static let deleteUserStatement = Statement(
+        "users_delete",
+        "DELETE FROM users WHERE organization_id = $1 AND user_id = $2"
+    )
+
+    static let getTypeStatement = Statement(
+        "entity_types_get",
+        """
+        SELECT name, id_space, visibility, default_priority, is_in_use FROM entity_types
+        WHERE organization_id = $1 AND name = $2
+        """
+    )
+
+    static let makeTypeStatement = Statement(
+        "entity_types_make",
+        """
+        INSERT INTO entity_types AS t (organization_id, name, id_space, visibility, default_priority)
+        VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (organization_id, name) DO NOTHING
+        """
+    )
+
+    static let changeTypeStatement = Statement(
+        "entity_types_change",
+        """
+        UPDATE entity_types AS t
+        SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
+            default_priority = coalesce($5, t.default_priority)
+        WHERE t.organization_id = $1 AND t.name = $2 AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space)
+        RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_in_use
+        """
+    )
+}

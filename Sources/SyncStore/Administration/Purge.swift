@@ -1,0 +1,74 @@
+public import Foundation
+import Logging
+import Postgres
+public import SyncModel
+
+extension Administration {
+    /// Rows that one statement of a purge deletes at most, so that no transaction grows long.
+    static let purgeBatch: Int64 = 5_000
+
+    /// Deletes an organization and everything of it, in small batches; false when there is none.
+    ///
+    /// The organization takes no new lanes from the first step on, and pushes that are under way hold lanes that the
+    /// purge waits for. What is purged does not come back; a purge that was cut off goes on when it is called again.
+    public func purge(_ id: UUID) async throws(Problem) -> Bool {
+        var key = Parameters()
+        key.add(id)
+        var batch = key
+        batch.add(Self.purgeBatch)
+        do {
+            guard try await pool.run([Query(Self.closeStatement, key)])[0].affected > 0 else { return false }
+            catalog.invalidate(id)
+            // a push that began before the status changed may add rows while the first pass runs: pass until nothing is left
+            var isClean = false
+            while !isClean {
+                isClean = true
+                for statement in Self.purgeStatements {
+                    while try await pool.run([Query(statement, batch)])[0].affected > 0 { isClean = false }
+                }
+            }
+            _ = try await pool.transaction { [key] connection in
+                try await connection.run(Self.lastStatements.map { Query($0, key) })
+            }
+            catalog.invalidate(id)
+            logger.notice("organization purged", metadata: ["organization": "\(id.uuidString.lowercased())"])
+            return true
+        } catch {
+            throw failure.problem(error, doing: "purge an organization")
+        }
+    }
+
+    static let closeStatement = Statement(
+        "purge_close",
+        "UPDATE organizations SET status = 'purging' WHERE id = $1"
+    )
+
+    /// Lanes first: they are the lock that every writer holds. Rows are named by key, never by ctid, which on a
+    /// partitioned table names rows of other tenants, too.
+    static let purgeStatements: [Statement] = [
+        purge("lanes", key: ["user_id"]),
+        purge("mutations", key: ["user_id", "id"]),
+        purge("rejections", key: ["user_id", "idempotency_key"]),
+        purge("id_mappings", key: ["user_id", "client_id", "entity_type"]),
+        purge("entities", key: ["entity_type", "id"]),
+        purge("devices", key: ["user_id", "device_id"]),
+        purge("users", key: ["user_id"]),
+    ]
+
+    static let lastStatements: [Statement] = [
+        Statement("purge_feeds", "DELETE FROM feeds WHERE organization_id = $1"),
+        Statement("purge_entity_types", "DELETE FROM entity_types WHERE organization_id = $1"),
+        Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1"),
+    ]
+
+    private static func purge(_ table: String, key: [String]) -> Statement {
+        let columns = key.joined(separator: ", ")
+        return Statement(
+            "purge_\(table)",
+            """
+            DELETE FROM \(table) WHERE organization_id = $1 AND (\(columns)) IN (
+                SELECT \(columns) FROM \(table) WHERE organization_id = $1 LIMIT $2)
+            """
+        )
+    }
+}

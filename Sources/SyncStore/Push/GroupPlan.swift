@@ -1,0 +1,50 @@
+import Foundation
+import SyncModel
+
+/// The plans of all pushes of a group, made one after another so that each sees what those before it did to the
+/// organization's entities.
+struct GroupPlan {
+    /// A plan, or what refuses the push; one a push.
+    private(set) var outcomes: [Result<PushPlan, Problem>] = []
+    /// Entities by organization, as the group leaves them.
+    private(set) var entities: [UUID: EntityTable]
+    /// What was read, one a push.
+    let snapshots: [PushSnapshot]
+    /// Whether keys have to be looked up that were taken for new.
+    private(set) var needsProbe = false
+
+    init(_ group: [PushJob], contexts: [PushPlanner.Context], snapshot: GroupSnapshot) {
+        entities = snapshot.entities
+        snapshots = snapshot.pushes
+        for (index, job) in group.enumerated() {
+            guard snapshot.hasLane[index] else {
+                outcomes.append(.failure(Problem(.organizationUnknown, "the organization takes no pushes")))
+                continue
+            }
+            do throws(PushRefusal) {
+                let plan = try PushPlanner.plan(
+                    job.push,
+                    snapshot: snapshot.pushes[index],
+                    context: contexts[index],
+                    entities: &entities[job.organization.id, default: EntityTable()]
+                )
+                outcomes.append(.success(plan))
+            } catch {
+                switch error {
+                case .problem(let problem): outcomes.append(.failure(problem))
+                case .needsProbe:
+                    needsProbe = true
+                    return
+                }
+            }
+        }
+    }
+
+    /// Plans that change something, with their place in the group.
+    var changes: [(index: Int, plan: PushPlan)] {
+        outcomes.enumerated().compactMap { index, outcome in
+            guard case .success(let plan) = outcome, plan.changesAnything(from: snapshots[index]) else { return nil }
+            return (index, plan)
+        }
+    }
+}

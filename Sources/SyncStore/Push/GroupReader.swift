@@ -1,0 +1,278 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// A group's first round trip: which queries to send, and what to make of their results.
+struct GroupReader {
+    private let group: [PushJob]
+    private var lanes: [LaneKey] = []
+    private var pushOfLane: [LaneKey: Int] = [:]
+    private var probed: [Set<UUID>] = []
+    /// What to do with the result of each query, in order.
+    private var steps: [(query: Query, read: (Rows, inout GroupSnapshot) throws -> Void)] = []
+
+    /// - Parameter hints: watermarks that tell new keys from known ones; nil to look up every key.
+    init(_ group: [PushJob], contexts: [PushPlanner.Context], hints: WatermarkHints?) {
+        self.group = group
+        lanes = group.map(\.lane).sorted()
+        for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
+        addLanes()
+        addLookUps(hints)
+        addEntities(contexts)
+    }
+
+    var queries: [Query] { [.begin] + steps.map(\.query) }
+
+    func snapshot(_ results: [Rows]) throws -> GroupSnapshot {
+        var snapshot = GroupSnapshot(
+            pushes: probed.map { keys in
+                var push = PushSnapshot()
+                push.probedKeys = keys
+                return push
+            },
+            hasLane: group.map { _ in false }
+        )
+        for (step, rows) in zip(steps, results.dropFirst()) { try step.read(rows, &snapshot) }
+        return snapshot
+    }
+
+    // MARK: - Ids that repeated entries are compared by
+
+    /// A third round trip, for repetitions in which ids differ from the first try.
+    func comparisons(_ snapshot: GroupSnapshot) -> [Query] {
+        var columns = PushColumns()
+        for (index, job) in group.enumerated() {
+            let push = snapshot.pushes[index]
+            for id in Set(push.identifiersToCompare(job.push.entries)) where push.mappings[id] == nil {
+                columns.add(index, job.lane, id)
+            }
+        }
+        return columns.isEmpty ? [] : [Query(GroupStatements.mappings, columns.parameters)]
+    }
+
+    func add(_ results: [Rows], to snapshot: inout GroupSnapshot) throws {
+        for rows in results { try Self.readMappings(rows, &snapshot) }
+    }
+
+    // MARK: - Lanes and devices
+
+    private mutating func addLanes() {
+        var keys = Parameters()
+        keys.add(lanes.map(\.organization))
+        keys.add(lanes.map(\.user))
+        let pushOfLane = pushOfLane
+        func push(_ rows: Rows, _ row: Int) throws -> Int? {
+            pushOfLane[LaneKey(organization: try rows.uuid(row, 0), user: try rows.uuid(row, 1))]
+        }
+        steps.append(
+            (
+                Query(GroupStatements.makeLanes, keys),
+                { rows, snapshot in
+                    for row in 0..<rows.count {
+                        if let push = try push(rows, row) { snapshot.pushes[push].lane.isNew = true }
+                    }
+                }
+            ))
+        steps.append(
+            (
+                Query(GroupStatements.lockLanes, keys),
+                { rows, snapshot in
+                    for row in 0..<rows.count {
+                        guard let push = try push(rows, row) else { continue }
+                        snapshot.hasLane[push] = true
+                        snapshot.pushes[push].lane.nextPosition = try rows.int64(row, 2)
+                        snapshot.pushes[push].lane.changePosition = try rows.int64(row, 3)
+                        snapshot.pushes[push].lane.queuedCount = try rows.int32(row, 4)
+                        snapshot.pushes[push].lane.openCount = try rows.int32(row, 5)
+                        snapshot.pushes[push].lane.haltedBy = try rows.optionalUUID(row, 6)
+                    }
+                }
+            ))
+        var devices = PushColumns()
+        for (index, job) in group.enumerated() { devices.add(index, job.lane, job.push.deviceID) }
+        steps.append(
+            (
+                Query(GroupStatements.devices, devices.parameters),
+                { rows, snapshot in
+                    for row in 0..<rows.count {
+                        snapshot.pushes[Int(try rows.int32(row, 0))].watermark = try rows.int64(row, 1)
+                    }
+                }
+            ))
+    }
+
+    // MARK: - Known mutations, refusals, mappings
+
+    private mutating func addLookUps(_ hints: WatermarkHints?) {
+        var keys = PushColumns()
+        var ids = PushColumns()
+        var clients = PushColumns()
+        for (index, job) in group.enumerated() {
+            let hint = hints?[WatermarkHints.Device(lane: job.lane, device: job.push.deviceID)]
+            var probedKeys: Set<UUID> = []
+            var probedIDs: Set<UUID> = []
+            var probedClients: Set<UUID> = []
+            for entry in job.push.entries {
+                // a number above the watermark has not been judged; the unique indexes catch the exception
+                let isNew = hint.map { (entry.sequenceNumber ?? 0) > $0 } ?? false
+                if !isNew {
+                    if let key = entry.idempotencyKey { probedKeys.insert(key) }
+                    if let id = entry.id { probedIDs.insert(id) }
+                }
+                guard let mutation = entry.mutation else { continue }
+                probedIDs.formUnion(mutation.dependencyIDs)
+                probedClients.formUnion(mutation.dependencyIDs)
+                probedClients.formUnion(mutation.references)
+                if let localID = mutation.localID, !isNew || mutation.operation != .create {
+                    probedClients.insert(localID)
+                }
+            }
+            for key in probedKeys { keys.add(index, job.lane, key) }
+            for id in probedIDs { ids.add(index, job.lane, id) }
+            for client in probedClients { clients.add(index, job.lane, client) }
+            probed.append(probedKeys)
+        }
+        if !keys.isEmpty {
+            steps.append((Query(GroupStatements.mutationsByKey, keys.parameters), Self.readByKey))
+            steps.append((Query(GroupStatements.rejections, keys.parameters), Self.readRejections))
+        }
+        if !ids.isEmpty { steps.append((Query(GroupStatements.mutationsByID, ids.parameters), Self.readByID)) }
+        if !clients.isEmpty { steps.append((Query(GroupStatements.mappings, clients.parameters), Self.readMappings)) }
+    }
+
+    private static func readByKey(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        for row in 0..<rows.count {
+            let push = Int(try rows.int32(row, 0))
+            let record = try RecordColumns.record(rows, row, from: 1)
+            snapshot.pushes[push].knownByKey[record.idempotencyKey] = record
+            snapshot.pushes[push].knownByID[record.id] = record
+        }
+    }
+
+    private static func readByID(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        for row in 0..<rows.count {
+            let record = try RecordColumns.record(rows, row, from: 1)
+            snapshot.pushes[Int(try rows.int32(row, 0))].knownByID[record.id] = record
+        }
+    }
+
+    private static func readRejections(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        for row in 0..<rows.count {
+            let rejection = Rejection(
+                idempotencyKey: try rows.uuid(row, 1),
+                id: try rows.optionalUUID(row, 2),
+                deviceID: try rows.uuid(row, 3),
+                sequenceNumber: try rows.int64(row, 4),
+                error: try rows.bytes(row, 5)
+            )
+            snapshot.pushes[Int(try rows.int32(row, 0))].rejections[rejection.idempotencyKey] = rejection
+        }
+    }
+
+    private static func readMappings(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        for row in 0..<rows.count {
+            let mapping = IDMapping(
+                entityType: try rows.string(row, 2),
+                clientID: try rows.uuid(row, 1),
+                serverID: try rows.serverID(row, 3),
+                status: try rows.choice(row, 5),
+                mutationID: try rows.uuid(row, 6)
+            )
+            snapshot.pushes[Int(try rows.int32(row, 0))].mappings[mapping.clientID, default: []].append(mapping)
+        }
+    }
+
+    // MARK: - Entities
+
+    private mutating func addEntities(_ contexts: [PushPlanner.Context]) {
+        var direct = EntityColumns()
+        var mapped = EntityColumns()
+        var open = EntityColumns()
+        for (index, job) in group.enumerated() {
+            for mutation in job.push.entries.compactMap(\.mutation) {
+                if let serverID = mutation.serverID {
+                    direct.add(index, job.lane, mutation.entityType, nil, serverID.text)
+                } else if mutation.operation != .create, let localID = mutation.localID {
+                    mapped.add(index, job.lane, mutation.entityType, localID, nil)
+                }
+                if mutation.operation != .create || mutation.serverID != nil {
+                    open.add(index, job.lane, mutation.entityType, mutation.localID, mutation.serverID?.text)
+                }
+            }
+        }
+        guard !open.isEmpty else { return }
+        steps.append((Query(GroupStatements.open, open.openParameters), Self.readOpen))
+        var parameters = Parameters()
+        parameters.add(direct.organizations)
+        parameters.add(direct.types)
+        parameters.add(direct.serverIDs)
+        parameters.add(mapped.organizations)
+        parameters.add(mapped.users)
+        parameters.add(mapped.localIDs)
+        parameters.add(mapped.types)
+        steps.append((Query(GroupStatements.lockEntities, parameters), Self.readEntities))
+    }
+
+    private static func readOpen(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        for row in 0..<rows.count {
+            let open = OpenMutation(
+                id: try rows.uuid(row, 1),
+                entityType: try rows.string(row, 2),
+                localID: try rows.optionalUUID(row, 3),
+                serverID: try rows.serverID(row, 4),
+                position: try rows.int64(row, 6)
+            )
+            snapshot.pushes[Int(try rows.int32(row, 0))].open.append(open)
+        }
+    }
+
+    private static func readEntities(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        for row in 0..<rows.count {
+            let state = EntityState(
+                isIntegerID: try rows.bool(row, 3),
+                version: try rows.int64(row, 4),
+                isDeleted: try rows.bool(row, 5),
+                document: try rows.optionalBytes(row, 6),
+                owner: try rows.uuid(row, 7),
+                clientID: try rows.optionalUUID(row, 8),
+                lastWriter: Writer(user: try rows.uuid(row, 9), device: try rows.uuid(row, 10)),
+                runBase: try rows.int64(row, 11),
+                isStored: true
+            )
+            let key = EntityKey(type: try rows.string(row, 1), id: try rows.string(row, 2))
+            snapshot.entities[try rows.uuid(row, 0), default: EntityTable()].load(key, state)
+        }
+    }
+}
+
+/// Columns that name entities in one of their ways.
+private struct EntityColumns {
+    var pushes: [Int32] = []
+    var organizations: [UUID] = []
+    var users: [UUID] = []
+    var types: [String] = []
+    var localIDs: [UUID?] = []
+    var serverIDs: [String?] = []
+
+    var isEmpty: Bool { pushes.isEmpty }
+
+    mutating func add(_ push: Int, _ lane: LaneKey, _ type: String, _ localID: UUID?, _ serverID: String?) {
+        pushes.append(Int32(push))
+        organizations.append(lane.organization)
+        users.append(lane.user)
+        types.append(type)
+        localIDs.append(localID)
+        serverIDs.append(serverID)
+    }
+
+    var openParameters: Parameters {
+        var parameters = Parameters()
+        parameters.add(pushes)
+        parameters.add(organizations)
+        parameters.add(users)
+        parameters.add(types)
+        parameters.add(localIDs)
+        parameters.add(serverIDs)
+        return parameters
+    }
+}

@@ -1,0 +1,275 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+
+/// A group's second round trip: everything that the plans change, and COMMIT. Nothing to write ends in ROLLBACK, which
+/// costs no flush.
+struct GroupWriter {
+    private let group: [PushJob]
+    private let plan: GroupPlan
+    private let changes: [(index: Int, plan: PushPlan)]
+    private let now: Timestamp
+    /// Where in the results the feeds' rows are.
+    private var feedResults: [Int] = []
+    private(set) var queries: [Query] = []
+
+    init(_ group: [PushJob], plan: GroupPlan, now: Timestamp) {
+        self.group = group
+        self.plan = plan
+        self.now = now
+        changes = plan.changes
+        addLanes()
+        addMutations()
+        addMappings()
+        addRejections()
+        addTypes()
+        addFeedsAndEntities()
+        queries.append(changes.isEmpty ? .rollback : .commit)
+    }
+
+    /// The end of each organization's feed as of this group.
+    func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] {
+        var feeds: [UUID: FeedCursor] = [:]
+        for index in feedResults {
+            let rows = results[index]
+            for row in 0..<rows.count {
+                let position = try rows.int64(row, 2)
+                feeds[try rows.uuid(row, 0)] = FeedCursor(epoch: try rows.int64(row, 1), position: position, head: position)
+            }
+        }
+        return feeds
+    }
+
+    // MARK: - Lanes, devices, users
+
+    private mutating func addLanes() {
+        guard !changes.isEmpty else { return }
+        let sorted = changes.sorted { group[$0.index].lane < group[$1.index].lane }
+        var lanes = Parameters()
+        lanes.add(sorted.map { group[$0.index].lane.organization })
+        lanes.add(sorted.map { group[$0.index].lane.user })
+        var devices = lanes
+        lanes.add(sorted.map(\.plan.lane.nextPosition))
+        lanes.add(sorted.map(\.plan.lane.changePosition))
+        lanes.add(sorted.map(\.plan.lane.queuedCount))
+        lanes.add(sorted.map(\.plan.lane.openCount))
+        lanes.add(sorted.map(\.plan.lane.haltedBy))
+        queries.append(Query(GroupStatements.writeLanes, lanes))
+
+        devices.add(sorted.map { group[$0.index].push.deviceID })
+        devices.add(sorted.map(\.plan.acceptedSequence))
+        devices.add(timestamp: now.microseconds)
+        queries.append(Query(GroupStatements.writeDevices, devices))
+
+        let newcomers = sorted.filter(\.plan.lane.isNew).map { group[$0.index].lane }
+        guard !newcomers.isEmpty else { return }
+        var users = Parameters()
+        users.add(newcomers.map(\.organization))
+        users.add(newcomers.map(\.user))
+        users.add(timestamp: now.microseconds)
+        queries.append(Query(GroupStatements.writeUsers, users))
+    }
+
+    // MARK: - Mutations
+
+    private mutating func addMutations() {
+        let rows = changes.flatMap { change in
+            change.plan.mutations.map { (lane: group[change.index].lane, change.plan.lane.changePosition, $0) }
+        }
+        guard !rows.isEmpty else { return }
+        let dependencies = Slices(rows.map(\.2.mutation.dependencyIDs))
+        let blockers = Slices(rows.map { $0.2.record.status == .blocked ? $0.2.record.dependsOn : [] })
+        var parameters = Parameters()
+        parameters.add(rows.map(\.lane.organization))
+        parameters.add(rows.map(\.lane.user))
+        parameters.add(rows.map(\.2.mutation.id))
+        parameters.add(rows.map(\.2.record.deviceID))
+        parameters.add(rows.map(\.2.mutation.sequenceNumber))
+        parameters.add(rows.map(\.2.record.position))
+        parameters.add(rows.map(\.1))
+        parameters.add(rows.map(\.2.mutation.idempotencyKey))
+        parameters.add(byteas: rows.map(\.2.mutation.fingerprint.stored))
+        parameters.add(rows.map(\.2.mutation.operation.rawValue))
+        parameters.add(rows.map(\.2.mutation.entityType))
+        parameters.add(rows.map(\.2.mutation.localID))
+        parameters.add(rows.map(\.2.record.serverID?.text))
+        parameters.add(rows.map { $0.2.record.serverID?.isInteger ?? false })
+        parameters.add(rows.map(\.2.mutation.endpoint?.text))
+        parameters.add(jsons: rows.map(\.2.mutation.payload?.raw))
+        parameters.add(jsons: rows.map(\.2.mutation.headers?.raw))
+        parameters.add(dependencies.from)
+        parameters.add(dependencies.to)
+        parameters.add(rows.map(\.2.priority))
+        parameters.add(rows.map(\.2.mutation.maxAttempts))
+        parameters.add(rows.map(\.2.conflictResolution.rawValue))
+        parameters.add(rows.map(\.2.mutation.baseVersion))
+        parameters.add(rows.map(\.2.record.status.rawValue))
+        parameters.add(blockers.from)
+        parameters.add(blockers.to)
+        parameters.add(rows.map(\.2.record.version))
+        parameters.add(rows.map(\.2.record.resolution?.rawValue))
+        parameters.add(rows.map(\.2.record.responseStatus))
+        parameters.add(jsons: rows.map(\.2.record.error))
+        parameters.add(rows.map(\.2.record.lastError))
+        parameters.add(timestamps: rows.map(\.2.mutation.createdAt.microseconds))
+        parameters.add(timestamps: rows.map { $0.2.record.syncedAt?.microseconds })
+        parameters.add(dependencies.ids)
+        parameters.add(blockers.ids)
+        parameters.add(timestamp: now.microseconds)
+        queries.append(Query(GroupStatements.writeMutations, parameters))
+    }
+
+    private mutating func addMappings() {
+        let rows = changes.flatMap { change in
+            let createdAt = Dictionary(
+                change.plan.mutations.map { ($0.mutation.id, $0.mutation.createdAt) }, uniquingKeysWith: { first, _ in first })
+            return change.plan.mappings.map { mapping in
+                (group[change.index].lane, change.plan.lane.changePosition, mapping, createdAt[mapping.mutationID] ?? now)
+            }
+        }
+        guard !rows.isEmpty else { return }
+        var parameters = Parameters()
+        parameters.add(rows.map(\.0.organization))
+        parameters.add(rows.map(\.0.user))
+        parameters.add(rows.map(\.2.clientID))
+        parameters.add(rows.map(\.2.entityType))
+        parameters.add(rows.map(\.2.serverID?.text))
+        parameters.add(rows.map { $0.2.serverID?.isInteger ?? false })
+        parameters.add(rows.map(\.2.status.rawValue))
+        parameters.add(rows.map(\.2.mutationID))
+        parameters.add(rows.map(\.1))
+        parameters.add(timestamps: rows.map(\.3.microseconds))
+        parameters.add(timestamp: now.microseconds)
+        queries.append(Query(GroupStatements.writeMappings, parameters))
+    }
+
+    private mutating func addRejections() {
+        let rows = changes.flatMap { change in change.plan.rejections.map { (group[change.index].lane, $0) } }
+        guard !rows.isEmpty else { return }
+        var parameters = Parameters()
+        parameters.add(rows.map(\.0.organization))
+        parameters.add(rows.map(\.0.user))
+        parameters.add(rows.map(\.1.idempotencyKey))
+        parameters.add(rows.map(\.1.id))
+        parameters.add(rows.map(\.1.deviceID))
+        parameters.add(rows.map(\.1.sequenceNumber))
+        parameters.add(jsons: rows.map(\.1.error))
+        parameters.add(timestamp: now.microseconds)
+        queries.append(Query(GroupStatements.writeRejections, parameters))
+    }
+
+    private mutating func addTypes() {
+        var seen: Set<EntityKey> = []
+        var rows: [(UUID, EntityType)] = []
+        for change in changes {
+            let organization = group[change.index].lane.organization
+            for type in change.plan.typesToRegister
+            where seen.insert(EntityKey(type: type.name, id: organization.uuidString)).inserted {
+                rows.append((organization, type))
+            }
+        }
+        guard !rows.isEmpty else { return }
+        var parameters = Parameters()
+        parameters.add(rows.map(\.0))
+        parameters.add(rows.map(\.1.name))
+        parameters.add(rows.map(\.1.idSpace.rawValue))
+        parameters.add(rows.map(\.1.visibility.rawValue))
+        parameters.add(rows.map(\.1.defaultPriority))
+        queries.append(Query(GroupStatements.useTypes, parameters))
+    }
+
+    // MARK: - Entities
+
+    private mutating func addFeedsAndEntities() {
+        let organizations = Set(group.map(\.organization.id)).sorted()
+        let writes = organizations.map { ($0, plan.entities[$0]?.writes ?? []) }
+        let changed = writes.filter { !$0.1.isEmpty }
+        if !changed.isEmpty {
+            var parameters = Parameters()
+            parameters.add(changed.map(\.0))
+            parameters.add(changed.map { Int64($0.1.count) })
+            addFeedQuery(GroupStatements.raiseFeeds, parameters)
+        }
+        let unchanged = writes.filter { $0.1.isEmpty }.map(\.0)
+        if !unchanged.isEmpty {
+            var parameters = Parameters()
+            parameters.add(unchanged)
+            addFeedQuery(GroupStatements.readFeeds, parameters)
+        }
+        let rows = changed.flatMap { organization, writes in
+            writes.enumerated().map { place, write in
+                EntityRow(
+                    organization: organization, key: write.key, state: write.state,
+                    beforeEnd: Int64(writes.count - 1 - place))
+            }
+        }
+        makeEntities(rows.filter { !$0.state.isStored })
+        changeEntities(rows.filter(\.state.isStored))
+    }
+
+    private mutating func addFeedQuery(_ statement: Statement, _ parameters: Parameters) {
+        feedResults.append(queries.count)
+        queries.append(Query(statement, parameters))
+    }
+
+    private mutating func makeEntities(_ rows: [EntityRow]) {
+        guard !rows.isEmpty else { return }
+        var parameters = Parameters()
+        parameters.add(rows.map(\.organization))
+        parameters.add(rows.map(\.key.type))
+        parameters.add(rows.map(\.key.id))
+        parameters.add(rows.map(\.state.isIntegerID))
+        parameters.add(rows.map(\.state.version))
+        parameters.add(rows.map(\.state.isDeleted))
+        parameters.add(jsons: rows.map(\.state.document))
+        parameters.add(rows.map(\.beforeEnd))
+        parameters.add(rows.map(\.state.owner))
+        parameters.add(rows.map(\.state.clientID))
+        parameters.add(rows.map(\.state.lastWriter.user))
+        parameters.add(rows.map(\.state.lastWriter.device))
+        parameters.add(rows.map(\.state.runBase))
+        parameters.add(timestamp: now.microseconds)
+        queries.append(Query(GroupStatements.makeEntities, parameters))
+    }
+
+    private mutating func changeEntities(_ rows: [EntityRow]) {
+        guard !rows.isEmpty else { return }
+        var parameters = Parameters()
+        parameters.add(rows.map(\.organization))
+        parameters.add(rows.map(\.key.type))
+        parameters.add(rows.map(\.key.id))
+        parameters.add(rows.map(\.state.version))
+        parameters.add(rows.map(\.state.isDeleted))
+        parameters.add(jsons: rows.map(\.state.document))
+        parameters.add(rows.map(\.beforeEnd))
+        parameters.add(rows.map(\.state.lastWriter.user))
+        parameters.add(rows.map(\.state.lastWriter.device))
+        parameters.add(rows.map(\.state.runBase))
+        parameters.add(timestamp: now.microseconds)
+        queries.append(Query(GroupStatements.changeEntities, parameters))
+    }
+}
+
+/// An entity to be written, and how many of its organization's writes in this group come after it.
+private struct EntityRow {
+    let organization: UUID
+    let key: EntityKey
+    let state: EntityState
+    let beforeEnd: Int64
+}
+
+/// Lists of ids as one list and 1-based bounds, both inclusive, as Postgres' array slices take them.
+private struct Slices {
+    var ids: [UUID] = []
+    var from: [Int32] = []
+    var to: [Int32] = []
+
+    init(_ lists: [[UUID]]) {
+        for list in lists {
+            from.append(Int32(ids.count + 1))
+            ids += list
+            to.append(Int32(ids.count))
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import DequeModule
+import Foundation
+import SyncModel
+import Synchronization
+
+/// The pushes that wait for one committer. Bounded; first come first served, except that a group holds one push a
+/// lane: the next of a lane waits for the next group.
+final class PushQueue: Sendable {
+    /// What a group holds at most.
+    struct GroupLimits: Sendable {
+        var pushes = 64
+        var mutations = 2_000
+    }
+
+    /// Pushes that may wait; beyond it the gateway is overloaded.
+    static let capacity = 4_096
+
+    private struct State {
+        var waiting: Deque<PushJob> = []
+        var consumer: CheckedContinuation<Void, Never>?
+        var isClosed = false
+    }
+
+    private let limits: GroupLimits
+    private let state = Mutex(State())
+
+    init(limits: GroupLimits) {
+        self.limits = limits
+    }
+
+    /// Pushes that wait now.
+    var count: Int { state.withLock { $0.waiting.count } }
+
+    /// Adds a push; false when the queue is full or closed.
+    func add(_ job: PushJob) -> Bool {
+        let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
+            guard !state.isClosed, state.waiting.count < Self.capacity else { return (false, nil) }
+            state.waiting.append(job)
+            defer { state.consumer = nil }
+            return (true, state.consumer)
+        }
+        consumer?.resume()
+        return isAdded
+    }
+
+    /// The next group: what waits, up to the limits. Waits for the first push; nil once closed and empty.
+    func next() async -> [PushJob]? {
+        while true {
+            let (group, isClosed) = state.withLock { state in (take(&state), state.isClosed) }
+            if !group.isEmpty { return group }
+            if isClosed { return nil }
+            await withCheckedContinuation { continuation in
+                let mustWait = state.withLock { state in
+                    guard state.waiting.isEmpty, !state.isClosed else { return false }
+                    state.consumer = continuation
+                    return true
+                }
+                if !mustWait { continuation.resume() }
+            }
+        }
+    }
+
+    /// Takes out what has waited for longer than `age`.
+    func expired(_ age: Duration, now: ContinuousClock.Instant) -> [PushJob] {
+        state.withLock { state in
+            guard let first = state.waiting.first, now - first.enqueuedAt >= age else { return [] }
+            let old = state.waiting.filter { now - $0.enqueuedAt >= age }
+            state.waiting.removeAll { now - $0.enqueuedAt >= age }
+            return Array(old)
+        }
+    }
+
+    /// Takes out everything that waits.
+    func drain() -> [PushJob] {
+        state.withLock { state in
+            defer { state.waiting.removeAll() }
+            return Array(state.waiting)
+        }
+    }
+
+    /// Takes no more; what waits is still handed out.
+    func close() {
+        let consumer = state.withLock { state in
+            state.isClosed = true
+            defer { state.consumer = nil }
+            return state.consumer
+        }
+        consumer?.resume()
+    }
+
+    private func take(_ state: inout State) -> [PushJob] {
+        var group: [PushJob] = []
+        var lanes: Set<LaneKey> = []
+        var mutations = 0
+        var passedOver: [PushJob] = []
+        while group.count < limits.pushes, let job = state.waiting.first {
+            guard group.isEmpty || mutations + job.weight <= limits.mutations else { break }
+            state.waiting.removeFirst()
+            guard lanes.insert(job.lane).inserted else {
+                passedOver.append(job)
+                // a lane with a long line of its own must not make this search long
+                if passedOver.count >= limits.pushes { break }
+                continue
+            }
+            mutations += job.weight
+            group.append(job)
+        }
+        for job in passedOver.reversed() { state.waiting.prepend(job) }
+        return group
+    }
+}

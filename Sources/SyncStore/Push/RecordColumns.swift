@@ -1,0 +1,68 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// The columns of `mutations` that a ``MutationRecord`` is made of, and how.
+enum RecordColumns {
+    /// For a table that is called `m`.
+    static let list = """
+        m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.status,
+            m.revision, m.local_id, m.server_id, m.server_id_is_integer, m.version, m.attempt_count, m.next_retry_at,
+            m.depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.accepted_at,
+            m.synced_at
+        """
+
+    /// How many there are.
+    static let count = 23
+
+    /// Reads a record from the columns that start at `first`.
+    static func record(_ rows: Rows, _ row: Int, from first: Int = 0) throws -> MutationRecord {
+        var record = MutationRecord(
+            id: try rows.uuid(row, first),
+            idempotencyKey: try rows.uuid(row, first + 1),
+            deviceID: try rows.uuid(row, first + 2),
+            sequenceNumber: try rows.int64(row, first + 3),
+            position: try rows.int64(row, first + 4),
+            operation: try rows.choice(row, first + 5),
+            entityType: try rows.string(row, first + 6),
+            status: try rows.choice(row, first + 7),
+            localID: try rows.optionalUUID(row, first + 9),
+            serverID: try rows.serverID(row, first + 10),
+            fingerprint: Fingerprint(stored: try rows.bytes(row, first + 20)),
+            acceptedAt: Timestamp(microseconds: try rows.timestamp(row, first + 21))
+        )
+        record.revision = try rows.int32(row, first + 8)
+        record.version = try rows.optionalInt64(row, first + 12)
+        record.attemptCount = try rows.int16(row, first + 13)
+        record.nextRetryAt = try rows.optionalTimestamp(row, first + 14).map(Timestamp.init(microseconds:))
+        record.dependsOn = try rows.uuids(row, first + 15)
+        record.resolution = try rows.optionalChoice(row, first + 16)
+        record.responseStatus = try rows.optionalInt16(row, first + 17)
+        record.responseBody = try rows.optionalBytes(row, first + 18)
+        record.error = try rows.optionalBytes(row, first + 19)
+        record.syncedAt = try rows.optionalTimestamp(row, first + 22).map(Timestamp.init(microseconds:))
+        return record
+    }
+}
+
+extension Rows {
+    /// A server id that stands in two neighbouring columns: its text and whether it is an integer.
+    func serverID(_ row: Int, _ column: Int) throws(PostgresError) -> ServerID? {
+        guard let text = try optionalString(row, column) else { return nil }
+        return ServerID(text: text, isInteger: try bool(row, column + 1))
+    }
+
+    /// One of the names that a CHECK allows.
+    func choice<Value: RawRepresentable<String>>(_ row: Int, _ column: Int) throws(PostgresError) -> Value {
+        let text = try string(row, column)
+        guard let value = Value(rawValue: text) else {
+            throw PostgresError(.decoding, "'\(text)' is no \(Value.self)")
+        }
+        return value
+    }
+
+    /// One of the names that a CHECK allows, or nil.
+    func optionalChoice<Value: RawRepresentable<String>>(_ row: Int, _ column: Int) throws(PostgresError) -> Value? {
+        isNull(row, column) ? nil : try choice(row, column)
+    }
+}

@@ -1,0 +1,28 @@
+import Foundation
+import Synchronization
+
+/// Remembers the watermarks of devices seen lately, so that a push's new keys need not be looked up. A hint, never the
+/// truth: where the locked row says otherwise the group is read again with every key looked up, and a key that is known
+/// after all is stopped by its unique index.
+final class WatermarkHints: Sendable {
+    /// Devices remembered at most (about 6 MB); beyond it the memory starts over.
+    static let capacity = 50_000
+
+    struct Device: Hashable {
+        let lane: LaneKey
+        let device: UUID
+    }
+
+    private let watermarks = Mutex([Device: Int64]())
+
+    subscript(device: Device) -> Int64? {
+        watermarks.withLock { $0[device] }
+    }
+
+    func note(_ watermark: Int64, of device: Device) {
+        watermarks.withLock { watermarks in
+            if watermarks.count >= Self.capacity { watermarks.removeAll(keepingCapacity: true) }
+            watermarks[device] = watermark
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import Postgres
+
+/// The statements of a group's second round trip. Each writes the rows of the whole group.
+extension GroupStatements {
+    static let writeLanes = Statement(
+        "group_write_lanes",
+        """
+        UPDATE lanes AS l
+        SET next_position = k.next_position, change_position = k.change_position, queued_count = k.queued_count,
+            open_count = k.open_count, halted_by = k.halted_by
+        FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::uuid[])
+            AS k (organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by)
+        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id
+        """
+    )
+
+    static let writeDevices = Statement(
+        "group_write_devices",
+        """
+        INSERT INTO devices AS d (organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at)
+        SELECT k.organization_id, k.user_id, k.device_id, k.accepted_sequence, $5, $5
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[])
+            AS k (organization_id, user_id, device_id, accepted_sequence)
+        ON CONFLICT (organization_id, user_id, device_id) DO UPDATE
+        SET accepted_sequence = excluded.accepted_sequence, last_seen_at = excluded.last_seen_at
+        """
+    )
+
+    static let writeUsers = Statement(
+        "group_write_users",
+        """
+        INSERT INTO users AS u (organization_id, user_id, created_at)
+        SELECT k.organization_id, k.user_id, $3
+        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+        ON CONFLICT (organization_id, user_id) DO NOTHING
+        """
+    )
+
+    static let writeMutations = Statement(
+        "group_write_mutations",
+        """
+        INSERT INTO mutations AS m (
+            organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key,
+            fingerprint, operation, entity_type, local_id, server_id, server_id_is_integer, endpoint, payload, headers,
+            dependency_ids, priority, max_attempts, conflict_resolution, base_version, status, depends_on, blocked_on,
+            version, resolution, response_status, error, last_error, last_error_code, created_at, synced_at,
+            accepted_at, changed_at)
+        SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.position, k.change_position,
+            k.idempotency_key, k.fingerprint, k.operation, k.entity_type, k.local_id, k.server_id,
+            k.server_id_is_integer, k.endpoint, k.payload, k.headers,
+            -- unnest cannot make arrays of arrays: the ids of all rows come as one list, each row takes its slice
+            $34[k.dependencies_from : k.dependencies_to], k.priority, k.max_attempts, k.conflict_resolution,
+            k.base_version, k.status, $35[k.blockers_from : k.blockers_to], $35[k.blockers_from], k.version,
+            k.resolution, k.response_status, k.error, k.last_error,
+            CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, k.created_at, k.synced_at, $36, $36
+        FROM unnest(
+                $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[], $7::int8[], $8::uuid[],
+                $9::bytea[], $10::text[], $11::text[], $12::uuid[], $13::text[], $14::bool[], $15::text[],
+                $16::json[], $17::json[], $18::int4[], $19::int4[], $20::int2[], $21::int2[], $22::text[],
+                $23::int8[], $24::text[], $25::int4[], $26::int4[], $27::int8[], $28::text[], $29::int2[],
+                $30::json[], $31::text[], $32::timestamptz[], $33::timestamptz[])
+            AS k (organization_id, user_id, id, device_id, sequence_number, position, change_position,
+                idempotency_key, fingerprint, operation, entity_type, local_id, server_id, server_id_is_integer,
+                endpoint, payload, headers, dependencies_from, dependencies_to, priority, max_attempts,
+                conflict_resolution, base_version, status, blockers_from, blockers_to, version, resolution,
+                response_status, error, last_error, created_at, synced_at)
+        """
+    )
+
+    static let writeMappings = Statement(
+        "group_write_mappings",
+        """
+        INSERT INTO id_mappings AS i (
+            organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
+            change_position, created_at, resolved_at)
+        SELECT k.organization_id, k.user_id, k.client_id, k.entity_type, k.server_id, k.server_id_is_integer, k.status,
+            k.mutation_id, k.change_position, k.created_at, CASE WHEN k.status = 'resolved' THEN $11::timestamptz END
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::text[], $8::uuid[],
+                $9::int8[], $10::timestamptz[])
+            AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status,
+                mutation_id, change_position, created_at)
+        """
+    )
+
+    static let writeRejections = Statement(
+        "group_write_rejections",
+        """
+        INSERT INTO rejections AS r (
+            organization_id, user_id, idempotency_key, id, device_id, sequence_number, error, rejected_at)
+        SELECT k.organization_id, k.user_id, k.idempotency_key, k.id, k.device_id, k.sequence_number, k.error, $8
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::int8[], $7::json[])
+            AS k (organization_id, user_id, idempotency_key, id, device_id, sequence_number, error)
+        ON CONFLICT (organization_id, user_id, idempotency_key) DO UPDATE
+        SET id = excluded.id, device_id = excluded.device_id, sequence_number = excluded.sequence_number,
+            error = excluded.error, rejected_at = excluded.rejected_at
+        """
+    )
+
+    /// Marks types as in use. An id space that an operator changed since the plan was made breaks NOT NULL (23502): the
+    /// committer then reads the types again and plans anew.
+    static let useTypes = Statement(
+        "group_use_types",
+        """
+        INSERT INTO entity_types AS t (
+            organization_id, name, id_space, visibility, default_priority, is_in_use)
+        SELECT k.organization_id, k.name, k.id_space, k.visibility, k.default_priority, true
+        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::int2[])
+            AS k (organization_id, name, id_space, visibility, default_priority)
+        ORDER BY k.organization_id, k.name
+        ON CONFLICT (organization_id, name) DO UPDATE
+        SET is_in_use = CASE WHEN t.id_space = excluded.id_space AND t.visibility = excluded.visibility THEN true END
+        """
+    )
+
+    static let raiseFeeds = Statement(
+        "group_raise_feeds",
+        """
+        UPDATE feeds AS f SET last_position = f.last_position + k.writes
+        FROM unnest($1::uuid[], $2::int8[]) AS k (organization_id, writes)
+        WHERE f.organization_id = k.organization_id
+        RETURNING f.organization_id, f.epoch, f.last_position
+        """
+    )
+
+    static let readFeeds = Statement(
+        "group_read_feeds",
+        """
+        SELECT f.organization_id, f.epoch, f.last_position
+        FROM unnest($1::uuid[]) AS k (organization_id)
+        JOIN feeds f ON f.organization_id = k.organization_id
+        """
+    )
+
+    /// New entities. Their feed positions are the last ones of the raised counter, in order of execution.
+    static let makeEntities = Statement(
+        "group_make_entities",
+        """
+        INSERT INTO entities AS e (
+            organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
+            client_id, updated_by, updated_on, run_base, created_at, updated_at)
+        SELECT k.organization_id, k.entity_type, k.id, k.id_is_integer, k.version, k.is_deleted, k.document,
+            f.last_position - k.before_end, k.owner_id, k.client_id, k.updated_by, k.updated_on, k.run_base, $14, $14
+        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bool[], $5::int8[], $6::bool[], $7::json[], $8::int8[],
+                $9::uuid[], $10::uuid[], $11::uuid[], $12::uuid[], $13::int8[])
+            AS k (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, before_end, owner_id,
+                client_id, updated_by, updated_on, run_base)
+        JOIN feeds f ON f.organization_id = k.organization_id
+        """
+    )
+
+    static let changeEntities = Statement(
+        "group_change_entities",
+        """
+        UPDATE entities AS e
+        SET version = k.version, is_deleted = k.is_deleted, document = k.document,
+            feed_position = f.last_position - k.before_end, updated_by = k.updated_by, updated_on = k.updated_on,
+            run_base = k.run_base, updated_at = $11
+        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int8[], $5::bool[], $6::json[], $7::int8[], $8::uuid[],
+                $9::uuid[], $10::int8[])
+            AS k (organization_id, entity_type, id, version, is_deleted, document, before_end, updated_by, updated_on,
+                run_base)
+        JOIN feeds f ON f.organization_id = k.organization_id
+        WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AND e.id = k.id
+        """
+    )
+}

@@ -1,0 +1,19 @@
+public import Postgres
+
+/// The gateway's schema: the files of `sql/migrations`, which the build puts into the binary.
+public enum Schema {
+    /// Partitions of each partitioned table, unless a migration is told otherwise.
+    public static let defaultPartitions = 16
+
+    /// Every migration, in order; a test compares the list with the folder.
+    public static let migrations = [
+        Migration(name: "0001_base", sql: String(decoding: PackageResources._001_base_sql, as: UTF8.self))
+    ]
+
+    /// Applies what is missing.
+    ///
+    /// - Parameter partitions: 1 to 1,024; counts when the tables are made, later runs keep what is there.
+    public static func migrator(partitions: Int = defaultPartitions) -> Migrator {
+        Migrator(migrations: migrations, variables: ["partitions": String(partitions)])
+    }
+}

@@ -1,0 +1,45 @@
+import Logging
+import Postgres
+import SyncModel
+
+/// Turns what the database says into what a caller is told, in one place: bland outside, everything in the log.
+struct StoreFailure: Sendable {
+    let logger: Logger
+
+    /// Seconds after which to try again when the database is away.
+    static let retryAfter = 2
+
+    func problem(_ error: any Error, doing what: StaticString) -> Problem {
+        if let problem = error as? Problem { return problem }
+        guard let error = error as? PostgresError else {
+            if error is CancellationError { return Self.overloaded("the request was given up") }
+            logger.error("store failed", metadata: ["operation": "\(what)", "error": "\(error)"])
+            return Problem(.internalError, "the request could not be completed")
+        }
+        var metadata: Logger.Metadata = ["operation": "\(what)", "error": "\(error.message)"]
+        metadata["statement"] = error.statement.map { "\($0)" }
+        metadata["sqlstate"] = error.sqlState.map { "\($0)" }
+        if error.isRetryable {
+            logger.warning("store is contended", metadata: metadata)
+            return Self.overloaded("too much is going on for these entities just now")
+        }
+        if error.isUnavailable {
+            logger.warning("store is unavailable", metadata: metadata)
+            return Self.unavailable
+        }
+        logger.error("store refused a statement", metadata: metadata)
+        return Problem(.internalError, "the request could not be completed")
+    }
+
+    static var unavailable: Problem {
+        var problem = Problem(.storeUnavailable, "the database cannot be reached; nothing was lost, try again")
+        problem.retryAfter = retryAfter
+        return problem
+    }
+
+    static func overloaded(_ detail: String) -> Problem {
+        var problem = Problem(.overloaded, detail + "; try again")
+        problem.retryAfter = 1
+        return problem
+    }
+}
