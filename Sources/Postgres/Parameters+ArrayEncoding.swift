@@ -79,29 +79,51 @@ extension Parameters {
         addSlot(from: start, type: array)
     }
 
-    /// Elements of any length, each after `prefix` where there is one (the version byte of a `jsonb`).
-    mutating func addVariable<Values: Collection, Bytes: Collection<UInt8>>(
-        _ values: Values,
+    mutating func addBytes<Bytes: Collection<UInt8>>(
+        _ values: [Bytes?],
         element: UInt32,
         array: UInt32,
         prefix: UInt8? = nil
-    ) where Values.Element == Bytes? {
+    ) {
+        addVariable(values, element: element, array: array, prefix: prefix) {
+            $0?.count
+        } copy: { value, target in
+            if let value { target.copyBytes(from: value) }
+        }
+    }
+
+    /// Elements of any length, written to space made once; each after `prefix` where there is one (the version byte of
+    /// a `jsonb`). `length` is nil for NULL; `copy` fills no more than the space it is given.
+    @inline(__always)
+    mutating func addVariable<Value>(
+        _ values: [Value],
+        element: UInt32,
+        array: UInt32,
+        prefix: UInt8? = nil,
+        length: (Value) -> Int?,
+        copy: (Value, UnsafeMutableRawBufferPointer) -> Void
+    ) {
         let start = buffer.count
-        let hasNulls = values.contains { $0 == nil }
-        appendHeader(count: values.count, hasNulls: hasNulls, element: element)
+        let extra = prefix == nil ? 0 : 1
+        var hasNulls = false
+        var size = values.count * 4
         for value in values {
-            if let value {
-                let lengthAt = buffer.count
-                append(Int32(0))
-                if let prefix { buffer.append(prefix) }
-                buffer.append(contentsOf: value)
-                // Clamping is harmless: the whole value is then past the bound that sending checks.
-                let length = Int32(clamping: buffer.count - lengthAt - 4)
-                buffer.withUnsafeMutableBytes {
-                    $0.storeBytes(of: length.bigEndian, toByteOffset: lengthAt, as: Int32.self)
+            if let length = length(value) { size += extra + length } else { hasNulls = true }
+        }
+        appendHeader(count: values.count, hasNulls: hasNulls, element: element)
+        appendSpace(size) { target in
+            var target = target
+            for value in values {
+                guard let length = length(value) else {
+                    target.storeBytes(of: Int32(-1).bigEndian, as: Int32.self)
+                    target += 4
+                    continue
                 }
-            } else {
-                append(Int32(-1))
+                // Clamping is harmless: a value so long is past the bound that sending checks.
+                target.storeBytes(of: Int32(clamping: extra + length).bigEndian, as: Int32.self)
+                if let prefix { target.storeBytes(of: prefix, toByteOffset: 4, as: UInt8.self) }
+                copy(value, UnsafeMutableRawBufferPointer(start: target + 4 + extra, count: length))
+                target += 4 + extra + length
             }
         }
         addSlot(from: start, type: array)

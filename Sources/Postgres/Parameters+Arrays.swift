@@ -1,6 +1,7 @@
 public import FoundationEssentials
 
-// One-dimensional arrays, for `unnest` and `= ANY`. Elements may be NULL where the element type is optional.
+// One-dimensional arrays, for `unnest` and `= ANY`. Elements may be NULL where the element type is optional. Arrays and
+// slices of bytes have overloads of their own because the generic one is a good deal slower.
 extension Parameters {
     /// Adds a `uuid[]`.
     public mutating func add(_ values: [UUID]) {
@@ -64,41 +65,66 @@ extension Parameters {
 
     /// Adds a `text[]`.
     public mutating func add(_ values: [String]) {
-        addVariable(values.lazy.map { Optional($0.utf8) }, element: OID.text, array: OID.textArray)
+        addVariable(values, element: OID.text, array: OID.textArray) {
+            $0.utf8.count
+        } copy: { value, target in
+            var value = value
+            value.withUTF8 { target.copyMemory(from: UnsafeRawBufferPointer($0)) }
+        }
     }
 
     /// Adds a `text[]`.
     public mutating func add(_ values: [String?]) {
-        addVariable(values.lazy.map { $0?.utf8 }, element: OID.text, array: OID.textArray)
+        addVariable(values, element: OID.text, array: OID.textArray) {
+            $0?.utf8.count
+        } copy: { value, target in
+            guard var value else { return }
+            value.withUTF8 { target.copyMemory(from: UnsafeRawBufferPointer($0)) }
+        }
     }
 
     /// Adds a `bytea[]`.
     public mutating func add(byteas values: [[UInt8]?]) {
-        addVariable(values, element: OID.bytea, array: OID.byteaArray)
+        addBytes(values, element: OID.bytea, array: OID.byteaArray)
+    }
+
+    /// Adds a `bytea[]`.
+    public mutating func add(byteas values: [ArraySlice<UInt8>?]) {
+        addBytes(values, element: OID.bytea, array: OID.byteaArray)
     }
 
     /// Adds a `bytea[]`.
     public mutating func add<Bytes: Collection<UInt8>>(byteas values: [Bytes?]) {
-        addVariable(values, element: OID.bytea, array: OID.byteaArray)
+        addBytes(values, element: OID.bytea, array: OID.byteaArray)
     }
 
     /// Adds a `json[]` from UTF-8 texts, each stored as it is.
     public mutating func add(jsons values: [[UInt8]?]) {
-        addVariable(values, element: OID.json, array: OID.jsonArray)
+        addBytes(values, element: OID.json, array: OID.jsonArray)
+    }
+
+    /// Adds a `json[]` from UTF-8 texts, each stored as it is.
+    public mutating func add(jsons values: [ArraySlice<UInt8>?]) {
+        addBytes(values, element: OID.json, array: OID.jsonArray)
     }
 
     /// Adds a `json[]` from UTF-8 texts, each stored as it is.
     public mutating func add<Bytes: Collection<UInt8>>(jsons values: [Bytes?]) {
-        addVariable(values, element: OID.json, array: OID.jsonArray)
+        addBytes(values, element: OID.json, array: OID.jsonArray)
     }
 
     /// Adds a `jsonb[]` from UTF-8 texts.
     public mutating func add(jsonbs values: [[UInt8]?]) {
-        addVariable(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
+        addBytes(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
+    }
+
+    /// Adds a `jsonb[]` from UTF-8 texts.
+    public mutating func add(jsonbs values: [ArraySlice<UInt8>?]) {
+        addBytes(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
     }
 
     /// Adds a `jsonb[]` from UTF-8 texts.
     public mutating func add<Bytes: Collection<UInt8>>(jsonbs values: [Bytes?]) {
-        addVariable(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
+        addBytes(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
     }
 }
