@@ -1,0 +1,45 @@
+import JSONText
+import Testing
+
+@Suite("Limits")
+struct LimitTests {
+    private func nested(_ depth: Int) -> String {
+        String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
+    }
+
+    @Test("Nesting is parsed to the limit and refused beyond it")
+    func depth() throws {
+        #expect(try parse(nested(512)).root.depth == 512)
+        #expect(fault(nested(513)) == .init(kind: .tooDeep, offset: 512))
+        #expect(fault("{\"a\":[{}]}", limits: .init(maximumDepth: 2)) == .init(kind: .tooDeep, offset: 6))
+        #expect(try parse(nested(1_024), limits: .widest).root.depth == 1_024)
+        #expect(fault(nested(1_025), limits: .widest)?.kind == .tooDeep)
+        #expect(fault("[]", limits: .init(maximumDepth: -1))?.kind == .tooDeep)
+    }
+
+    @Test("A million open brackets are refused at the first too many")
+    func openBrackets() {
+        #expect(fault([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) == .init(kind: .tooDeep, offset: 512))
+        #expect(fault(String(repeating: "{\"a\":", count: 200_000))?.kind == .tooDeep)
+    }
+
+    @Test("Length is bounded")
+    func length() {
+        #expect(fault("[1]", limits: .init(maximumBytes: 3)) == nil)
+        #expect(fault("[1] ", limits: .init(maximumBytes: 3)) == .init(kind: .tooLong, offset: 3))
+    }
+
+    @Test("Values and names are counted together")
+    func nodes() throws {
+        #expect(try parse("{\"a\":[1,2]}").nodeCount == 5)
+        #expect(fault("{\"a\":[1,2]}", limits: .init(maximumNodes: 5)) == nil)
+        #expect(fault("{\"a\":[1,2]}", limits: .init(maximumNodes: 4)) == .init(kind: .tooManyNodes, offset: 8))
+    }
+
+    @Test("Four mebibytes of small arrays are parsed if there may be as many, and refused if not")
+    func manyValues() throws {
+        let many = "[" + String(repeating: "[],", count: 1_398_000) + "[]]"
+        #expect(try parse(many, limits: .widest).nodeCount == 1_398_002)
+        #expect(fault(many)?.kind == .tooManyNodes)
+    }
+}
