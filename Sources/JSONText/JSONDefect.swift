@@ -8,7 +8,8 @@ public struct JSONDefect: Sendable, Equatable {
         case nulCharacter
         /// A string or name with half of a surrogate pair, which is no Unicode text.
         case loneSurrogate
-        /// A number of more than 131,072 digits before or 16,383 after the decimal point: PostgreSQL's numeric ends there.
+        /// A number of more than 131,072 digits before or 16,383 after the decimal point, where PostgreSQL's numeric
+        /// ends.
         case numberOutOfRange
     }
 
@@ -16,8 +17,8 @@ public struct JSONDefect: Sendable, Equatable {
     public let kind: Kind
     /// The place of the faulty value or name among the nodes of the whole text, from 0.
     public let nodeIndex: Int
-    /// The JSON Pointer (RFC 6901) to the faulty value, or to the value of the faulty name. It starts at the value whose
-    /// defects were asked for. A pointer of more than a kilobyte is cut, and ends in "…".
+    /// The JSON Pointer (RFC 6901) to the faulty value, or to the value of the faulty name. It starts at the value
+    /// whose defects were asked for. A pointer of more than a kilobyte is cut, and ends in "…".
     public let pointer: String
 
     /// What is wrong, as a sentence for the person who sent the text.

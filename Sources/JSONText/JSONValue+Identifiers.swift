@@ -16,8 +16,8 @@ extension JSONValue {
         }
     }
 
-    /// This value's text with UUID-shaped string values replaced, and every other byte as written: numbers to the digit,
-    /// white space, order. Nil if that changes nothing.
+    /// This value's text with UUID-shaped string values replaced, and every other byte as written: numbers to the
+    /// digit, white space, order. Nil if that changes nothing.
     ///
     /// - Parameter replacement: Asked for each UUID in document order; nil leaves it as it is.
     public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? {

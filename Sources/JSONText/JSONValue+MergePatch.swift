@@ -1,8 +1,8 @@
 extension JSONValue {
     /// Applies a JSON merge patch (RFC 7396) to a document.
     ///
-    /// Members that the patch leaves alone keep their text byte for byte and their place; new ones follow in the patch's
-    /// order. Takes time linear in both texts, but for sorting the patch's names.
+    /// Members that the patch leaves alone keep their text byte for byte and their place; new ones follow in the
+    /// patch's order. Takes time linear in both texts, but for sorting the patch's names.
     ///
     /// - Parameters:
     ///   - target: The document; nil where there is none.

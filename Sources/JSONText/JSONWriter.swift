@@ -4,7 +4,8 @@
     public import Foundation
 #endif
 
-/// Writes JSON without white space, putting the commas. That the calls make up one well-formed text is up to the caller.
+/// Writes JSON without white space, putting the commas. That the calls make up one well-formed text is up to the
+/// caller.
 ///
 /// No call but those that take a `String` made at run time allocates anything beside the bytes.
 public struct JSONWriter: Sendable {

@@ -17,6 +17,21 @@ struct LimitTests {
         #expect(fault("[]", limits: .init(maximumDepth: -1))?.kind == .tooDeep)
     }
 
+    @Test("The deepest texts are walked, merged and made canonical")
+    func deepest() throws {
+        let levels = 1_024
+        let deep = String(repeating: "{\"a\":", count: levels) + "1" + String(repeating: "}", count: levels)
+        let tree = try parse(deep, limits: .widest)
+        var form: [UInt8] = []
+        var identifiers = tree.root.uuids
+        tree.root.appendCanonical(to: &form, identifiers: &identifiers)
+        #expect(form == tree.bytes)
+        #expect(try JSONValue.mergePatch(target: tree.bytes, patch: tree.root) == tree.bytes)
+        #expect(try JSONValue.mergePatch(target: nil, patch: tree.root) == tree.bytes)
+        let defective = deep.replacing("1", with: "\"\\u0000\"")
+        #expect(try parse(defective, limits: .widest).defects.map(\.kind) == [.nulCharacter])
+    }
+
     @Test("A million open brackets are refused at the first too many")
     func openBrackets() {
         #expect(fault([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) == .init(kind: .tooDeep, offset: 512))
