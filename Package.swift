@@ -108,6 +108,39 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+
+        // Tests
+        .target(name: "TestSupport", dependencies: ["Postgres"], path: "Tests/TestSupport", swiftSettings: settings),
+        .testTarget(name: "JSONTextTests", dependencies: ["JSONText"], swiftSettings: settings),
+        .testTarget(name: "PostgresTests", dependencies: ["Postgres", "TestSupport"], swiftSettings: settings),
+        .testTarget(
+            name: "TelemetryTests",
+            dependencies: [
+                "Telemetry",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "TokensTests",
+            dependencies: [
+                "Tokens",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(name: "SyncModelTests", dependencies: ["SyncModel", "JSONText"], swiftSettings: settings),
+        .testTarget(
+            name: "SyncStoreTests",
+            dependencies: [
+                "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
     ],
     swiftLanguageModes: [.v6],
     cxxLanguageStandard: .cxx17

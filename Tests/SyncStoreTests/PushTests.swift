@@ -1,0 +1,36 @@
+import Foundation
+import JSONText
+import SyncModel
+import Testing
+
+@testable import SyncStore
+
+@Suite struct PushTests {
+    @Test func aBatchIsAppliedInOrderWithServerIDs() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        let (contact, activity) = (UUID(), UUID())
+        let first = phone.create("contact", local: contact, payload: #"{"name":"Ada"}"#)
+        let second = phone.create(
+            "activity", local: activity, payload: #"{"title":"Visit","contact_id":"\#(contact.uuidString)"}"#)
+        let third = phone.create("expense", payload: #"{"amount":12.50,"ids":["\#(activity.lowercased)"]}"#)
+        // listed backwards: numbers count, not places
+        let answer = try await phone.push([third, second, first])
+        #expect(answer.results.map(\.status) == ["succeeded", "succeeded", "succeeded"])
+        #expect(answer["accepted_sequence"]?.int64 == 3)
+        let ids = answer.results.compactMap(\.serverID)
+        #expect(Set(ids).count == 3)
+        let changes = try await phone.pull()
+        #expect(changes.map { $0["entity_type"]?.string } == ["contact", "activity", "expense"])
+        #expect(changes[0]["document"]?.text == #"{"name":"Ada"}"#)
+        #expect(changes[1]["document"]?.text == #"{"title":"Visit","contact_id":"\#(ids[2])"}"#)
+        #expect(changes[2]["document"]?.text == #"{"amount":12.50,"ids":["\#(ids[1])"]}"#)
+        #expect(answer["id_mappings"]?.elements?.count == 3)
+
+        let again = try await phone.push([third, second, first])
+        #expect(again.results.map(\.isReplayed) == [true, true, true])
+        #expect(again.results.compactMap(\.serverID) == ids)
+        #expect(again["id_mappings"]?.elements?.count == 3)
+        #expect(try await phone.pull().count == 3)
+    }
+}
