@@ -1,0 +1,35 @@
+import Foundation
+import HTTPTypes
+import SyncModel
+import SyncStore
+
+/// `/admin/organizations/{id}/entity-types/{name}`.
+struct EntityTypeEndpoints: Sendable {
+    let store: Store
+    let bodies: BodyReader
+
+    func read(_ exchange: Exchange) async throws -> Answer {
+        let (organization, name) = try place(exchange)
+        let json = try await store.administration.entityType(name, in: organization)
+        guard let json else { throw Refusal.notFound }
+        return Answer(.ok, json: json)
+    }
+
+    /// Creates or changes.
+    func write(_ exchange: Exchange) async throws -> Answer {
+        let (organization, name) = try place(exchange)
+        return try await bodies.withBody(of: exchange) { body in
+            let written = try await store.administration.putEntityType(name, in: organization, body: body)
+            guard let written else { throw Refusal.notFound }
+            return Answer(written.created ? .created : .ok, json: written.json)
+        }
+    }
+
+    /// The organization and the type's name. What can be no name names nothing.
+    private func place(_ exchange: Exchange) throws -> (UUID, String) {
+        _ = try Query(of: exchange)
+        let name = String(exchange.parameters[1])
+        guard EntityType.isValidName(name) else { throw Refusal.notFound }
+        return (try exchange.uuid(at: 0), name)
+    }
+}

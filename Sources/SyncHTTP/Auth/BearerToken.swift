@@ -1,0 +1,45 @@
+import HTTPTypes
+import SyncModel
+
+/// `Authorization: Bearer …` (RFC 6750).
+enum BearerToken {
+    /// The token of a request.
+    ///
+    /// - Throws: 401 with a challenge: a bare one when nothing was given (RFC 6750, 3.1), with an error otherwise.
+    static func of(_ headers: HTTPFields) throws(Refusal) -> Substring {
+        guard let value = headers[.authorization] else {
+            throw Refusal(Problem(.unauthorized, "A bearer token is required."), headers: [.wwwAuthenticate: "Bearer"])
+        }
+        guard let token = parse(value) else {
+            throw refusal("invalid_request", "The Authorization header must be one Bearer token.")
+        }
+        return token
+    }
+
+    /// What follows the scheme, which is in any case; nil if it is not one token. Several header fields are joined by
+    /// commas, which a token can't hold.
+    static func parse(_ value: String) -> Substring? {
+        let scheme = "bearer "
+        guard value.prefix(scheme.count).lowercased() == scheme else { return nil }
+        let token = value.dropFirst(scheme.count).drop { $0 == " " }
+        guard !token.isEmpty, token.utf8.allSatisfy(isTokenByte) else { return nil }
+        return token
+    }
+
+    /// A 401 about a token that was given.
+    static func refusal(_ error: StaticString, _ description: String) -> Refusal {
+        let challenge = "Bearer error=\"\(error)\", error_description=\"\(description)\""
+        return Refusal(Problem(.unauthorized, description), headers: [.wwwAuthenticate: challenge])
+    }
+
+    /// `b64token`: letters, digits and `-._~+/=`.
+    private static func isTokenByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"): true
+        case UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="): true
+        default: false
+        }
+    }
+}

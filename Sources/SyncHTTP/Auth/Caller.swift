@@ -1,0 +1,8 @@
+import Foundation
+import SyncModel
+
+/// Who a request comes from, once that is settled.
+struct Caller: Sendable {
+    let organization: Organization
+    let user: UUID
+}

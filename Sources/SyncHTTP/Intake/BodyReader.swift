@@ -1,0 +1,77 @@
+import HTTPTypes
+import HummingbirdCore
+import NIOCore
+import NIOHTTPTypes
+import SyncModel
+
+/// Reads the bodies of requests into memory, within their bounds.
+struct BodyReader: Sendable {
+    /// The largest body, in bytes.
+    let limit: Int
+    let budget: BodyBudget
+
+    /// Lends a request's JSON text, checked for its media type and size alone. It counts as held until `use` returns.
+    func withBody<Result>(of exchange: Exchange, _ use: ([UInt8]) async throws -> Result) async throws -> Result {
+        try MediaType.requireJSON(exchange.headers)
+        let announced = try announcedLength(exchange.headers)
+        if exchange.headers[.expect] != nil { try await invite(exchange.channel) }
+        var held = 0
+        defer { budget.giveBack(held) }
+        let body = try await collect(exchange.request.body, announced: announced, held: &held)
+        return try await use(body)
+    }
+
+    /// `Content-Length`, refused unread if it is too much.
+    private func announcedLength(_ headers: HTTPFields) throws(Problem) -> Int? {
+        guard let text = headers[.contentLength] else { return nil }
+        // digits that are no Int are a length beyond every limit; anything else the parser has refused
+        guard let length = Int(text), length <= limit else { throw tooLarge }
+        return length
+    }
+
+    private func collect(_ body: RequestBody, announced: Int?, held: inout Int) async throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        do {
+            for try await part in body {
+                guard bytes.count + part.readableBytes <= limit else { throw tooLarge }
+                guard budget.take(part.readableBytes) else { throw noRoom }
+                held += part.readableBytes
+                if bytes.isEmpty { bytes.reserveCapacity(firstCapacity(part.readableBytes, announced)) }
+                bytes.append(contentsOf: part.readableBytesView)
+            }
+        } catch let problem as Problem {
+            throw problem
+        } catch is CancellationError {
+            throw CancellationError()
+        } catch is BodyTimedOut {
+            throw Problem(.requestTimeout, "The body did not arrive in time.")
+        } catch {
+            // the client hung up, or broke the framing: it will hardly read this
+            throw Problem(.invalidRequest, "The body did not arrive in full.")
+        }
+        if let announced, bytes.count < announced {
+            throw Problem(.invalidRequest, "The body did not arrive in full.")
+        }
+        return bytes
+    }
+
+    /// A body in one part is copied once. Of more, only what arrives takes memory, whatever was announced.
+    private func firstCapacity(_ arrived: Int, _ announced: Int?) -> Int {
+        max(arrived, min(announced ?? 0, 65_536))
+    }
+
+    /// Answers `Expect: 100-continue`.
+    private func invite(_ channel: any Channel) async throws {
+        try await channel.writeAndFlush(HTTPResponsePart.head(HTTPResponse(status: .continue)))
+    }
+
+    private var tooLarge: Problem {
+        Problem(.payloadTooLarge, "At most \(limit) bytes are taken.")
+    }
+
+    private var noRoom: Problem {
+        var problem = Problem(.overloaded, "Too much is being received at once.")
+        problem.retryAfter = 1
+        return problem
+    }
+}

@@ -1,0 +1,62 @@
+/// The preferences of a `Prefer` field: `name[=value][;parameter…]`, separated by commas. Values may be quoted.
+struct PreferenceList: Sequence, IteratorProtocol {
+    private static let delimiters = [UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "=")]
+
+    private var rest: Substring.UTF8View
+
+    init(_ text: String) {
+        rest = text[...].utf8
+    }
+
+    /// The next preference; its name is in lower case, its value empty if there is none.
+    mutating func next() -> (name: String, value: String)? {
+        while true {
+            skip { $0.isBlank || $0 == UInt8(ascii: ",") }
+            guard !rest.isEmpty else { return nil }
+            let name = token()
+            let value = valueAfterEquals()
+            // parameters and whatever else stands before the next comma mean nothing to us
+            skipToComma()
+            if !name.isEmpty { return (name.lowercased(), value) }
+        }
+    }
+
+    private mutating func valueAfterEquals() -> String {
+        skip { $0.isBlank }
+        guard rest.first == UInt8(ascii: "=") else { return "" }
+        rest.removeFirst()
+        skip { $0.isBlank }
+        return rest.first == UInt8(ascii: "\"") ? quoted() : token()
+    }
+
+    private mutating func token() -> String {
+        let token = rest.prefix { !$0.isBlank && !Self.delimiters.contains($0) }
+        rest = rest[token.endIndex...]
+        return String(Substring(token))
+    }
+
+    /// A quoted string (RFC 9110, 5.6.4); one that does not end counts to the end.
+    private mutating func quoted() -> String {
+        var bytes: [UInt8] = []
+        rest.removeFirst()
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "\"") { break }
+            if byte == UInt8(ascii: "\\"), let escaped = rest.popFirst() {
+                bytes.append(escaped)
+            } else {
+                bytes.append(byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private mutating func skipToComma() {
+        while let byte = rest.first, byte != UInt8(ascii: ",") {
+            if byte == UInt8(ascii: "\"") { _ = quoted() } else { rest.removeFirst() }
+        }
+    }
+
+    private mutating func skip(while matches: (UInt8) -> Bool) {
+        while let byte = rest.first, matches(byte) { rest.removeFirst() }
+    }
+}

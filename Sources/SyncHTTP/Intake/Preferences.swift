@@ -1,0 +1,46 @@
+import HTTPTypes
+
+/// What a push asks for in `Prefer` (RFC 7240). Preferences that are unknown or make no sense are ignored, and of one
+/// that is given twice the first counts.
+struct Preferences: Sendable, Equatable {
+    /// `handling`: all or nothing, instead of each on its own. Nil: not asked for.
+    private(set) var isStrict: Bool?
+    /// `wait`: how long the answer may be held.
+    private(set) var wait: Duration?
+
+    init(_ headers: HTTPFields, longestWait: Duration) {
+        self.init(headers[.prefer] ?? "", longestWait: longestWait)
+    }
+
+    /// Reads the value; several fields are one list, joined by commas.
+    init(_ text: String, longestWait: Duration) {
+        var seen: Set<String> = []
+        for preference in PreferenceList(text) where seen.insert(preference.name).inserted {
+            switch preference.name {
+            case "handling":
+                switch preference.value.lowercased() {
+                case "strict": isStrict = true
+                case "lenient": isStrict = false
+                default: break
+                }
+            case "wait":
+                if let seconds = Self.seconds(preference.value) { wait = min(.seconds(seconds), longestWait) }
+            default:
+                break
+            }
+        }
+    }
+
+    /// The value of `Preference-Applied`: what was honoured, as it was honoured.
+    var applied: String? {
+        var honoured: [String] = []
+        if let isStrict { honoured.append(isStrict ? "handling=strict" : "handling=lenient") }
+        if let wait { honoured.append("wait=\(wait.components.seconds)") }
+        return honoured.isEmpty ? nil : honoured.joined(separator: ", ")
+    }
+
+    private static func seconds(_ text: String) -> Int? {
+        guard !text.isEmpty, text.utf8.count <= 9, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
+        return Int(text)
+    }
+}

@@ -1,0 +1,35 @@
+import HTTPTypes
+import HummingbirdCore
+import NIOCore
+
+/// What an endpoint answers with.
+struct Answer: Sendable {
+    var status: HTTPResponse.Status
+    /// Nil: no body at all.
+    var body: [UInt8]?
+    var contentType = "application/json"
+    var headers = HTTPFields()
+
+    init(_ status: HTTPResponse.Status, json body: [UInt8]) {
+        self.status = status
+        self.body = body
+    }
+
+    init(_ status: HTTPResponse.Status) {
+        self.status = status
+    }
+
+    /// The response, complete: the answer's own fields and those that every response carries.
+    func response(to method: HTTPRequest.Method, requestID: String, date: String?) -> Response {
+        var fields = headers
+        fields.append(HTTPField(name: .xRequestID, value: requestID))
+        if let date { fields.append(HTTPField(name: .date, value: date)) }
+        guard let body else { return Response(status: status, headers: fields) }
+        fields.append(HTTPField(name: .contentType, value: contentType))
+        if method == .head {
+            fields.append(HTTPField(name: .contentLength, value: String(body.count)))
+            return Response(status: status, headers: fields)
+        }
+        return Response(status: status, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
+    }
+}

@@ -1,0 +1,17 @@
+import HTTPTypes
+
+extension HTTPField.Name {
+    /// `X-Request-ID`
+    static let xRequestID = known("X-Request-ID")
+    /// `Prefer` (RFC 7240)
+    static let prefer = known("Prefer")
+    /// `Preference-Applied` (RFC 7240)
+    static let preferenceApplied = known("Preference-Applied")
+    /// `traceparent` (W3C Trace Context)
+    static let traceparent = known("traceparent")
+
+    private static func known(_ name: String) -> HTTPField.Name {
+        guard let name = HTTPField.Name(name) else { preconditionFailure("a field name that is none") }
+        return name
+    }
+}

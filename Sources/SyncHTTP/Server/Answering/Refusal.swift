@@ -1,0 +1,57 @@
+import HTTPTypes
+import JSONText
+import SyncModel
+
+/// A problem on its way out, with what belongs to it on HTTP's side. Endpoints throw it or a bare ``Problem``.
+struct Refusal: Error, Sendable {
+    var problem: Problem
+    var headers: HTTPFields
+
+    init(_ problem: Problem, headers: HTTPFields = HTTPFields()) {
+        self.problem = problem
+        self.headers = headers
+    }
+}
+
+extension Refusal {
+    /// The one place where errors become HTTP. What nobody expected is told to the log alone.
+    init(_ error: any Error) {
+        switch error {
+        case let refusal as Refusal:
+            self = refusal
+        case let problem as Problem:
+            self.init(problem)
+        case is CancellationError:
+            var problem = Problem(.overloaded, "The server is shutting down.")
+            problem.retryAfter = 1
+            self.init(problem)
+        default:
+            self.init(Problem(.internalError, "Something unexpected; our log has it under the request_id."))
+        }
+    }
+
+    static let notFound = Refusal(Problem(.notFound, "There is nothing here."))
+
+    /// The answer, with the headers that the problem's code asks for.
+    func answer(requestID: String) -> Answer {
+        var writer = JSONWriter(capacity: 512)
+        problem.write(to: &writer, requestID: requestID)
+        var answer = Answer(HTTPResponse.Status(code: problem.code.status), json: writer.bytes)
+        answer.contentType = "application/problem+json"
+        answer.headers = headers
+        if let seconds = problem.retryAfter ?? (problem.code.isTemporary ? 1 : nil) {
+            answer.headers[.retryAfter] = String(seconds)
+        }
+        if problem.code == .unauthorized, answer.headers[.wwwAuthenticate] == nil {
+            answer.headers[.wwwAuthenticate] = "Bearer"
+        }
+        return answer
+    }
+}
+
+extension ProblemCode {
+    /// Whether the same request may succeed later: such answers carry `Retry-After`.
+    fileprivate var isTemporary: Bool {
+        self == .rateLimited || self == .overloaded || self == .storeUnavailable
+    }
+}

@@ -1,0 +1,40 @@
+import NIOCore
+import ServiceLifecycle
+
+/// Waiting on behalf of a client, for as long as there is one.
+enum ClientPresence {
+    /// Runs an operation that may take long; cancels it and answers nil when the client goes away or the server shuts
+    /// down.
+    static func whileWaited<Value: Sendable>(
+        on channel: any Channel,
+        _ operation: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value? {
+        let (departure, continuation) = AsyncStream<Void>.makeStream()
+        await watch(channel) { continuation.finish() }
+        return try await withThrowingTaskGroup(of: Value?.self) { group in
+            group.addTask { try await operation() }
+            group.addTask {
+                for await _ in departure {}
+                return nil
+            }
+            group.addTask {
+                try? await gracefulShutdown()
+                return nil
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
+        }
+    }
+
+    private static func watch(_ channel: any Channel, _ action: @escaping @Sendable () -> Void) async {
+        let watching = channel.eventLoop.submit {
+            try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self).whenGone(action)
+        }
+        do {
+            try await watching.get()
+        } catch {
+            // the pipeline is gone, and the client with it
+            action()
+        }
+    }
+}

@@ -1,0 +1,203 @@
+import HTTPTypes
+import HummingbirdCore
+import NIOCore
+import NIOHTTPTypes
+import SyncModel
+
+/// The body did not arrive in time. The reader of the body meets it and answers 408.
+struct BodyTimedOut: Error {}
+
+/// Keeps one connection within its bounds: late bodies, clients that do not read, requests sent ahead, `Connection:
+/// close`. Lives on the connection's event loop.
+///
+/// A request that arrives in one piece, as almost all do, costs no timer.
+final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    /// How long the receiving half stays open after a response that ends the connection.
+    private static let lingering = TimeAmount.seconds(2)
+    /// What one read may take from the system at most: with thousands of connections, this is the memory they hold.
+    private static let readBytes = 32_768
+
+    private var state: ConnectionState
+    private var timer: (task: Scheduled<Void>, deadline: NIODeadline)?
+    private var isReadHeld = false
+    /// The parser gave up, so a bare response without our fields is on its way.
+    private var isMalformed = false
+    private var isGone = false
+    private var onGone: (@Sendable () -> Void)?
+
+    init(_ configuration: HTTPConfiguration) {
+        state = ConnectionState(
+            bodyTimeout: TimeAmount(configuration.bodyTimeout),
+            writeTimeout: TimeAmount(configuration.writeTimeout),
+            shutdownTimeout: TimeAmount(configuration.shutdownTimeout)
+        )
+    }
+
+    /// Calls `action` as soon as the client is known to be gone. The last action given is the one that counts: a
+    /// connection has one request in hand.
+    func whenGone(_ action: @escaping @Sendable () -> Void) {
+        if isGone { action() } else { onGone = action }
+    }
+
+    // MARK: - Life
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        let allocator = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 2_048, maximum: Self.readBytes)
+        let options = context.channel.syncOptions
+        try? options?.setOption(.recvAllocator, value: allocator)
+        try? options?.setOption(.maxMessagesPerRead, value: 1)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        timer?.task.cancel()
+        timer = nil
+        clientIsGone()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case ChannelEvent.inputClosed:
+            clientIsGone()
+        case is ChannelShouldQuiesceEvent:
+            state.shutDown(at: .now())
+            scheduleTimer(context)
+        default:
+            break
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    private func clientIsGone() {
+        isGone = true
+        onGone?()
+        onGone = nil
+    }
+
+    // MARK: - Requests
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            state.readHead(closes: Self.closes(head.headerFields), at: .now())
+        case .body:
+            break
+        case .end:
+            state.readEnd()
+        }
+        context.fireChannelRead(data)
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        scheduleTimer(context)
+        context.fireChannelReadComplete()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        isReadHeld = !state.mayRead
+        if !isReadHeld { context.read() }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        isMalformed = true
+        state.readNonsense()
+        context.fireErrorCaught(error)
+    }
+
+    // MARK: - Responses
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        switch unwrapOutboundIn(data) {
+        case .head(let head) where head.status.kind == .informational:
+            context.write(data, promise: promise)
+        case .head(let head) where isMalformed && head.headerFields[.xRequestID] == nil:
+            _ = state.writeHead()
+            writeMalformed(context, promise: promise)
+        case .head(var head):
+            guard state.writeHead() else {
+                context.write(data, promise: promise)
+                return
+            }
+            head.headerFields[.connection] = "close"
+            context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .body:
+            context.write(data, promise: promise)
+        case .end:
+            writeEnd(context, data, promise)
+        }
+    }
+
+    private func writeEnd(_ context: ChannelHandlerContext, _ data: NIOAny, _ promise: EventLoopPromise<Void>?) {
+        switch state.writeEnd() {
+        case .keep:
+            context.write(data, promise: promise)
+            if isReadHeld, state.mayRead {
+                isReadHeld = false
+                context.read()
+            }
+        case .close:
+            context.writeAndFlush(data, promise: promise)
+            context.close(promise: nil)
+        case .closeAfterLingering:
+            context.writeAndFlush(data, promise: promise)
+            context.close(mode: .output, promise: nil)
+            context.eventLoop.assumeIsolated().scheduleTask(in: Self.lingering) { context.close(promise: nil) }
+        }
+    }
+
+    /// What is not HTTP gets the same kind of answer as everything else.
+    private func writeMalformed(_ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
+        let requestID = RequestID.make()
+        let refusal = Refusal(Problem(.invalidRequest, "The request is not valid HTTP/1.1."))
+        let answer = refusal.answer(requestID: requestID)
+        var head = answer.response(to: .get, requestID: requestID, date: nil).head
+        head.headerFields[.connection] = "close"
+        context.write(wrapOutboundOut(.head(head)), promise: promise)
+        context.write(wrapOutboundOut(.body(ByteBuffer(bytes: answer.body ?? []))), promise: nil)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        state.becameWritable(context.channel.isWritable, at: .now())
+        scheduleTimer(context)
+        context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: - Deadlines
+
+    /// Makes sure that the timer fires at the next deadline or before it; an early one looks again.
+    private func scheduleTimer(_ context: ChannelHandlerContext) {
+        guard let deadline = state.deadline else { return }
+        if let timer {
+            if timer.deadline <= deadline { return }
+            timer.task.cancel()
+        }
+        let task = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.timerFired(context) }
+        timer = (task, deadline)
+    }
+
+    private func timerFired(_ context: ChannelHandlerContext) {
+        timer = nil
+        switch state.timerFired(at: .now()) {
+        case .refuseBody: context.fireErrorCaught(BodyTimedOut())
+        case .close: context.close(promise: nil)
+        case .wait, .nothing: scheduleTimer(context)
+        }
+    }
+
+    private static func closes(_ fields: HTTPFields) -> Bool {
+        guard let value = fields[.connection] else { return false }
+        return value.lowercased() == "close"
+    }
+}
+
+extension TimeAmount {
+    /// The same time in whole nanoseconds.
+    init(_ duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        self = .nanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+    }
+}

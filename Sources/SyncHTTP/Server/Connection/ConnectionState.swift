@@ -1,0 +1,102 @@
+import NIOCore
+
+/// What a connection is in the middle of, and what is due when. Decides; ``ConnectionGuard`` acts.
+struct ConnectionState {
+    /// What to do about a deadline.
+    enum TimerAction: Equatable {
+        case wait(until: NIODeadline)
+        /// The body is late: tell the reader.
+        case refuseBody
+        case close
+        case nothing
+    }
+
+    /// What to do when a response was written.
+    enum EndAction: Equatable {
+        case keep
+        case close
+        /// Close the sending half, and the rest a moment later: closing at once would make the system discard a
+        /// response that the client, still sending, has not read.
+        case closeAfterLingering
+    }
+
+    let bodyTimeout: TimeAmount
+    let writeTimeout: TimeAmount
+    let shutdownTimeout: TimeAmount
+
+    /// Requests whose head was read and whose response is not written to its end.
+    private(set) var requestsInHand = 0
+    /// When the body that is being read must be complete.
+    private var bodyDeadline: NIODeadline?
+    /// When the client must have accepted what fills the send buffer.
+    private var writeDeadline: NIODeadline?
+    private var closesAfterResponse = false
+    private var isRefused = false
+    private var isShuttingDown = false
+
+    init(bodyTimeout: TimeAmount, writeTimeout: TimeAmount, shutdownTimeout: TimeAmount) {
+        self.bodyTimeout = bodyTimeout
+        self.writeTimeout = writeTimeout
+        self.shutdownTimeout = shutdownTimeout
+    }
+
+    /// Whether more may be read. A request that was sent ahead waits in the system's buffers, not in ours.
+    var mayRead: Bool { requestsInHand < 2 }
+
+    /// The next deadline, if there is one.
+    var deadline: NIODeadline? {
+        switch (bodyDeadline, writeDeadline) {
+        case (let body?, let write?): min(body, write)
+        case (let body, let write): body ?? write
+        }
+    }
+
+    mutating func readHead(closes: Bool, at now: NIODeadline) {
+        requestsInHand += 1
+        bodyDeadline = now + (isShuttingDown ? shutdownTimeout : bodyTimeout)
+        if closes { closesAfterResponse = true }
+    }
+
+    mutating func readEnd() {
+        bodyDeadline = nil
+    }
+
+    /// A response whose request has not arrived in full ends the connection: what is left of the request is not wanted.
+    /// - Returns: whether the response has to announce the end.
+    mutating func writeHead() -> Bool {
+        if bodyDeadline != nil || isRefused || isShuttingDown { closesAfterResponse = true }
+        return closesAfterResponse
+    }
+
+    /// What arrives can't be understood.
+    mutating func readNonsense() {
+        isRefused = true
+    }
+
+    mutating func writeEnd() -> EndAction {
+        requestsInHand -= 1
+        guard closesAfterResponse else { return .keep }
+        return bodyDeadline == nil && !isRefused ? .close : .closeAfterLingering
+    }
+
+    mutating func becameWritable(_ isWritable: Bool, at now: NIODeadline) {
+        writeDeadline = isWritable ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
+    }
+
+    /// Shortens what is under way.
+    mutating func shutDown(at now: NIODeadline) {
+        isShuttingDown = true
+        bodyDeadline = bodyDeadline.map { min($0, now + shutdownTimeout) }
+        writeDeadline = writeDeadline.map { min($0, now + shutdownTimeout) }
+    }
+
+    mutating func timerFired(at now: NIODeadline) -> TimerAction {
+        if let writeDeadline, writeDeadline <= now { return .close }
+        if let bodyDeadline, bodyDeadline <= now {
+            self.bodyDeadline = nil
+            isRefused = true
+            return .refuseBody
+        }
+        return deadline.map { .wait(until: $0) } ?? .nothing
+    }
+}

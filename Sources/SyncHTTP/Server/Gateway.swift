@@ -1,0 +1,81 @@
+import HTTPTypes
+import HummingbirdCore
+import Logging
+import Metrics
+import NIOCore
+import SyncModel
+import Telemetry
+
+/// Takes every request of a server: gives it an id, finds its route, turns errors into answers, counts and logs.
+struct Gateway: Sendable {
+    let routes: RouteTable
+    let logger: Logger
+    let now: TimeSource
+    /// Requests that are not answered yet; nil counts none.
+    var inFlight: Meter?
+
+    private let unmatched = RouteMeters(route: "unmatched", method: "any")
+    private let date = HTTPDate()
+    private let storeWarnings = OncePerSecond()
+
+    init(routes: RouteTable, logger: Logger, now: @escaping TimeSource, inFlight: Meter? = nil) {
+        self.routes = routes
+        self.logger = logger
+        self.now = now
+        self.inFlight = inFlight
+    }
+
+    /// Answers a request; whatever happens, there is an answer.
+    func respond(to request: Request, on channel: any Channel) async -> Response {
+        let started = NIODeadline.now()
+        inFlight?.increment()
+        defer { inFlight?.decrement() }
+        let requestID = RequestID.of(request.headers)
+        let (answer, route, failure) = await answer(request, requestID: requestID, channel: channel)
+        let elapsed = (NIODeadline.now() - started).nanoseconds
+        (route?.meters ?? unmatched).record(answer.status, nanoseconds: elapsed)
+        let level = level(for: answer.status)
+        if logger.logLevel <= level {
+            let line = LogLine(request: request, requestID: requestID, route: route, answer: answer, elapsed: elapsed)
+            logger.log(level: level, "Request answered", metadata: line.metadata(failure: failure))
+        }
+        return answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
+    }
+
+    private func answer(
+        _ request: Request,
+        requestID: String,
+        channel: any Channel
+    ) async -> (Answer, Route?, failure: (any Error)?) {
+        var matched: Route?
+        do {
+            let (route, parameters) = try route(of: request)
+            matched = route
+            if route.answersJSON, !Accept.allowsJSON(request.headers) {
+                throw Problem(.notAcceptable, "Answers are application/json; the Accept header excludes that.")
+            }
+            let exchange = Exchange(request: request, requestID: requestID, parameters: parameters, channel: channel)
+            return (try await route.endpoint(exchange), route, nil)
+        } catch {
+            return (Refusal(error).answer(requestID: requestID), matched, error)
+        }
+    }
+
+    private func route(of request: Request) throws(Refusal) -> (Route, parameters: [Substring]) {
+        switch routes.match(request.method, request.uri.path) {
+        case .route(let route, let parameters): return (route, parameters)
+        case .nothing: throw .notFound
+        case .otherMethods(let allow):
+            let problem = Problem(.methodNotAllowed, "Methods of this path: \(allow).")
+            throw Refusal(problem, headers: [.allow: allow])
+        }
+    }
+
+    /// Failures of ours are warnings. While the store is away every request fails in the same way: one line a second
+    /// says so.
+    private func level(for status: HTTPResponse.Status) -> Logger.Level {
+        if status.code < 500 { return .debug }
+        if status.code != 503 { return .error }
+        return storeWarnings.isFirst(at: now().seconds) ? .warning : .debug
+    }
+}

@@ -1,0 +1,44 @@
+public import SyncModel
+
+/// The settings of both servers. Everything that a client can make grow has its bound here.
+public struct HTTPConfiguration: Sendable {
+    /// Where `/v1` is served; `SLUICE_PUBLIC_ADDRESS`.
+    public var publicAddress = ListenAddress(host: "127.0.0.1", port: 8080)
+    /// Where health, metrics and `/admin` are served; `SLUICE_OPERATIONS_ADDRESS`.
+    public var operationsAddress = ListenAddress(host: "127.0.0.1", port: 8081)
+    /// The bearer token of `/admin`, which does not exist without one; `SLUICE_OPERATOR_TOKEN`.
+    public var operatorToken: String?
+
+    /// What a push may hold.
+    public var limits = IntakeLimits()
+    /// The largest body that `/admin` takes, in bytes.
+    public var adminBodyBytes = 65_536
+    /// How many bytes of request bodies are held at the same time, over all requests; beyond it, requests are answered
+    /// 503 `overloaded`. A body counts from its first byte until its request is answered.
+    public var heldBodyBytes = 67_108_864
+    /// Open connections of the public server; more wait in the system's queue. `SLUICE_MAX_CONNECTIONS`.
+    public var maximumConnections = 10_000
+    /// Open connections of the operations server.
+    public var maximumOperationsConnections = 256
+
+    /// How long a body may take to arrive, counted from the end of the head; after it, 408.
+    public var bodyTimeout: Duration = .seconds(30)
+    /// How long a connection may stay without a complete request head, be it silent or slow.
+    public var idleTimeout: Duration = .seconds(75)
+    /// How long a client may take to accept what fills the connection's send buffer.
+    public var writeTimeout: Duration = .seconds(60)
+    /// What is left of the timeouts above once the server shuts down.
+    public var shutdownTimeout: Duration = .seconds(5)
+    /// The longest `wait` that is granted; a longer one is cut to this.
+    public var maximumWait: Duration = .seconds(60)
+
+    /// The program's version, shown by `/livez`.
+    public var version = "unknown"
+    /// The clock, for tokens and `Date`.
+    public var now: TimeSource
+
+    /// The defaults.
+    public init(now: @escaping TimeSource) {
+        self.now = now
+    }
+}

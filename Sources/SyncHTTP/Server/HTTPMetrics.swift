@@ -1,0 +1,37 @@
+public import Telemetry
+
+/// What this module counts.
+public enum HTTPMetrics {
+    static let requests = "sluice_http_requests_total"
+    static let duration = "sluice_http_request_duration_seconds"
+    static let inFlight = "sluice_http_requests_in_flight"
+    static let pushes = "sluice_pushes_total"
+    static let pushMutations = "sluice_push_mutations"
+    static let mutations = "sluice_mutations_total"
+    static let heldBodyBytes = "sluice_http_held_body_bytes"
+
+    /// Tells the registry what the metrics mean. Comes before a server is made.
+    public static func describe(in registry: PrometheusRegistry) {
+        registry.describe(requests, kind: .counter, help: "Requests answered, by route and class of the status.")
+        registry.describe(
+            duration,
+            kind: .histogram,
+            help: "Time from a request's head to its answer, waits included.",
+            buckets: MetricBuckets.seconds
+        )
+        registry.describe(inFlight, kind: .gauge, help: "Requests of the public server that are not answered yet.")
+        registry.describe(
+            pushes,
+            kind: .counter,
+            help: "Pushes: accepted (each entry judged), refused (as a whole) or ended by an error of ours."
+        )
+        registry.describe(
+            pushMutations,
+            kind: .histogram,
+            help: "Mutations in a push.",
+            buckets: MetricBuckets.counts
+        )
+        registry.describe(mutations, kind: .counter, help: "Mutations pushed, by the status they were answered with.")
+        registry.describe(heldBodyBytes, kind: .gauge, help: "Bytes of request bodies that are held now.")
+    }
+}

@@ -1,0 +1,65 @@
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+
+/// Binds an address and feeds what arrives there to a ``Gateway``. On graceful shutdown it stops accepting, closes idle
+/// connections, and returns once the requests in hand are answered.
+struct Listener: Service {
+    let address: ListenAddress
+    let maximumConnections: Int
+    let configuration: HTTPConfiguration
+    let gateway: Gateway
+    let onRunning: @Sendable (ListenAddress) async -> Void
+
+    func run() async throws {
+        let gateway = gateway
+        let server = try builder.buildServer(
+            configuration: ServerConfiguration(
+                address: .hostname(address.host, port: address.port),
+                backlog: 1_024,
+                availableConnectionsDelegate: .maximum(maximumConnections, logger: gateway.logger)
+            ),
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: gateway.logger,
+            responder: { request, writer, channel in
+                let response = await gateway.respond(to: request, on: channel)
+                do {
+                    try await writer.write(response: response.head, body: response.body)
+                } catch {
+                    // an error of the parser would be answered a second time
+                    throw ResponseNotWritten()
+                }
+            },
+            onServerRunning: { channel in
+                await onRunning(bound(channel))
+            }
+        )
+        try await server.run()
+    }
+
+    private var builder: HTTPServerBuilder {
+        let configuration = configuration
+        return .http1(
+            configuration: HTTP1Channel.Configuration(
+                additionalChannelHandlers: [ConnectionGuard(configuration)],
+                idleTimeout: TimeAmount(configuration.idleTimeout),
+                httpDecoderConfiguration: .init(
+                    maxHeaderFieldSize: 16_384,
+                    maxHeaderListSize: 32_768,
+                    maxHeaderFieldCount: 100
+                )
+            )
+        )
+    }
+
+    /// Where the server really listens: the port may have been the system's choice.
+    private func bound(_ channel: any Channel) -> ListenAddress {
+        guard let local = channel.localAddress, let port = local.port else { return address }
+        return ListenAddress(host: local.ipAddress ?? address.host, port: port)
+    }
+}
+
+/// The connection broke while a response was written to it.
+private struct ResponseNotWritten: Error {}

@@ -1,0 +1,35 @@
+import HTTPTypes
+import HummingbirdCore
+import Logging
+import SyncModel
+import Telemetry
+
+/// What the log says of a request: its route's template and never its path, nothing of its headers but the trace.
+struct LogLine {
+    let request: Request
+    let requestID: String
+    let route: Route?
+    let answer: Answer
+    /// Nanoseconds.
+    let elapsed: Int64
+
+    func metadata(failure: (any Error)?) -> Logger.Metadata {
+        var metadata: Logger.Metadata = [
+            LogKeys.requestID: .string(requestID),
+            LogKeys.method: .string(route?.method.rawValue ?? "any"),
+            LogKeys.route: .string(route?.meters.route ?? "unmatched"),
+            LogKeys.status: .stringConvertible(answer.status.code),
+            LogKeys.durationMS: .stringConvertible(Double(elapsed / 1_000) / 1_000),
+        ]
+        if let trace = request.headers[.traceparent].flatMap({ TraceContext(traceparent: $0) }) {
+            metadata[LogKeys.traceID] = .string(trace.traceIDText)
+        }
+        if let failure {
+            let refusal = Refusal(failure)
+            metadata[LogKeys.code] = .string(refusal.problem.code.rawValue)
+            // a problem's detail may repeat what the caller wrote; only what nobody expected is shown in full
+            if refusal.problem.code == .internalError { metadata[LogKeys.error] = .string(String(reflecting: failure)) }
+        }
+        return metadata
+    }
+}

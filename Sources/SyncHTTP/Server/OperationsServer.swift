@@ -1,0 +1,73 @@
+import HTTPTypes
+public import Logging
+public import ServiceLifecycle
+public import SyncStore
+public import Telemetry
+
+/// The server that operators and their machines talk to: health, metrics and, with an operator token, `/admin`.
+public struct OperationsServer: Service {
+    private let listener: Listener
+
+    /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
+    ///
+    /// - Parameters:
+    ///   - readiness: why requests can't be served, beside what the store says; empty when they can.
+    ///   - onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
+    public init(
+        _ configuration: HTTPConfiguration,
+        store: Store,
+        registry: PrometheusRegistry,
+        logger: Logger,
+        readiness: @escaping @Sendable () async -> [String] = { [] },
+        onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
+    ) {
+        var routes = RouteTable()
+        let health = HealthEndpoints(version: configuration.version) {
+            async let reasons = store.readiness()
+            return await reasons + readiness()
+        }
+        routes.add(.get, "/livez", answersJSON: false, health.live)
+        routes.add(.get, "/readyz", answersJSON: false, health.ready)
+        routes.add(.get, "/metrics", answersJSON: false, MetricsEndpoint(registry: registry).scrape)
+        if let token = OperatorToken(configuration.operatorToken) {
+            Self.addAdministration(to: &routes, configuration, store: store, token: token)
+        }
+        listener = Listener(
+            address: configuration.operationsAddress,
+            maximumConnections: configuration.maximumOperationsConnections,
+            configuration: configuration,
+            gateway: Gateway(routes: routes, logger: logger, now: configuration.now),
+            onRunning: onRunning
+        )
+    }
+
+    /// Serves until graceful shutdown.
+    public func run() async throws {
+        try await listener.run()
+    }
+
+    private static func addAdministration(
+        to routes: inout RouteTable,
+        _ configuration: HTTPConfiguration,
+        store: Store,
+        token: OperatorToken
+    ) {
+        let budget = BodyBudget(limit: configuration.heldBodyBytes)
+        let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budget)
+        let organizations = OrganizationEndpoints(store: store, bodies: bodies)
+        let users = UserEndpoints(store: store)
+        let types = EntityTypeEndpoints(store: store, bodies: bodies)
+
+        routes.add(.get, "/admin/organizations", token.operators(only: organizations.list))
+        let organization = "/admin/organizations/{id}"
+        routes.add(.get, organization, token.operators(only: organizations.read))
+        routes.add(.put, organization, token.operators(only: organizations.write))
+        routes.add(.delete, organization, token.operators(only: organizations.purge))
+        let user = organization + "/users/{user}"
+        routes.add(.put, user, token.operators(only: users.add))
+        routes.add(.delete, user, token.operators(only: users.remove))
+        let type = organization + "/entity-types/{name}"
+        routes.add(.get, type, token.operators(only: types.read))
+        routes.add(.put, type, token.operators(only: types.write))
+    }
+}

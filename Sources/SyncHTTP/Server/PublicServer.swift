@@ -1,0 +1,64 @@
+import HTTPTypes
+public import Logging
+import Metrics
+public import ServiceLifecycle
+import SyncModel
+public import SyncStore
+public import Tokens
+
+/// The server that the sync workers of phones talk to: `/v1`.
+public struct PublicServer: Service {
+    private let listener: Listener
+
+    /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
+    ///
+    /// - Parameter onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
+    public init(
+        _ configuration: HTTPConfiguration,
+        store: Store,
+        verifier: TokenVerifier,
+        logger: Logger,
+        onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
+    ) {
+        let authenticator = Authenticator(verifier: verifier, catalog: store.catalog, now: configuration.now)
+        listener = Listener(
+            address: configuration.publicAddress,
+            maximumConnections: configuration.maximumConnections,
+            configuration: configuration,
+            gateway: Gateway(
+                routes: Self.routes(configuration, store: store, authenticator: authenticator),
+                logger: logger,
+                now: configuration.now,
+                inFlight: Meter(label: HTTPMetrics.inFlight)
+            ),
+            onRunning: onRunning
+        )
+    }
+
+    /// Serves until graceful shutdown.
+    public func run() async throws {
+        try await listener.run()
+    }
+
+    private static func routes(
+        _ configuration: HTTPConfiguration,
+        store: Store,
+        authenticator: Authenticator
+    ) -> RouteTable {
+        let budget = BodyBudget(limit: configuration.heldBodyBytes)
+        let bodies = BodyReader(limit: configuration.limits.bodyBytes, budget: budget)
+        let wait = configuration.maximumWait
+        let pushes = PushEndpoint(store: store, bodies: bodies, limits: configuration.limits, longestWait: wait)
+        let mutations = MutationEndpoints(store: store, longestWait: wait)
+        let mappings = MappingEndpoint(store: store, bodies: bodies)
+        let changes = ChangesEndpoint(store: store)
+
+        var routes = RouteTable()
+        routes.add(.post, "/v1/mutations", authenticator.callers(only: pushes.push))
+        routes.add(.get, "/v1/mutations", authenticator.callers(only: mutations.list))
+        routes.add(.get, "/v1/mutations/{id}", authenticator.callers(only: mutations.read))
+        routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
+        routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
+        return routes
+    }
+}

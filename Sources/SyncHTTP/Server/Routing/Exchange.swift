@@ -1,0 +1,29 @@
+import Foundation
+import HTTPTypes
+import HummingbirdCore
+import JSONText
+import NIOCore
+import Telemetry
+
+/// A request on its way through the endpoints, and what belongs to it.
+struct Exchange: Sendable {
+    let request: Request
+    let requestID: String
+    /// What stands at the `{…}` of the route's template, in order.
+    let parameters: [Substring]
+    /// The connection that the request came over.
+    let channel: any Channel
+
+    var headers: HTTPFields { request.headers }
+
+    /// Where the request stands in the caller's trace, if it says so.
+    var trace: TraceContext? {
+        headers[.traceparent].flatMap { TraceContext(traceparent: $0) }
+    }
+
+    /// A parameter of the path that is a UUID; anything else there names nothing.
+    func uuid(at index: Int) throws(Refusal) -> UUID {
+        guard let uuid = UUID(text: parameters[index].utf8) else { throw .notFound }
+        return uuid
+    }
+}

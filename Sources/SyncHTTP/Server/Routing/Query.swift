@@ -1,0 +1,144 @@
+import Foundation
+import HTTPTypes
+import HummingbirdCore
+import JSONText
+import SyncModel
+
+/// The parameters of a request's query, decoded; those that an endpoint does not know are an error that names them.
+struct Query: Sendable {
+    private var values: [(name: String, value: String)] = []
+
+    /// Reads `name=value&…` (RFC 3986 percent-encoding; a plus sign is a plus sign). Empty values count as absent.
+    init(_ text: String?, allowing names: Set<String>) throws(Problem) {
+        guard let text, !text.isEmpty else { return }
+        for pair in text.utf8.split(separator: UInt8(ascii: "&")) {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = Self.decode(parts[0]), names.contains(name) else {
+                throw Self.unknown(Self.decode(parts[0]) ?? "", names)
+            }
+            guard let value = Self.decode(parts.count > 1 ? parts[1] : parts[0].suffix(0)) else {
+                throw Self.invalid(name, "is not percent-encoded UTF-8 text")
+            }
+            if !value.isEmpty { values.append((name, value)) }
+        }
+    }
+
+    /// Of a request.
+    init(of exchange: Exchange, allowing names: Set<String> = []) throws(Problem) {
+        let path = exchange.request.head.path ?? ""
+        guard let mark = path.utf8.firstIndex(of: UInt8(ascii: "?")) else {
+            try self.init(nil, allowing: names)
+            return
+        }
+        try self.init(String(path[path.utf8.index(after: mark)...]), allowing: names)
+    }
+
+    // MARK: - Values
+
+    /// The value of a parameter that is given at most once.
+    func text(_ name: String) throws(Problem) -> String? {
+        let found = values.filter { $0.name == name }
+        guard found.count <= 1 else { throw Self.invalid(name, "is given more than once") }
+        return found.first?.value
+    }
+
+    /// The values of a parameter that may be repeated, and hold several values separated by commas.
+    func list(_ name: String) -> [String] {
+        values.lazy.filter { $0.name == name }
+            .flatMap { $0.value.split(separator: ",") }
+            .map { String($0) }
+    }
+
+    func uuid(_ name: String) throws(Problem) -> UUID? {
+        guard let text = try text(name) else { return nil }
+        guard let uuid = UUID(parsing: text) else { throw Self.invalid(name, "must be a UUID") }
+        return uuid
+    }
+
+    func integer(_ name: String, in range: ClosedRange<Int>, default absent: Int) throws(Problem) -> Int {
+        guard let text = try text(name) else { return absent }
+        guard let number = Self.number(text), range.contains(number) else {
+            throw Self.invalid(name, "must be an integer from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    /// `limit`: 1 to 1,000.
+    func limit(default absent: Int) throws(Problem) -> Int {
+        try integer("limit", in: 1...1_000, default: absent)
+    }
+
+    /// `wait` in whole seconds; more than `longest` is cut to it.
+    func wait(upTo longest: Duration) throws(Problem) -> Duration {
+        guard let text = try text("wait") else { return .zero }
+        guard let seconds = Self.number(text) else { throw Self.invalid("wait", "must be a number of seconds") }
+        return min(.seconds(seconds), longest)
+    }
+
+    /// The name of one entity type.
+    func entityType(_ name: String) throws(Problem) -> String? {
+        guard let type = try text(name) else { return nil }
+        guard EntityType.isValidName(type) else { throw Self.invalid(name, "must name an entity type") }
+        return type
+    }
+
+    /// Names of entity types, repeated or separated by commas.
+    func entityTypes(_ name: String) throws(Problem) -> [String] {
+        let names = list(name)
+        guard names.allSatisfy(EntityType.isValidName) else { throw Self.invalid(name, "must name entity types") }
+        return names
+    }
+
+    // MARK: - Errors
+
+    static func invalid(_ name: String, _ complaint: String) -> Problem {
+        Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", "the query parameter '\(name)' \(complaint)")
+    }
+
+    private static func unknown(_ name: String, _ known: Set<String>) -> Problem {
+        let hint = known.isEmpty ? "there are none here" : "known: " + known.sorted().joined(separator: ", ")
+        // a name is repeated only as far as a person would read it
+        let detail = "the query parameter '\(name.prefix(64))' is not known; \(hint)"
+        return Problem(.invalidRequest, pointer: "", rule: "parameter_unknown", detail)
+    }
+
+    // MARK: - Decoding
+
+    /// Digits only, at most nine of them.
+    private static func number(_ text: String) -> Int? {
+        guard text.utf8.count <= 9, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
+        return Int(text)
+    }
+
+    private static func decode(_ text: some Collection<UInt8>) -> String? {
+        guard text.contains(UInt8(ascii: "%")) else { return valid(Array(text)) }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count)
+        var rest = text.makeIterator()
+        while let byte = rest.next() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.next().flatMap(hexadecimal), let low = rest.next().flatMap(hexadecimal) else {
+                return nil
+            }
+            bytes.append(high << 4 | low)
+        }
+        return valid(bytes)
+    }
+
+    /// Text without U+0000, which no database text can hold.
+    private static func valid(_ bytes: [UInt8]) -> String? {
+        bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func hexadecimal(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,31 @@
+import Foundation
+import HTTPTypes
+import JSONText
+
+/// The id that a request has in answers, logs and problems.
+enum RequestID {
+    static let maximumLength = 128
+
+    /// The caller's `X-Request-ID` if it is sane, otherwise a new UUID.
+    static func of(_ headers: HTTPFields) -> String {
+        if let given = headers[.xRequestID], isSane(given) { return given }
+        return make()
+    }
+
+    static func make() -> String { UUID().lowercased }
+
+    /// 1 to 128 letters, digits, dots, underscores and hyphens: nothing that could confuse a log or a header.
+    static func isSane(_ text: String) -> Bool {
+        let bytes = text.utf8
+        return !bytes.isEmpty && bytes.count <= maximumLength && bytes.allSatisfy(isAllowed)
+    }
+
+    private static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        case UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"): true
+        default: false
+        }
+    }
+}

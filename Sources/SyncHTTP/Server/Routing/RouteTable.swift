@@ -1,0 +1,89 @@
+import HTTPTypes
+
+/// Finds the route of a request. Literal paths are looked up, templates tried one after the other: there are few.
+struct RouteTable: Sendable {
+    /// What a request met.
+    enum Match: Sendable {
+        case route(Route, parameters: [Substring])
+        /// The path exists, the method does not; the methods it has.
+        case otherMethods(String)
+        case nothing
+    }
+
+    private var literal: [String: Resource] = [:]
+    private var templates: [Resource] = []
+
+    /// Adds a method to a path. Segments of the template like `{id}` stand for any one segment.
+    ///
+    /// A literal path wins over a template that fits, so add `/a/b` and `/a/{id}` in any order.
+    mutating func add(
+        _ method: HTTPRequest.Method,
+        _ template: String,
+        answersJSON: Bool = true,
+        _ endpoint: @escaping Route.Endpoint
+    ) {
+        let route = Route(
+            method: method,
+            answersJSON: answersJSON,
+            meters: RouteMeters(route: template, method: method.rawValue),
+            endpoint: endpoint
+        )
+        if !template.contains("{") {
+            literal[template, default: Resource(template)].routes.append(route)
+        } else if let index = templates.firstIndex(where: { $0.template == template }) {
+            templates[index].routes.append(route)
+        } else {
+            templates.append(Resource(template))
+            templates[templates.count - 1].routes.append(route)
+        }
+    }
+
+    /// The route for a method and path. `HEAD` is served by `GET`.
+    func match(_ method: HTTPRequest.Method, _ path: String) -> Match {
+        if let resource = literal[path] { return resource.match(method, parameters: []) }
+        for resource in templates {
+            if let parameters = resource.parameters(of: path) { return resource.match(method, parameters: parameters) }
+        }
+        return .nothing
+    }
+}
+
+/// A path and its methods.
+private struct Resource: Sendable {
+    let template: String
+    let segments: [Substring]
+    var routes: [Route] = []
+
+    init(_ template: String) {
+        self.template = template
+        segments = template.split(separator: "/", omittingEmptySubsequences: false)
+    }
+
+    /// What stands at the template's `{…}`, or nil if the path is another one.
+    func parameters(of path: String) -> [Substring]? {
+        let given = path.split(separator: "/", omittingEmptySubsequences: false)
+        guard given.count == segments.count else { return nil }
+        var parameters: [Substring] = []
+        for (segment, value) in zip(segments, given) {
+            if segment.hasPrefix("{") {
+                guard !value.isEmpty else { return nil }
+                parameters.append(value)
+            } else if segment != value {
+                return nil
+            }
+        }
+        return parameters
+    }
+
+    func match(_ method: HTTPRequest.Method, parameters: [Substring]) -> RouteTable.Match {
+        let wanted = method == .head ? .get : method
+        guard let route = routes.first(where: { $0.method == wanted }) else { return .otherMethods(allow) }
+        return .route(route, parameters: parameters)
+    }
+
+    /// The value of `Allow`.
+    var allow: String {
+        let methods = routes.map(\.method.rawValue)
+        return (methods.contains("GET") ? methods + ["HEAD"] : methods).joined(separator: ", ")
+    }
+}
