@@ -69,7 +69,9 @@ extension Migrator {
         "INSERT INTO schema_migrations (name, checksum) VALUES ($1, $2)"
     )
 
+    /// One implicit transaction. Of runners that start together one may wait for another, however long that takes.
     private static let tables = """
+        SET LOCAL lock_timeout = 0;
         CREATE TABLE IF NOT EXISTS schema_migrations (
             name text PRIMARY KEY,
             checksum text NOT NULL,

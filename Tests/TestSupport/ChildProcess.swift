@@ -7,6 +7,8 @@ final class ChildProcess: Sendable {
     private struct State {
         var pipe: Int32
         var hasEnded = false
+        /// As `waitpid` reports it.
+        var status: Int32 = 0
     }
 
     private let pid: pid_t
@@ -30,11 +32,10 @@ final class ChildProcess: Sendable {
     deinit { closePipe() }
 
     /// Runs a command to its end; throws where it fails.
-    static func run(_ command: [String]) throws {
+    static func run(_ command: [String]) async throws {
         let child = try ChildProcess(command)
-        var status: Int32 = 0
-        while waitpid(child.pid, &status, 0) < 0, errno == EINTR {}
-        child.state.withLock { $0.hasEnded = true }
+        try await child.waitForEnd()
+        let status = child.state.withLock { $0.status }
         guard status == 0 else { throw TestCluster.Failure(description: "\(command) failed: \(status)") }
     }
 
@@ -52,11 +53,12 @@ final class ChildProcess: Sendable {
 
     var hasEnded: Bool {
         state.withLock { state in
-            if !state.hasEnded { state.hasEnded = waitpid(pid, nil, WNOHANG) == pid }
+            if !state.hasEnded { state.hasEnded = waitpid(pid, &state.status, WNOHANG) == pid }
             return state.hasEnded
         }
     }
 
+    /// Looks now and then rather than block a thread that other tests need.
     func waitForEnd() async throws {
         while !hasEnded { try await Task.sleep(for: .milliseconds(10)) }
     }

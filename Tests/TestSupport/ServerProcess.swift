@@ -5,16 +5,22 @@ import Postgres
 /// The files of a server, and the watchdog that runs it.
 actor ServerProcess {
     nonisolated let directory: String
-    private let binaries: String
-    /// What runs a command as the user that owns the server; PostgreSQL refuses to run as root.
-    private let asUser: [String]
-    private var watchdog: ChildProcess?
+    /// Takes commands through its pipe. Once that closes, by `end`, with the last reference or with this process, it
+    /// ends the server and removes the directory.
+    private let watchdog: ChildProcess
 
-    init() throws {
-        binaries = try Self.findBinaries()
+    init() async throws {
+        let binaries = try Self.findBinaries()
         directory = try Self.makeDirectory()
-        asUser = try Self.handOver(directory)
-        try ChildProcess.run(
+        let asUser = try Self.handOver(directory)
+        let server =
+            asUser + [
+                "\(binaries)/postgres", "-D", "\(directory)/data", "-k", directory, "-c", "listen_addresses=",
+                "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200",
+                "-c", "log_min_messages=fatal", "-c", "shared_buffers=64MB",
+            ]
+        watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + server)
+        try await ChildProcess.run(
             asUser + [
                 "\(binaries)/initdb", "--pgdata=\(directory)/data", "--username=postgres", "--auth=trust",
                 "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions",
@@ -22,82 +28,75 @@ actor ServerProcess {
         )
     }
 
-    deinit {
-        // Closing the pipe makes the watchdog clean up; where it is not running, nothing else would.
-        if watchdog == nil { try? FileManager.default.removeItem(atPath: directory) }
-    }
-
     func start() async throws {
-        guard watchdog == nil else { return }
-        let server =
-            asUser + [
-                "\(binaries)/postgres", "-D", "\(directory)/data", "-k", directory, "-c", "listen_addresses=",
-                "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200",
-                "-c", "max_prepared_transactions=0", "-c", "log_min_messages=fatal", "-c", "shared_buffers=64MB",
-            ]
+        guard !isRunning else { return }
         // After a kill -9 the old children may still hold the shared memory for a moment.
         for _ in 1...100 {
-            let watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + server)
-            if try await isReady(watchdog) {
-                self.watchdog = watchdog
-                return
-            }
+            watchdog.tell("start\n")
+            if try await isReady() { return }
             try await Task.sleep(for: .milliseconds(50))
         }
         throw TestCluster.Failure(description: "postgres does not start; see \(directory)/log")
     }
 
+    /// Stops the server with a signal, and returns when it has ended.
+    func stop(signal: String) async throws {
+        watchdog.tell("\(signal)\n")
+        while isRunning { try await Task.sleep(for: .milliseconds(10)) }
+    }
+
+    /// Freezes (`true`) or continues the server's main process.
+    func freeze(_ frozen: Bool) throws {
+        let text = try String(contentsOfFile: "\(directory)/data/postmaster.pid", encoding: .utf8)
+        guard let line = text.split(separator: "\n").first, let pid = pid_t(line) else { return }
+        _ = kill(pid, frozen ? SIGSTOP : SIGCONT)
+    }
+
+    /// Ends the server and removes its directory.
+    func end() async {
+        watchdog.closePipe()
+        try? await watchdog.waitForEnd()
+    }
+
+    private var isRunning: Bool { FileManager.default.fileExists(atPath: "\(directory)/running") }
+
     /// Whether the server accepts connections; `false` where it has ended instead.
-    private func isReady(_ watchdog: ChildProcess) async throws -> Bool {
+    private func isReady() async throws -> Bool {
         let configuration = ConnectionConfiguration(uri: "postgresql:///postgres?host=\(directory)&user=postgres")
-        for _ in 1...400 {
+        for attempt in 1...400 {
             if let connection = try? await Connection.open(configuration) {
                 await connection.closeAndWait()
                 return true
             }
-            if watchdog.hasEnded { return false }
+            // The watchdog needs a moment to start it.
+            if attempt > 20, !isRunning { return false }
             try await Task.sleep(for: .milliseconds(25))
         }
         return false
     }
 
-    func stop(signal: String) async throws {
-        guard let watchdog else { return }
-        watchdog.tell("\(signal)\n")
-        try await watchdog.waitForEnd()
-        self.watchdog = nil
-    }
-
-    func signal(_ number: Int32) throws {
-        let text = try String(contentsOfFile: "\(directory)/data/postmaster.pid", encoding: .utf8)
-        guard let line = text.split(separator: "\n").first, let pid = pid_t(line) else { return }
-        _ = kill(pid, number)
-    }
-
-    func end() async {
-        watchdog?.closePipe()
-        try? await watchdog?.waitForEnd()
-        watchdog = nil
-        try? FileManager.default.removeItem(atPath: directory)
-    }
-
-    /// Runs the server until a line names a signal to stop it with, or until the pipe closes; then the directory goes
-    /// too.
+    /// `running` exists from a start until the server has ended. A stopped process takes no other signal, hence CONT.
     private static let script = """
         directory=$1; shift
         exec 2>>"$directory/log"
         trap '' INT TERM HUP PIPE
-        (trap - INT TERM HUP PIPE; exec "$@" </dev/null >>"$directory/log" 2>&1) &
-        server=$!
-        (while kill -0 $server 2>/dev/null; do sleep 0.2; done; kill -USR1 $$ 2>/dev/null) &
-        trap 'exit 1' USR1
-        if read -r signal; then
-            trap '' USR1
-            kill -CONT $server; kill -"$signal" $server; wait $server
-        else
-            trap '' USR1
-            kill -CONT $server; kill -INT $server; wait $server; rm -rf "$directory"
-        fi
+        signal() {
+            pid=$(head -n 1 "$directory/data/postmaster.pid") && kill -CONT "$pid" && kill -"$1" "$pid"
+        }
+        run() {
+            (trap - INT TERM HUP PIPE; exec "$@" </dev/null >>"$directory/log")
+            rm -f "$directory/running"
+        }
+        while read -r command; do
+            if [ "$command" = start ]; then
+                touch "$directory/running"
+                run "$@" &
+            else
+                signal "$command"
+            fi
+        done
+        while [ -e "$directory/running" ]; do signal QUIT; sleep 0.1; done
+        until rm -rf "$directory"; do sleep 0.1; done
         """
 
     private static func findBinaries() throws -> String {

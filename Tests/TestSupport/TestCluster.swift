@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import Postgres
 
 /// A private, throwaway PostgreSQL server in a temporary directory, reachable by a Unix socket there.
@@ -63,11 +62,11 @@ public actor TestCluster {
     public func close() async { await server?.end() }
 
     /// Freezes (`true`) or continues the server's main process, which then answers no new connection.
-    public func freeze(_ frozen: Bool) async throws { try await server?.signal(frozen ? SIGSTOP : SIGCONT) }
+    public func freeze(_ frozen: Bool) async throws { try await server?.freeze(frozen) }
 
     private static func start(external: String?) async throws -> TestCluster {
         if let external { return TestCluster(base: external, server: nil) }
-        let server = try ServerProcess()
+        let server = try await ServerProcess()
         try await server.start()
         return TestCluster(base: "host=\(server.directory)&user=postgres", server: server)
     }
