@@ -17,8 +17,8 @@ public struct OperationsServer: Service {
         _ configuration: HTTPConfiguration,
         store: Store,
         registry: PrometheusRegistry,
-        logger: Logger,
         readiness: @escaping @Sendable () async -> [String] = { [] },
+        logger: Logger,
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
         var routes = RouteTable()

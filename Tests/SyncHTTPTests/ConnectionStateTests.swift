@@ -1,0 +1,96 @@
+import NIOCore
+import Testing
+
+@testable import SyncHTTP
+
+@Suite("The bounds of a connection")
+struct ConnectionStateTests {
+    private let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
+
+    private func state() -> ConnectionState {
+        ConnectionState(bodyTimeout: .seconds(30), writeTimeout: .seconds(60), shutdownTimeout: .seconds(5))
+    }
+
+    @Test("A request in one piece needs no timer")
+    func onePiece() {
+        var state = state()
+        state.readHead(closes: false, at: start)
+        state.readEnd()
+        #expect(state.deadline == nil)
+        let announces = state.writeHead()
+        #expect(!announces)
+        #expect(state.writeEnd() == .keep)
+    }
+
+    @Test("A late body is refused, and ends the connection")
+    func lateBody() {
+        var state = state()
+        state.readHead(closes: false, at: start)
+        #expect(state.timerFired(at: start + .seconds(29)) == .wait(until: start + .seconds(30)))
+        #expect(state.timerFired(at: start + .seconds(30)) == .refuseBody)
+        let announces = state.writeHead()
+        #expect(announces)
+        #expect(state.writeEnd() == .closeAfterLingering)
+    }
+
+    @Test("An answer to a body that is still arriving ends the connection")
+    func earlyAnswer() {
+        var state = state()
+        state.readHead(closes: false, at: start)
+        let announces = state.writeHead()
+        #expect(announces)
+        #expect(state.writeEnd() == .closeAfterLingering)
+    }
+
+    @Test("A client that asks for it is let go")
+    func connectionClose() {
+        var state = state()
+        state.readHead(closes: true, at: start)
+        state.readEnd()
+        let announces = state.writeHead()
+        #expect(announces)
+        #expect(state.writeEnd() == .close)
+    }
+
+    @Test("A client that does not read is cut off")
+    func slowReader() {
+        var state = state()
+        state.becameWritable(false, at: start)
+        #expect(state.deadline == start + .seconds(60))
+        #expect(state.timerFired(at: start + .seconds(60)) == .close)
+    }
+
+    @Test("A client that reads again is not")
+    func readerThatComesBack() {
+        var state = state()
+        state.becameWritable(false, at: start)
+        state.becameWritable(true, at: start + .seconds(1))
+        #expect(state.timerFired(at: start + .seconds(60)) == .nothing)
+    }
+
+    @Test("Requests sent ahead are not read")
+    func requestsSentAhead() {
+        var state = state()
+        for _ in 0..<2 {
+            #expect(state.mayRead)
+            state.readHead(closes: false, at: start)
+            state.readEnd()
+        }
+        #expect(!state.mayRead)
+        _ = state.writeHead()
+        #expect(state.writeEnd() == .keep)
+        #expect(state.mayRead)
+    }
+
+    @Test("A shutdown shortens what is under way")
+    func shutdown() {
+        var state = state()
+        state.readHead(closes: false, at: start)
+        state.shutDown(at: start + .seconds(1))
+        #expect(state.deadline == start + .seconds(6))
+        state.readEnd()
+        let announces = state.writeHead()
+        #expect(announces)
+        #expect(state.writeEnd() == .close)
+    }
+}

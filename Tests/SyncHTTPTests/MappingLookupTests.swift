@@ -1,0 +1,62 @@
+import Foundation
+import SyncModel
+import Testing
+
+@testable import SyncHTTP
+
+@Suite("The body of a look-up")
+struct MappingLookupTests {
+    private let id = "7E57ED00-0000-4000-8000-000000000001"
+
+    private func lookup(_ text: String) throws(Problem) -> MappingLookup {
+        try MappingLookup(body: Array(text.utf8), limit: 1_048_576)
+    }
+
+    @Test("Ids are read in either case")
+    func ids() throws {
+        let lookup = try lookup("{\"client_ids\":[\"\(id)\",\"\(id.lowercased())\"],\"entity_type\":\"task\"}")
+        #expect(lookup.clientIDs.count == 2)
+        #expect(Set(lookup.clientIDs).count == 1)
+        #expect(lookup.entityType == "task")
+    }
+
+    @Test("The entity type may be left out")
+    func noEntityType() throws {
+        #expect(try lookup("{\"client_ids\":[\"\(id)\"]}").entityType == nil)
+        #expect(try lookup("{\"client_ids\":[\"\(id)\"],\"entity_type\":null}").entityType == nil)
+    }
+
+    @Test(
+        "What is wrong is pointed at",
+        arguments: [
+            ("[]", "", "member_type"),
+            ("{}", "/client_ids", "member_required"),
+            ("{\"client_ids\":null}", "/client_ids", "member_type"),
+            ("{\"client_ids\":[]}", "/client_ids", "member_range"),
+            ("{\"client_ids\":[\"ID\",7]}", "/client_ids/1", "client_id_uuid_format"),
+            ("{\"client_ids\":[\"ID\"],\"entity_type\":\"No\"}", "/entity_type", "entity_type_valid_enum"),
+            ("{\"client_ids\":[\"ID\"],\"what/ever\":1}", "/what~1ever", "member_unknown"),
+            ("{\"client_ids\":[\"ID\"],\"client_ids\":[\"ID\"]}", "/client_ids", "member_duplicate"),
+        ]
+    )
+    func errors(text: String, pointer: String, rule: String) throws {
+        let body = text.replacingOccurrences(of: "ID", with: id)
+        let problem = try #require(throws: Problem.self) { try lookup(body) }
+        #expect(problem.code == .invalidRequest)
+        #expect(problem.errors.map(\.pointer) == [pointer])
+        #expect(problem.errors.map(\.rule) == [rule])
+    }
+
+    @Test("A thousand ids are enough")
+    func manyIDs() throws {
+        let ids = Array(repeating: "\"\(id)\"", count: 1_000).joined(separator: ",")
+        #expect(try lookup("{\"client_ids\":[\(ids)]}").clientIDs.count == 1_000)
+        #expect(throws: Problem.self) { try lookup("{\"client_ids\":[\(ids),\"\(id)\"]}") }
+    }
+
+    @Test("What is not JSON is said to be", arguments: ["", " ", "{", "nonsense"])
+    func notJSON(text: String) throws {
+        let problem = try #require(throws: Problem.self) { try lookup(text) }
+        #expect(problem.code == .invalidJSON)
+    }
+}
