@@ -14,9 +14,9 @@ public struct OperationsServer: Service {
     ///   - readiness: why requests can't be served, beside what the store says; empty when they can.
     ///   - onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
     public init(
-        _ configuration: HTTPConfiguration,
         store: Store,
         registry: PrometheusRegistry,
+        configuration: HTTPConfiguration,
         readiness: @escaping @Sendable () async -> [String] = { [] },
         logger: Logger,
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }

@@ -14,9 +14,9 @@ public struct PublicServer: Service {
     ///
     /// - Parameter onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
     public init(
-        _ configuration: HTTPConfiguration,
         store: Store,
         verifier: TokenVerifier,
+        configuration: HTTPConfiguration,
         logger: Logger,
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
