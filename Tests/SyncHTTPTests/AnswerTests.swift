@@ -13,7 +13,7 @@ struct AnswerTests {
     }
 
     private func answer(_ error: any Error) -> Answer {
-        Refusal(error).answer(requestID: "r1")
+        Refusal(of: error).answer(requestID: "r1")
     }
 
     private func text(_ answer: Answer) -> String {

@@ -19,7 +19,7 @@ struct PushMetrics: Sendable {
     }
 
     func record(_ error: any Error) {
-        let isOurs = Refusal(error).problem.code.status >= 500
+        let isOurs = Refusal(of: error).problem.code.status >= 500
         (isOurs ? failed : refused).increment()
     }
 

@@ -57,7 +57,7 @@ struct Gateway: Sendable {
             let exchange = Exchange(request: request, requestID: requestID, parameters: parameters, channel: channel)
             return (try await route.endpoint(exchange), route, nil)
         } catch {
-            return (Refusal(error).answer(requestID: requestID), matched, error)
+            return (Refusal(of: error).answer(requestID: requestID), matched, error)
         }
     }
 

@@ -25,7 +25,7 @@ struct LogLine {
             metadata[LogKeys.traceID] = .string(trace.traceIDText)
         }
         if let failure {
-            let refusal = Refusal(failure)
+            let refusal = Refusal(of: failure)
             metadata[LogKeys.code] = .string(refusal.problem.code.rawValue)
             // a problem's detail may repeat what the caller wrote; only what nobody expected is shown in full
             if refusal.problem.code == .internalError { metadata[LogKeys.error] = .string(String(reflecting: failure)) }

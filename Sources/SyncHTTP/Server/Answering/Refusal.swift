@@ -15,7 +15,7 @@ struct Refusal: Error, Sendable {
 
 extension Refusal {
     /// The one place where errors become HTTP. What nobody expected is told to the log alone.
-    init(_ error: any Error) {
+    init(of error: any Error) {
         switch error {
         case let refusal as Refusal:
             self = refusal
