@@ -1,0 +1,3 @@
+// What Swift's module of the C library leaves out.
+#pragma once
+#include <sys/epoll.h>

@@ -1,0 +1,199 @@
+import Glibc
+
+/// Keeps every connection busy, one push after another.
+struct Load {
+    private enum Phase {
+        /// Sends what will be replayed.
+        case filling
+        case warmingUp(until: UInt64)
+        case measuring(since: UInt64, until: UInt64)
+        /// Sends nothing more, waits for what is under way.
+        case ending(until: UInt64)
+    }
+
+    private let options: Options
+    private let template: PushTemplate
+    private let address: Address
+    private let poller: Poller
+    private let connections: [Connection]
+    private let succeeded = ByteFinder(#""status":"succeeded""#)
+    private let replayed = ByteFinder(#""replayed":true"#)
+
+    private var devices: [Device]
+    private var random = Random(seed: Clock.microsecondsSince1970)
+    private var phase: Phase
+    private var underWay = 0
+    private var pooled = 0
+    private var total = 0
+    private var cpuBefore: UInt64 = 0
+    private var results = Results()
+    private var complaint: String?
+
+    init(_ options: Options) throws(Failure) {
+        self.options = options
+        template = PushTemplate(mutations: options.mutations, createdAt: Clock.timestamp)
+        address = Address(host: options.host, port: options.port)
+        poller = try Poller()
+
+        let host = "\(options.host):\(options.port)"
+        let request = RequestHead(host: host, path: options.path, contentLength: template.bytes.count)
+        devices = try Self.devices(options, request: request)
+        let shuffled = devices.indices.shuffled(using: &random)
+        var own = [[Int]](repeating: [], count: options.connections)
+        for (index, device) in shuffled.enumerated() { own[index % own.count].append(device) }
+        connections = own.map { [template] in Connection(devices: $0, template: template) }
+        phase = options.mode == .replay ? .filling : .warmingUp(until: 0)
+    }
+
+    private static func devices(_ options: Options, request: RequestHead) throws(Failure) -> [Device] {
+        let users: [User]
+        if let file = options.tokensFile {
+            users = try User.read(from: file)
+        } else {
+            users = User.numbered(
+                organizations: options.organizations,
+                users: options.users,
+                secret: options.secret ?? ""
+            )
+        }
+        let first = Clock.microsecondsSince1970
+        return (0..<max(users.count, options.connections)).map { index in
+            let (copy, user) = index.quotientAndRemainder(dividingBy: users.count)
+            return Device(users[user], copy: copy, request: request, firstNumber: first)
+        }
+    }
+
+    /// Runs to the end; the answer is the line to print.
+    mutating func run() throws(Failure) -> (line: String, complaint: String?, isUseful: Bool) {
+        for (index, connection) in connections.enumerated() {
+            try connection.open(address)
+            poller.watch(connection.socket, as: index, writing: false, isNew: true)
+        }
+        if case .warmingUp = phase { phase = .warmingUp(until: Clock.now + nanoseconds(options.warmUp)) }
+        for index in connections.indices { try begin(index) }
+
+        let poller = poller
+        while true {
+            try poller.wait(milliseconds: 20) { index, isWritable throws(Failure) in
+                try proceed(index, isWritable: isWritable)
+            }
+            if advance(Clock.now) { break }
+        }
+        let isUseful = results.pushes > results.wrong + results.errors
+        return (results.line(options, total: total), complaint, isUseful)
+    }
+
+    private func nanoseconds(_ seconds: Double) -> UInt64 { UInt64(seconds * 1e9) }
+
+    /// Goes to the next phase when it is time; true at the end.
+    private mutating func advance(_ now: UInt64) -> Bool {
+        switch phase {
+        case .filling:
+            if pooled >= options.pool, connections.allSatisfy({ !$0.pushed.isEmpty }) {
+                phase = .warmingUp(until: now + nanoseconds(options.warmUp))
+            }
+        case .warmingUp(let end):
+            if now >= end {
+                phase = .measuring(since: now, until: now + nanoseconds(options.seconds))
+                results = Results()
+                cpuBefore = Clock.cpu
+            }
+        case .measuring(let start, let end):
+            if now >= end {
+                results.seconds = Double(now - start) / 1e9
+                results.cpu = Double(Clock.cpu - cpuBefore) / 1e9
+                phase = .ending(until: now + nanoseconds(10))
+            }
+        case .ending(let end):
+            if now >= end { results.broken += underWay }
+            return underWay == 0 || now >= end
+        }
+        return false
+    }
+
+    private mutating func proceed(_ index: Int, isWritable: Bool) throws(Failure) {
+        let connection = connections[index]
+        if isWritable { try write(index, isWaiting: true) }
+        switch connection.answer.receive(from: connection.socket) {
+        case .incomplete: break
+        case .broken: try reopen(index)
+        case .complete:
+            guard let push = connection.current else { return try reopen(index) }
+            take(push, from: connection)
+            connection.end()
+            underWay -= 1
+            try begin(index)
+        }
+    }
+
+    /// Sends the next push, unless it is time to end.
+    private mutating func begin(_ index: Int) throws(Failure) {
+        if case .ending = phase { return }
+        let connection = connections[index]
+        var replays = false
+        if case .filling = phase {} else { replays = options.mode == .replay }
+
+        let push: Push
+        if replays, let old = connection.pushed.randomElement(using: &random) {
+            push = old
+        } else {
+            replays = false
+            let device = connection.devices.randomElement(using: &random) ?? 0
+            push = Push(device: device, seed: random.next(), firstNumber: devices[device].nextNumber)
+            devices[device].nextNumber += UInt64(options.mutations)
+        }
+        let device = devices[push.device]
+        connection.begin(push, replay: replays, device: device, template: template, now: Clock.now)
+        underWay += 1
+        try write(index, isWaiting: false)
+    }
+
+    private mutating func write(_ index: Int, isWaiting: Bool) throws(Failure) {
+        let connection = connections[index]
+        switch connection.write() {
+        case .done:
+            if isWaiting { poller.watch(connection.socket, as: index, writing: false, isNew: false) }
+        case .blocked:
+            if !isWaiting { poller.watch(connection.socket, as: index, writing: true, isNew: false) }
+        // The other end has gone, or has answered already and gone; reading tells.
+        case .broken: break
+        }
+    }
+
+    /// Makes a new connection in place of one that ended.
+    private mutating func reopen(_ index: Int) throws(Failure) {
+        let connection = connections[index]
+        if connection.current != nil {
+            connection.end()
+            underWay -= 1
+            results.broken += 1
+        }
+        if case .ending = phase { return }
+        try connection.open(address)
+        poller.watch(connection.socket, as: index, writing: false, isNew: true)
+        try begin(index)
+    }
+
+    /// Counts and checks an answer.
+    private mutating func take(_ push: Push, from connection: Connection) {
+        let status = connection.answer.status
+        let body = connection.answer.body
+        total += 1
+        let expected = connection.isReplay ? template.mutations : 0
+        let replays = replayed.count(in: body)
+        let isRight = status == 200 && succeeded.count(in: body) == template.mutations && replays == expected
+        if !isRight, complaint == nil {
+            complaint = "HTTP \(status): \(String(decoding: body.prefix(2000), as: UTF8.self))"
+        }
+        if options.mode == .replay, isRight, !connection.isReplay, connection.pushed.count < options.pool {
+            connection.pushed.append(push)
+            pooled += 1
+        }
+        guard case .measuring = phase else { return }
+        results.pushes += 1
+        results.latencies.record(Int((Clock.now - connection.startedAt) / 1000))
+        results.statuses[status, default: 0] += 1
+        results.replayed += replays
+        if status == 200, !isRight { results.wrong += 1 }
+    }
+}

@@ -1,0 +1,101 @@
+/// What the command line says.
+struct Options {
+    enum Mode: String {
+        case new, replay
+    }
+
+    static let help = """
+        Usage: LoadGenerator [options]
+
+        Pushes creates of `activity` to a Sluice gateway as fast as it answers, checks every answer, and prints one line
+        of key=value pairs. One thread; each connection has one push under way at a time, and so has each device.
+
+          --host HOST             where the gateway listens (127.0.0.1)
+          --port PORT             (8080)
+          --path PATH             (/v1/mutations)
+          --connections N         open connections (32)
+          --mutations N           mutations in a push (1)
+          --mode new|replay       new pushes, or some that were sent before (new)
+          --pool N                pushes sent before a replay begins, of which it then draws (4000)
+          --seconds S             how long to measure (5)
+          --warm-up S             how long to push before that (1)
+          --organizations N       (200)
+          --users N               users in each organization (50)
+          --jwt-secret SECRET     signs the users' tokens with HS256; LOAD_GENERATOR_JWT_SECRET does so too
+          --tokens-file FILE      instead: lines of `organization user token`
+          --help                  this text
+
+        Organizations are 00000000-0000-4000-8000-(number), users 00000000-0000-4000-9000-(organization * 1000 + number).
+        A user has one device, or several when there are more connections than users; a device belongs to one connection.
+        Sequence numbers begin at the time in microseconds, so a later run can go on with the same devices.
+
+        Latencies are in microseconds, from the first byte written to the last byte read. `errors` counts pushes without
+        an answer or with a status other than 200; `wrong` those answered 200 where not every mutation says `succeeded`,
+        or where `replayed` is not what the mode expects. The first such answer is printed to standard error. `own_cpu_…`
+        is what the load generator itself used: a share near 1 says that it, not the gateway, was the limit.
+
+        Exit status: 0, or 1 when nothing succeeded, or 2 when the options are wrong.
+
+        Example:
+          LoadGenerator --jwt-secret "$SLUICE_JWT_SECRET" --connections 32 --mutations 50 --seconds 10
+        """
+
+    var host = "127.0.0.1"
+    var port = 8080
+    var path = "/v1/mutations"
+    var connections = 32
+    var mutations = 1
+    var mode = Mode.new
+    var pool = 4000
+    var seconds = 5.0
+    var warmUp = 1.0
+    var organizations = 200
+    var users = 50
+    var secret: String?
+    var tokensFile: String?
+
+    init(_ arguments: [String], secret inherited: String?) throws(Failure) {
+        secret = inherited
+        var rest = arguments[...]
+        while let name = rest.popFirst() {
+            guard let value = rest.popFirst() else { throw Failure("\(name): a value is missing, or no such option") }
+            try set(name, to: value)
+        }
+        guard secret != nil || tokensFile != nil else { throw Failure("--jwt-secret or --tokens-file is needed") }
+        // The user's number has three digits in the ids.
+        guard users < 1000 else { throw Failure("--users is at most 999") }
+    }
+
+    private mutating func set(_ name: String, to value: String) throws(Failure) {
+        switch name {
+        case "--host": host = value
+        case "--port": port = try Self.count(name, value)
+        case "--path": path = value
+        case "--connections": connections = try Self.count(name, value)
+        case "--mutations": mutations = try Self.count(name, value)
+        case "--mode":
+            guard let mode = Mode(rawValue: value) else { throw Failure("--mode is new or replay, not \(value)") }
+            self.mode = mode
+        case "--pool": pool = try Self.count(name, value)
+        case "--seconds": seconds = try Self.duration(name, value)
+        case "--warm-up": warmUp = try Self.duration(name, value)
+        case "--organizations": organizations = try Self.count(name, value)
+        case "--users": users = try Self.count(name, value)
+        case "--jwt-secret": secret = value
+        case "--tokens-file": tokensFile = value
+        default: throw Failure("\(name): no such option")
+        }
+    }
+
+    private static func count(_ name: String, _ value: String) throws(Failure) -> Int {
+        guard let number = Int(value), number > 0 else { throw Failure("\(name): \(value) is not a number above 0") }
+        return number
+    }
+
+    private static func duration(_ name: String, _ value: String) throws(Failure) -> Double {
+        guard let number = Double(value), number >= 0, number < 1e6 else {
+            throw Failure("\(name): \(value) is not a number of seconds")
+        }
+        return number
+    }
+}
