@@ -44,7 +44,12 @@ public final class Store: Sendable {
             Committer(
                 queue: PushQueue(limits: PushQueue.GroupLimits()),
                 connection: CommitterConnection(Self.connection(configuration, settings: Self.hotSettings)),
-                catalog: catalog, now: now, failure: failure, metrics: metrics, logger: logger)
+                catalog: catalog,
+                now: now,
+                failure: failure,
+                metrics: metrics,
+                logger: logger
+            )
         }
         self.pool = pool
         self.catalog = catalog

@@ -20,7 +20,7 @@ final class Gateway: Sendable {
         database = if let other { other.database } else { try await Self.migratedDatabase() }
         let clock = clock
         var logger = Logger(label: "test")
-        logger.logLevel = .critical
+        logger.logLevel = .error
         let store = Store(
             StoreConfiguration(databaseURL: database.uri, poolSize: 4, committers: committers),
             now: { clock.now },
@@ -97,8 +97,16 @@ final class Phone: Sendable {
         extra: [String: String] = [:]
     ) -> Entry {
         Entry(
-            id: id, key: key, number: number ?? nextNumber(), operation: operation, type: type, local: local,
-            server: server, payload: payload ?? (operation == "delete" ? nil : #"{"title":"x"}"#), extra: extra)
+            id: id,
+            key: key,
+            number: number ?? nextNumber(),
+            operation: operation,
+            type: type,
+            local: local,
+            server: server,
+            payload: payload ?? (operation == "delete" ? nil : #"{"title":"x"}"#),
+            extra: extra
+        )
     }
 
     func create(_ type: String = "task", local: UUID = UUID(), payload: String? = nil) -> Entry {
@@ -117,7 +125,11 @@ final class Phone: Sendable {
         let body = #"{"device_id":"\#(device.lowercased)"\#(sequence),"mutations":[\#(list)]}"#
         let request = try PushRequest(body: Array(body.utf8), limits: IntakeLimits())
         let answer = try await (other ?? gateway).store.pushes.submit(
-            request, organization: organization, user: user, isStrict: strict)
+            request,
+            organization: organization,
+            user: user,
+            isStrict: strict
+        )
         return try JSONTree(parsing: answer.json()).root
     }
 
@@ -127,7 +139,12 @@ final class Phone: Sendable {
         var cursor = since
         while true {
             let page = try await gateway.store.changes.page(
-                since: cursor, limit: limit, entityTypes: types, organization: organization, user: user)
+                since: cursor,
+                limit: limit,
+                entityTypes: types,
+                organization: organization,
+                user: user
+            )
             let root = try JSONTree(parsing: page).root
             changes += root["changes"]?.elements.map(Array.init) ?? []
             cursor = root["next"]?.string

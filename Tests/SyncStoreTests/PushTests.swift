@@ -12,7 +12,10 @@ import Testing
         let (contact, activity) = (UUID(), UUID())
         let first = phone.create("contact", local: contact, payload: #"{"name":"Ada"}"#)
         let second = phone.create(
-            "activity", local: activity, payload: #"{"title":"Visit","contact_id":"\#(contact.uuidString)"}"#)
+            "activity",
+            local: activity,
+            payload: #"{"title":"Visit","contact_id":"\#(contact.uuidString)"}"#
+        )
         let third = phone.create("expense", payload: #"{"amount":12.50,"ids":["\#(activity.lowercased)"]}"#)
         // listed backwards: numbers count, not places
         let answer = try await phone.push([third, second, first])

@@ -16,7 +16,8 @@ enum HeaderRules {
     static func check(_ headers: JSONValue, pointer: String, report: (ProblemDetail) -> Void) {
         guard let members = headers.members else {
             return report(
-                ProblemDetail(pointer: pointer, rule: Rule.memberType, detail: "headers must be an object of strings"))
+                ProblemDetail(pointer: pointer, rule: Rule.memberType, detail: "headers must be an object of strings")
+            )
         }
         var count = 0
         for (name, value) in members {
@@ -24,13 +25,22 @@ enum HeaderRules {
             let name = name.string
             let place = pointer + JSONPointer.member(name)
             if !isToken(name) {
-                report(ProblemDetail(pointer: place, rule: Rule.header, detail: "is not a header name (RFC 9110 token)"))
+                report(
+                    ProblemDetail(pointer: place, rule: Rule.header, detail: "is not a header name (RFC 9110 token)")
+                )
             } else if refused.contains(name.lowercased()) {
                 report(
-                    ProblemDetail(pointer: place, rule: Rule.header, detail: "\(name) is set by the gateway; leave it out"))
+                    ProblemDetail(
+                        pointer: place,
+                        rule: Rule.header,
+                        detail: "\(name) is set by the gateway; leave it out"
+                    )
+                )
             }
             guard let text = value.string else {
-                report(ProblemDetail(pointer: place, rule: Rule.memberType, detail: "a header's value must be a string"))
+                report(
+                    ProblemDetail(pointer: place, rule: Rule.memberType, detail: "a header's value must be a string")
+                )
                 continue
             }
             let isClean = text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7f) }

@@ -110,7 +110,7 @@ struct MutationDecoder {
         case .payload: readPayload(value)
         case .headers:
             headers = value
-            HeaderRules.check(value, pointer: "/headers") { problems.append($0) }
+            HeaderRules.check(value, pointer: "/mutations/\(index)/headers") { problems.append($0) }
         case .dependencyIDs: readDependencies(value)
         case .priority: priority = integer(member, value, in: 0...1_000).map(Int16.init)
         case .maxAttempts: maxAttempts = integer(member, value, in: 1...100).map(Int16.init) ?? 10
@@ -187,7 +187,8 @@ struct MutationDecoder {
     private mutating func reportDefects(in value: JSONValue) {
         for defect in value.defects {
             let isPayload = defect.pointer.hasPrefix("/payload")
-            let rule = isPayload ? Rule.payload : defect.kind == .duplicateMember ? Rule.duplicateMember : Rule.memberType
+            let rule =
+                isPayload ? Rule.payload : defect.kind == .duplicateMember ? Rule.duplicateMember : Rule.memberType
             report(defect.pointer, rule, defect.explanation)
         }
     }
@@ -213,7 +214,8 @@ struct MutationDecoder {
     }
 
     private func content() -> Result<Mutation, Problem> {
-        guard problems.isEmpty, let id, let idempotencyKey, let sequenceNumber, let operation, let entityType, let createdAt
+        guard problems.isEmpty, let id, let idempotencyKey, let sequenceNumber, let operation, let entityType,
+            let createdAt
         else {
             let first = problems.first?.detail ?? "the mutation is incomplete"
             let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""

@@ -104,7 +104,12 @@ struct PushJudge {
         var judged = Accepted(index: index, mutation: mutation, type: EntityType(firstUseOf: mutation.entityType))
         do throws(Problem) {
             if isCyclic {
-                throw at(index, "/dependency_ids", Rule.dependencies, "these mutations depend on each other in a circle")
+                throw at(
+                    index,
+                    "/dependency_ids",
+                    Rule.dependencies,
+                    "these mutations depend on each other in a circle"
+                )
             }
             judged = Accepted(index: index, mutation: mutation, type: try entityType(of: mutation, index: index))
             try judgeIdentity(of: mutation, in: &judged)
@@ -141,8 +146,11 @@ struct PushJudge {
         }
         if snapshot.knownByID[mutation.id] != nil || acceptedByID[mutation.id] != nil {
             let problem = Problem(
-                .idAlreadyUsed, pointer: "/mutations/\(index)/id", rule: Rule.uuid,
-                "this id belongs to a mutation with another idempotency_key; make a new id")
+                .idAlreadyUsed,
+                pointer: "/mutations/\(index)/id",
+                rule: Rule.uuid,
+                "this id belongs to a mutation with another idempotency_key; make a new id"
+            )
             reject(problem, mutation, index: index)
             return .rejected(problem)
         }
@@ -164,7 +172,12 @@ struct PushJudge {
     private mutating func reject(_ problem: Problem, _ mutation: Mutation, index: Int) {
         refuseDependants(of: mutation)
         reject(
-            problem, index: index, id: mutation.id, key: mutation.idempotencyKey, number: mutation.sequenceNumber)
+            problem,
+            index: index,
+            id: mutation.id,
+            key: mutation.idempotencyKey,
+            number: mutation.sequenceNumber
+        )
     }
 
     private mutating func refuseDependants(of mutation: Mutation) {
@@ -178,7 +191,12 @@ struct PushJudge {
     private mutating func reject(_ problem: Problem, index: Int, id: UUID?, key: UUID, number: Int64) {
         verdicts[index] = .rejected(problem)
         rejections[key] = Rejection(
-            idempotencyKey: key, id: id, deviceID: deviceID, sequenceNumber: number, error: problem.json)
+            idempotencyKey: key,
+            id: id,
+            deviceID: deviceID,
+            sequenceNumber: number,
+            error: problem.json
+        )
     }
 
     // MARK: - Type and ids
@@ -194,7 +212,12 @@ struct PushJudge {
     private mutating func judgeIdentity(of mutation: Mutation, in judged: inout Accepted) throws(Problem) {
         let index = judged.index
         if mutation.operation != .delete, mutation.payload?.kind != .object {
-            throw at(index, "/payload", Rule.payload, "the payload of a \(mutation.operation.rawValue) must be an object")
+            throw at(
+                index,
+                "/payload",
+                Rule.payload,
+                "the payload of a \(mutation.operation.rawValue) must be an object"
+            )
         }
         switch judged.type.idSpace {
         case .shared: try judgeSharedID(of: mutation, index: index)
@@ -340,14 +363,18 @@ struct PushJudge {
         if Set(stored.map(\.entityType)).union(earlier.map(\.type)).count > 1 {
             let types = Set(stored.map(\.entityType)).union(earlier.map(\.type)).sorted().joined(separator: "' and '")
             throw Problem(
-                .referenceAmbiguous, pointer: "/mutations/\(judged.index)" + pointer, rule: Rule.entityReference,
-                "client id \(id.lowercased) names entities in '\(types)'; use the server id instead")
+                .referenceAmbiguous,
+                pointer: "/mutations/\(judged.index)" + pointer,
+                rule: Rule.entityReference,
+                "client id \(id.lowercased) names entities in '\(types)'; use the server id instead"
+            )
         }
         let target: Target
         if let mapping = stored.first {
             target = self.target(mapping, in: &judged)
         } else if let create = earlier.first,
-            let entry = createdBy[EntityKey(type: create.type, id: id.lowercased)] {
+            let entry = createdBy[EntityKey(type: create.type, id: id.lowercased)]
+        {
             target = .entry(entry)
             if !judged.entries.contains(entry) { judged.entries.append(entry) }
         } else if !refused.isEmpty {
@@ -374,30 +401,48 @@ struct PushJudge {
 
     private func dependencyRejected(_ index: Int, _ pointer: String) -> Problem {
         Problem(
-            .dependencyRejected, pointer: "/mutations/\(index)" + pointer, rule: Rule.dependencies,
-            "depends on a mutation that was rejected or discarded; correct that one and send both again")
+            .dependencyRejected,
+            pointer: "/mutations/\(index)" + pointer,
+            rule: Rule.dependencies,
+            "depends on a mutation that was rejected or discarded; correct that one and send both again"
+        )
     }
 
     /// Stands for a repetition within the push until its first has run.
     private func placeholder(for mutation: Mutation) -> MutationRecord {
         MutationRecord(
-            id: mutation.id, idempotencyKey: mutation.idempotencyKey, deviceID: deviceID,
-            sequenceNumber: mutation.sequenceNumber, position: 0, operation: mutation.operation,
-            entityType: mutation.entityType, status: .pending, localID: mutation.localID, serverID: mutation.serverID,
-            fingerprint: mutation.fingerprint, acceptedAt: Timestamp(microseconds: 0))
+            id: mutation.id,
+            idempotencyKey: mutation.idempotencyKey,
+            deviceID: deviceID,
+            sequenceNumber: mutation.sequenceNumber,
+            position: 0,
+            operation: mutation.operation,
+            entityType: mutation.entityType,
+            status: .pending,
+            localID: mutation.localID,
+            serverID: mutation.serverID,
+            fingerprint: mutation.fingerprint,
+            acceptedAt: Timestamp(microseconds: 0)
+        )
     }
 }
 
 extension Problem {
     fileprivate static func keyReused(index: Int) -> Problem {
         Problem(
-            .idempotencyKeyReused, pointer: "/mutations/\(index)/idempotency_key", rule: "idempotency_key_unique_per_mutation",
-            "this key came before with other content; a changed mutation needs a new key")
+            .idempotencyKeyReused,
+            pointer: "/mutations/\(index)/idempotency_key",
+            rule: "idempotency_key_unique_per_mutation",
+            "this key came before with other content; a changed mutation needs a new key"
+        )
     }
 
     fileprivate static func sequenceUsed(index: Int, watermark: Int64) -> Problem {
         Problem(
-            .sequenceAlreadyUsed, pointer: "/mutations/\(index)/sequence_number", rule: Rule.sequence,
-            "numbers up to \(watermark) were judged before; use a higher one")
+            .sequenceAlreadyUsed,
+            pointer: "/mutations/\(index)/sequence_number",
+            rule: Rule.sequence,
+            "numbers up to \(watermark) were judged before; use a higher one"
+        )
     }
 }

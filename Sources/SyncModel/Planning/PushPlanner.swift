@@ -63,7 +63,8 @@ public struct PushPlanner {
             var problem = Problem(
                 .sequenceGap,
                 "after_sequence is \(after), but this device's mutations are known up to \(snapshot.watermark) only;"
-                    + " send those after \(snapshot.watermark) first")
+                    + " send those after \(snapshot.watermark) first"
+            )
             problem.expected = snapshot.watermark
             throw .problem(problem)
         }
@@ -296,20 +297,30 @@ extension PushJudge {
             switch verdict {
             case .rejected(let problem):
                 problem.errors.isEmpty
-                    ? [ProblemDetail(pointer: "/mutations/\(index)", rule: problem.code.rawValue, detail: problem.detail)]
+                    ? [
+                        ProblemDetail(
+                            pointer: "/mutations/\(index)",
+                            rule: problem.code.rawValue,
+                            detail: problem.detail
+                        )
+                    ]
                     : problem.errors
             case .rejectedBefore:
                 [
                     ProblemDetail(
-                        pointer: "/mutations/\(index)", rule: "rejected_before",
-                        detail: "this entry was rejected before; send it corrected with a new sequence number")
+                        pointer: "/mutations/\(index)",
+                        rule: "rejected_before",
+                        detail: "this entry was rejected before; send it corrected with a new sequence number"
+                    )
                 ]
             case .accepted, .replayed: nil
             }
         }
         guard !problems.isEmpty else { return nil }
         return Problem(
-            .validationFailed, "\(problems.count) of the mutations cannot be taken, and handling=strict takes all or none",
-            errors: problems.flatMap { $0 })
+            .validationFailed,
+            "\(problems.count) of the mutations cannot be taken, and handling=strict takes all or none",
+            errors: problems.flatMap { $0 }
+        )
     }
 }

@@ -86,7 +86,8 @@ public struct Endpoint: Sendable, Hashable {
                 let followed = start + 36 < bytes.count && Endpoint.isIDByte(bytes[start + 36])
                 let preceded = start > 0 && Endpoint.isIDByte(bytes[start - 1])
                 if !followed, !preceded, bytes[start + 8] == 0x2d,
-                    let uuid = UUID(text: UnsafeBufferPointer(rebasing: bytes[start..<start + 36])) {
+                    let uuid = UUID(text: UnsafeBufferPointer(rebasing: bytes[start..<start + 36]))
+                {
                     visit(uuid, start..<start + 36)
                     start += 36
                 } else {

@@ -53,7 +53,8 @@ extension Timestamp {
         if !reader.skip("Z", or: "z") {
             let sign: Int
             if reader.skip("+") { sign = 1 } else if reader.skip("-") { sign = -1 } else { return nil }
-            guard let hours = reader.digits(2), hours <= 23, reader.skip(":"), let minutes = reader.digits(2), minutes <= 59
+            guard let hours = reader.digits(2), hours <= 23, reader.skip(":"), let minutes = reader.digits(2),
+                minutes <= 59
             else { return nil }
             offsetMinutes = sign * (hours * 60 + minutes)
         }

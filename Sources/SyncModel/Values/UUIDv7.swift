@@ -9,7 +9,8 @@ extension UUID {
         func byte(_ word: UInt64, _ shift: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: word >> shift) }
         return UUID(
             uuid: (
-                byte(millis, 40), byte(millis, 32), byte(millis, 24), byte(millis, 16), byte(millis, 8), byte(millis, 0),
+                byte(millis, 40), byte(millis, 32), byte(millis, 24), byte(millis, 16), byte(millis, 8),
+                byte(millis, 0),
                 0x70 | byte(high, 0) & 0x0f, byte(high, 8),
                 0x80 | byte(high, 16) & 0x3f, byte(high, 24), byte(low, 0), byte(low, 8),
                 byte(low, 16), byte(low, 24), byte(low, 32), byte(low, 40)

@@ -172,7 +172,9 @@ public struct Administration: Sendable {
         }
     }
 
-    private func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem) -> Rows {
+    private func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem)
+        -> Rows
+    {
         do {
             return try await pool.run([Query(statement, parameters)])[0]
         } catch {
@@ -199,7 +201,8 @@ public struct Administration: Sendable {
         "organizations_make",
         """
         INSERT INTO organizations AS o (id, name, status, settings, created_at, updated_at)
-        VALUES ($1, coalesce($2, $1::text), coalesce($3, 'active'), '{}', $5, $5)
+        VALUES ($1, coalesce($2, $1::uuid::text), coalesce($3, 'active'),
+            jsonb_strip_nulls(coalesce($4::jsonb, '{}')), $5, $5)
         ON CONFLICT (id) DO NOTHING
         """
     )

@@ -17,7 +17,9 @@ struct OrganizationRequest {
                 if let text = value.string, (1...200).contains(text.unicodeScalars.count), !text.contains("\0") {
                     name = text
                 } else {
-                    problems.append(.init(pointer: "/name", rule: Rule.range, detail: "name must have 1 to 200 characters"))
+                    problems.append(
+                        .init(pointer: "/name", rule: Rule.range, detail: "name must have 1 to 200 characters")
+                    )
                 }
             case "status":
                 status = value.string.flatMap(OrganizationStatus.init(rawValue:))
@@ -79,7 +81,8 @@ struct EntityTypeRequest {
                 }
             default:
                 problems.append(
-                    .unknown(member, of: "an entity type: id_space, relations, visibility, default_priority, upstream"))
+                    .unknown(member, of: "an entity type: id_space, relations, visibility, default_priority, upstream")
+                )
             }
         }
         if !problems.isEmpty { throw Problem(.validationFailed, problems[0].detail, errors: problems) }
@@ -89,8 +92,10 @@ struct EntityTypeRequest {
 extension ProblemDetail {
     fileprivate static func unknown(_ member: String, of what: String) -> ProblemDetail {
         ProblemDetail(
-            pointer: JSONPointer().appending(member: member).text, rule: Rule.unknownMember,
-            detail: "'\(member)' is not a member of \(what)")
+            pointer: JSONPointer().appending(member: member).text,
+            rule: Rule.unknownMember,
+            detail: "'\(member)' is not a member of \(what)"
+        )
     }
 }
 

@@ -93,7 +93,10 @@ public final class Catalog: Sendable {
                 Query(Self.organizationStatement, parameters), Query(Self.typesStatement, parameters),
             ])
             read = Entry(
-                organization: try Self.organization(rows[0]), types: try Self.types(rows[1]), readAt: moment)
+                organization: try Self.organization(rows[0]),
+                types: try Self.types(rows[1]),
+                readAt: moment
+            )
         } catch {
             throw failure.problem(error, doing: "read an organization")
         }

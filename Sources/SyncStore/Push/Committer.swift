@@ -119,8 +119,14 @@ final class Committer: Sendable {
             let entry = try await catalog.entry(job.organization.id)
             contexts.append(
                 PushPlanner.Context(
-                    organization: job.organization, types: entry.types, user: job.user, isStrict: job.isStrict,
-                    now: moment, makeID: { UUID.version7(at: moment) }))
+                    organization: job.organization,
+                    types: entry.types,
+                    user: job.user,
+                    isStrict: job.isStrict,
+                    now: moment,
+                    makeID: { UUID.version7(at: moment) }
+                )
+            )
         }
         let connection = try await connected()
         do {

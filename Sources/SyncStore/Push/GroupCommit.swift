@@ -37,8 +37,13 @@ public final class GroupCommit: Service {
         let committer = committers[committerIndex(of: organization.id)]
         let result = await withCheckedContinuation { continuation in
             let job = PushJob(
-                push: push, organization: organization, user: user, isStrict: isStrict,
-                enqueuedAt: .now, answer: continuation)
+                push: push,
+                organization: organization,
+                user: user,
+                isStrict: isStrict,
+                enqueuedAt: .now,
+                answer: continuation
+            )
             if !committer.queue.add(job) {
                 continuation.resume(returning: .failure(StoreFailure.overloaded("too many pushes are waiting")))
             }

@@ -72,7 +72,8 @@ struct GroupReader {
                         if let push = try push(rows, row) { snapshot.pushes[push].lane.isNew = true }
                     }
                 }
-            ))
+            )
+        )
         steps.append(
             (
                 Query(GroupStatements.lockLanes, keys),
@@ -87,7 +88,8 @@ struct GroupReader {
                         snapshot.pushes[push].lane.haltedBy = try rows.optionalUUID(row, 6)
                     }
                 }
-            ))
+            )
+        )
         var devices = PushColumns()
         for (index, job) in group.enumerated() { devices.add(index, job.lane, job.push.deviceID) }
         steps.append(
@@ -98,7 +100,8 @@ struct GroupReader {
                         snapshot.pushes[Int(try rows.int32(row, 0))].watermark = try rows.int64(row, 1)
                     }
                 }
-            ))
+            )
+        )
     }
 
     // MARK: - Known mutations, refusals, mappings

@@ -35,7 +35,11 @@ struct GroupWriter {
             let rows = results[index]
             for row in 0..<rows.count {
                 let position = try rows.int64(row, 2)
-                feeds[try rows.uuid(row, 0)] = FeedCursor(epoch: try rows.int64(row, 1), position: position, head: position)
+                feeds[try rows.uuid(row, 0)] = FeedCursor(
+                    epoch: try rows.int64(row, 1),
+                    position: position,
+                    head: position
+                )
             }
         }
         return feeds
@@ -123,9 +127,14 @@ struct GroupWriter {
     private mutating func addMappings() {
         let rows = changes.flatMap { change in
             let createdAt = Dictionary(
-                change.plan.mutations.map { ($0.mutation.id, $0.mutation.createdAt) }, uniquingKeysWith: { first, _ in first })
+                change.plan.mutations.map { ($0.mutation.id, $0.mutation.createdAt) },
+                uniquingKeysWith: { first, _ in first }
+            )
             return change.plan.mappings.map { mapping in
-                (group[change.index].lane, change.plan.lane.changePosition, mapping, createdAt[mapping.mutationID] ?? now)
+                (
+                    group[change.index].lane, change.plan.lane.changePosition, mapping,
+                    createdAt[mapping.mutationID] ?? now
+                )
             }
         }
         guard !rows.isEmpty else { return }
@@ -200,12 +209,15 @@ struct GroupWriter {
         let rows = changed.flatMap { organization, writes in
             writes.enumerated().map { place, write in
                 EntityRow(
-                    organization: organization, key: write.key, state: write.state,
-                    beforeEnd: Int64(writes.count - 1 - place))
+                    organization: organization,
+                    key: write.key,
+                    state: write.state,
+                    beforeEnd: Int64(writes.count - 1 - place)
+                )
             }
         }
-        makeEntities(rows.filter { !$0.state.isStored })
-        changeEntities(rows.filter(\.state.isStored))
+        addEntities(rows.filter { !$0.state.isStored }, GroupStatements.makeEntities)
+        addEntities(rows.filter(\.state.isStored), GroupStatements.changeEntities)
     }
 
     private mutating func addFeedQuery(_ statement: Statement, _ parameters: Parameters) {
@@ -213,7 +225,7 @@ struct GroupWriter {
         queries.append(Query(statement, parameters))
     }
 
-    private mutating func makeEntities(_ rows: [EntityRow]) {
+    private mutating func addEntities(_ rows: [EntityRow], _ statement: Statement) {
         guard !rows.isEmpty else { return }
         var parameters = Parameters()
         parameters.add(rows.map(\.organization))
@@ -230,24 +242,7 @@ struct GroupWriter {
         parameters.add(rows.map(\.state.lastWriter.device))
         parameters.add(rows.map(\.state.runBase))
         parameters.add(timestamp: now.microseconds)
-        queries.append(Query(GroupStatements.makeEntities, parameters))
-    }
-
-    private mutating func changeEntities(_ rows: [EntityRow]) {
-        guard !rows.isEmpty else { return }
-        var parameters = Parameters()
-        parameters.add(rows.map(\.organization))
-        parameters.add(rows.map(\.key.type))
-        parameters.add(rows.map(\.key.id))
-        parameters.add(rows.map(\.state.version))
-        parameters.add(rows.map(\.state.isDeleted))
-        parameters.add(jsons: rows.map(\.state.document))
-        parameters.add(rows.map(\.beforeEnd))
-        parameters.add(rows.map(\.state.lastWriter.user))
-        parameters.add(rows.map(\.state.lastWriter.device))
-        parameters.add(rows.map(\.state.runBase))
-        parameters.add(timestamp: now.microseconds)
-        queries.append(Query(GroupStatements.changeEntities, parameters))
+        queries.append(Query(statement, parameters))
     }
 }
 

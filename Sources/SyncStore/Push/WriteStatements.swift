@@ -2,15 +2,18 @@ import Postgres
 
 /// The statements of a group's second round trip. Each writes the rows of the whole group.
 extension GroupStatements {
+    /// An upsert, though the rows are there and locked: it finds them by key whatever the tables' size.
     static let writeLanes = Statement(
         "group_write_lanes",
         """
-        UPDATE lanes AS l
-        SET next_position = k.next_position, change_position = k.change_position, queued_count = k.queued_count,
-            open_count = k.open_count, halted_by = k.halted_by
+        INSERT INTO lanes AS l (
+            organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by)
+        SELECT k.*
         FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::uuid[])
             AS k (organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by)
-        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id
+        ON CONFLICT (organization_id, user_id) DO UPDATE
+        SET next_position = excluded.next_position, change_position = excluded.change_position,
+            queued_count = excluded.queued_count, open_count = excluded.open_count, halted_by = excluded.halted_by
         """
     )
 
@@ -49,8 +52,9 @@ extension GroupStatements {
             k.idempotency_key, k.fingerprint, k.operation, k.entity_type, k.local_id, k.server_id,
             k.server_id_is_integer, k.endpoint, k.payload, k.headers,
             -- unnest cannot make arrays of arrays: the ids of all rows come as one list, each row takes its slice
-            $34[k.dependencies_from : k.dependencies_to], k.priority, k.max_attempts, k.conflict_resolution,
-            k.base_version, k.status, $35[k.blockers_from : k.blockers_to], $35[k.blockers_from], k.version,
+            ($34::uuid[])[k.dependencies_from : k.dependencies_to], k.priority, k.max_attempts, k.conflict_resolution,
+            k.base_version, k.status, ($35::uuid[])[k.blockers_from : k.blockers_to],
+            CASE WHEN k.blockers_to >= k.blockers_from THEN ($35::uuid[])[k.blockers_from] END, k.version,
             k.resolution, k.response_status, k.error, k.last_error,
             CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, k.created_at, k.synced_at, $36, $36
         FROM unnest(
@@ -112,12 +116,15 @@ extension GroupStatements {
         """
     )
 
+    /// Raises the feeds' counters; the rows stay locked until the commit, so positions are in commit order. The epoch is
+    /// for a row that is missing, which none is.
     static let raiseFeeds = Statement(
         "group_raise_feeds",
         """
-        UPDATE feeds AS f SET last_position = f.last_position + k.writes
+        INSERT INTO feeds AS f (organization_id, last_position, epoch)
+        SELECT k.organization_id, k.writes, 1
         FROM unnest($1::uuid[], $2::int8[]) AS k (organization_id, writes)
-        WHERE f.organization_id = k.organization_id
+        ON CONFLICT (organization_id) DO UPDATE SET last_position = f.last_position + excluded.last_position
         RETURNING f.organization_id, f.epoch, f.last_position
         """
     )
@@ -127,40 +134,45 @@ extension GroupStatements {
         """
         SELECT f.organization_id, f.epoch, f.last_position
         FROM unnest($1::uuid[]) AS k (organization_id)
-        JOIN feeds f ON f.organization_id = k.organization_id
+        CROSS JOIN LATERAL (SELECT * FROM feeds x WHERE x.organization_id = k.organization_id OFFSET 0) f
         """
     )
 
-    /// New entities. Their feed positions are the last ones of the raised counter, in order of execution.
+    /// New entities. Their feed positions are the last ones of the raised counter, in order of execution. An id that
+    /// another replica took meanwhile breaks the primary key, and the group is planned anew.
     static let makeEntities = Statement(
         "group_make_entities",
         """
-        INSERT INTO entities AS e (
-            organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
-            client_id, updated_by, updated_on, run_base, created_at, updated_at)
+        INSERT INTO entities AS e (\(entityColumns))
+        \(entityRows)
+        """
+    )
+
+    /// Entities that are there, locked: an upsert finds them by key whatever the tables' size.
+    static let changeEntities = Statement(
+        "group_change_entities",
+        """
+        INSERT INTO entities AS e (\(entityColumns))
+        \(entityRows)
+        ON CONFLICT (organization_id, entity_type, id) DO UPDATE
+        SET version = excluded.version, is_deleted = excluded.is_deleted, document = excluded.document,
+            feed_position = excluded.feed_position, updated_by = excluded.updated_by, updated_on = excluded.updated_on,
+            run_base = excluded.run_base, updated_at = excluded.updated_at
+        """
+    )
+
+    private static let entityColumns = """
+        organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
+            client_id, updated_by, updated_on, run_base, created_at, updated_at
+        """
+
+    private static let entityRows = """
         SELECT k.organization_id, k.entity_type, k.id, k.id_is_integer, k.version, k.is_deleted, k.document,
-            f.last_position - k.before_end, k.owner_id, k.client_id, k.updated_by, k.updated_on, k.run_base, $14, $14
+            (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, k.owner_id,
+            k.client_id, k.updated_by, k.updated_on, k.run_base, $14, $14
         FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bool[], $5::int8[], $6::bool[], $7::json[], $8::int8[],
                 $9::uuid[], $10::uuid[], $11::uuid[], $12::uuid[], $13::int8[])
             AS k (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, before_end, owner_id,
                 client_id, updated_by, updated_on, run_base)
-        JOIN feeds f ON f.organization_id = k.organization_id
         """
-    )
-
-    static let changeEntities = Statement(
-        "group_change_entities",
-        """
-        UPDATE entities AS e
-        SET version = k.version, is_deleted = k.is_deleted, document = k.document,
-            feed_position = f.last_position - k.before_end, updated_by = k.updated_by, updated_on = k.updated_on,
-            run_base = k.run_base, updated_at = $11
-        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int8[], $5::bool[], $6::json[], $7::int8[], $8::uuid[],
-                $9::uuid[], $10::int8[])
-            AS k (organization_id, entity_type, id, version, is_deleted, document, before_end, updated_by, updated_on,
-                run_base)
-        JOIN feeds f ON f.organization_id = k.organization_id
-        WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AND e.id = k.id
-        """
-    )
 }

@@ -140,12 +140,19 @@ private struct Page {
         let started = cursor?.head ?? last
         let isFirstPull = cursor.map { $0.position < $0.head } ?? true
         next = FeedCursor(
-            epoch: epoch, position: position, head: isFirstPull ? max(started, position) : position, filter: filter)
+            epoch: epoch,
+            position: position,
+            head: isFirstPull ? max(started, position) : position,
+            filter: filter
+        )
         isUpToDate = position >= last
     }
 
     private static func expired(_ entityTypes: [String]) -> Problem {
-        var problem = Problem(.cursorExpired, "deletions since this cursor are no longer known; start over from snapshot")
+        var problem = Problem(
+            .cursorExpired,
+            "deletions since this cursor are no longer known; start over from snapshot"
+        )
         let query = entityTypes.isEmpty ? "" : "?entity_type=" + entityTypes.joined(separator: ",")
         problem.snapshot = "/v1/changes" + query
         return problem

@@ -76,7 +76,10 @@ public struct MutationReader: Sendable {
             let latest = Dictionary(records.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
             answer.verdicts = answer.verdicts.map { $0.updated(latest) }
             answer.stuck = try await settledness.stuck(
-                among: answer.verdicts, organization: organization.id, user: user)
+                among: answer.verdicts,
+                organization: organization.id,
+                user: user
+            )
         }
         return answer
     }

@@ -1,0 +1,177 @@
+import Foundation
+import JSONText
+import SyncModel
+import Testing
+
+@Suite struct PushRequestTests {
+    static let device = "11111111-1111-4111-8111-111111111111"
+    static let members: [String: String] = [
+        "id": #""22222222-2222-4222-8222-222222222222""#,
+        "idempotency_key": #""33333333-3333-4333-8333-333333333333""#,
+        "sequence_number": "1",
+        "operation": #""create""#,
+        "entity_type": #""activity""#,
+        "local_id": #""44444444-4444-4444-8444-444444444444""#,
+        "created_at": #""2026-11-20T07:00:00.000Z""#,
+        "payload": #"{"title":"Visit"}"#,
+    ]
+
+    static func body(_ changes: [String: String?] = [:], raw: String = "") -> String {
+        var members = members
+        for (name, value) in changes { members[name] = value }
+        let text = members.map { #""\#($0.key)":\#($0.value)"# }.joined(separator: ",")
+        return #"{"device_id":"\#(device)","mutations":[{\#(text)\#(raw)}]}"#
+    }
+
+    static func read(_ body: String, limits: IntakeLimits = IntakeLimits()) throws(Problem) -> PushRequest {
+        try PushRequest(body: Array(body.utf8), limits: limits)
+    }
+
+    /// The problem of the only entry.
+    static func problem(_ body: String, limits: IntakeLimits = IntakeLimits()) throws -> Problem? {
+        let push = try read(body, limits: limits)
+        guard case .failure(let problem) = push.entries[0].content else { return nil }
+        return problem
+    }
+
+    @Test func everyMemberIsRead() throws {
+        let push = try Self.read(
+            Self.body([
+                "endpoint": #""/api/v1/activities/{local_id}?x=1""#, "headers": #"{"accept-language":"nb"}"#,
+                "dependency_ids": #"["55555555-5555-4555-8555-555555555555"]"#, "priority": "7", "max_attempts": "3",
+                "conflict_resolution": #""client_wins""#, "base_version": "3", "server_id": "null",
+            ])
+        )
+        let mutation = try #require(push.entries[0].mutation)
+        #expect(mutation.sequenceNumber == 1)
+        #expect(mutation.operation == .create)
+        #expect(mutation.endpoint?.text == "/api/v1/activities/{local_id}?x=1")
+        #expect(mutation.dependencyIDs.map(\.lowercased) == ["55555555-5555-4555-8555-555555555555"])
+        #expect(mutation.priority == 7)
+        #expect(mutation.maxAttempts == 3)
+        #expect(mutation.conflictResolution == .clientWins)
+        #expect(mutation.baseVersion == 3)
+        #expect(mutation.createdAt.rfc3339 == "2026-11-20T07:00:00.000Z")
+    }
+
+    @Test(arguments: [("POST", SyncModel.Operation.create), ("PATCH", .update), ("PUT", .replace), ("DELETE", .delete)])
+    func anHTTPVerbIsASynonym(_ verb: String, _ operation: SyncModel.Operation) throws {
+        let push = try Self.read(Self.body(["operation": #""\#(verb)""#]))
+        #expect(push.entries[0].mutation?.operation == operation)
+    }
+
+    @Test(arguments: [
+        ("operation", #""post""#, "operation_must_be_valid_verb"), ("operation", "7", "operation_must_be_valid_verb"),
+        ("entity_type", #""Activity""#, "entity_type_valid_enum"), ("entity_type", #""""#, "entity_type_valid_enum"),
+        ("entity_type", #""1a""#, "entity_type_valid_enum"), ("local_id", #""x""#, "client_id_uuid_format"),
+        ("local_id", "12", "client_id_uuid_format"), ("id", #""123""#, "uuid_format"),
+        ("id", "null", "member_required"),
+        ("idempotency_key", "1", "uuid_format"), ("sequence_number", "0", "sequence_number_must_be_monotonic"),
+        ("sequence_number", "-1", "sequence_number_must_be_monotonic"),
+        ("sequence_number", "1.5", "sequence_number_must_be_monotonic"),
+        ("sequence_number", #""1""#, "sequence_number_must_be_monotonic"),
+        ("sequence_number", "9223372036854775808", "sequence_number_must_be_monotonic"),
+        ("created_at", #""yesterday""#, "timestamp_rfc3339"), ("created_at", "1", "timestamp_rfc3339"),
+        ("server_id", "1.5", "server_id_format"), ("server_id", #""""#, "server_id_format"),
+        ("server_id", "[]", "server_id_format"),
+        ("priority", "1001", "member_range"), ("priority", "-1", "member_range"), ("max_attempts", "0", "member_range"),
+        ("max_attempts", "101", "member_range"), ("base_version", "-1", "member_range"),
+        ("conflict_resolution", #""mine""#, "member_type"), ("dependency_ids", "{}", "member_type"),
+        ("dependency_ids", #"["x"]"#, "uuid_format"), ("headers", "[]", "member_type"),
+        ("headers", #"{"a":1}"#, "member_type"), ("headers", #"{"Authorization":"x"}"#, "header_not_allowed"),
+        ("headers", #"{"idempotency-key":"x"}"#, "header_not_allowed"),
+        ("headers", #"{"a b":"x"}"#, "header_not_allowed"),
+        ("headers", #"{"a":"x\r\ny"}"#, "header_not_allowed"),
+        ("headers", #"{"connection":"close"}"#, "header_not_allowed"),
+        ("payload", #"{"a":"\u0000"}"#, "payload_must_be_valid_json"),
+        ("payload", #"{"a":"\ud800"}"#, "payload_must_be_valid_json"),
+        ("payload", #"{"a":1,"\u0061":2}"#, "payload_must_be_valid_json"),
+        ("payload", "1e400000", "payload_must_be_valid_json"),
+        ("endpoint", "7", "endpoint_must_be_relative_path"), ("unheard_of", "1", "member_unknown"),
+    ])
+    func aWrongMemberRefusesItsEntryWithAPointer(_ member: String, _ value: String, _ rule: String) throws {
+        let problem = try #require(try Self.problem(Self.body([member: value])))
+        #expect(problem.code == .validationFailed)
+        #expect(problem.errors.map(\.rule).contains(rule), "\(problem)")
+        #expect(problem.errors.allSatisfy { $0.pointer.hasPrefix("/mutations/0/\(member)") }, "\(problem)")
+    }
+
+    @Test(arguments: ["id", "idempotency_key", "sequence_number", "operation", "entity_type", "created_at"])
+    func aMissingMemberIsNamed(_ member: String) throws {
+        let problem = try #require(try Self.problem(Self.body([member: String?.none])))
+        #expect(problem.errors.map(\.pointer) == ["/mutations/0/\(member)"])
+        #expect(problem.errors.map(\.rule) == ["member_required"])
+    }
+
+    @Test func aDuplicateMemberIsNamed() throws {
+        let problem = try #require(try Self.problem(Self.body(raw: #","priority":1,"priority":2"#)))
+        #expect(problem.errors.map(\.rule) == ["member_duplicate"])
+        #expect(problem.errors[0].pointer.contains("priority") || problem.errors[0].detail.contains("priority"))
+    }
+
+    @Test func everythingThatIsWrongIsToldAtOnce() throws {
+        let problem = try #require(try Self.problem(Self.body(["id": "1", "priority": "-1", "x": "1"])))
+        #expect(problem.errors.count == 3)
+    }
+
+    @Test(arguments: [
+        "", "/", "/a", "/a/b?c=d&e=%20", "/a/%2e%2ea", "/a/...", "/{local_id}", "/a.b/c..d", "/a//b",
+    ])
+    func relativePathsAreTaken(_ path: String) throws {
+        let problem = try Self.problem(Self.body(["endpoint": #""\#(path)""#]))
+        #expect((problem == nil) == !path.isEmpty)
+    }
+
+    @Test(arguments: [
+        "a", "//host/a", "http://host/a", "https:a", "/a/../b", "/..", "/.", "/a/./b", "/a/%2e%2e/b", "/a/%2E./b",
+        "/a/.%2e", "/a#b", "/a b", #"/a\\b"#, #"/a\nb"#, #"/a\u007f"#, "/a/%2f../b", "/a%5cb", "/a%00",
+        "/a%0d%0aHost:x",
+        "/a%zz", "/a%2", "?a", "\\\\host",
+    ])
+    func whatCouldLeaveTheBaseURLIsRefused(_ path: String) throws {
+        let problem = try #require(try Self.problem(Self.body(["endpoint": #""\#(path)""#])))
+        #expect(problem.errors.map(\.rule) == ["endpoint_must_be_relative_path"])
+        #expect(problem.errors.map(\.pointer) == ["/mutations/0/endpoint"])
+    }
+
+    @Test func aPayloadPastItsLimitsIsItsEntrysProblem() throws {
+        var limits = IntakeLimits()
+        limits.payloadBytes = 20
+        #expect(try Self.problem(Self.body(["payload": #"{"a":"0123456789abcdef"}"#]), limits: limits) != nil)
+        let deep = { (levels: Int) in String(repeating: "[", count: levels) + String(repeating: "]", count: levels) }
+        #expect(try Self.problem(Self.body(["payload": deep(64)])) == nil)
+        #expect(try Self.problem(Self.body(["payload": deep(65)]))?.errors.map(\.pointer) == ["/mutations/0/payload"])
+    }
+
+    @Test(arguments: [
+        ("", ProblemCode.invalidJSON), ("{", .invalidJSON), ("[]", .invalidRequest), ("nul", .invalidJSON),
+        ("{}", .invalidRequest),
+        (#"{"device_id":"x","mutations":[]}"#, .invalidRequest),
+        (#"{"device_id":null,"mutations":[]}"#, .invalidRequest),
+        (#"{"device_id":"11111111-1111-4111-8111-111111111111"}"#, .invalidRequest),
+        (#"{"device_id":"11111111-1111-4111-8111-111111111111","mutations":{}}"#, .invalidRequest),
+        (#"{"device_id":"11111111-1111-4111-8111-111111111111","mutations":[],"more":1}"#, .invalidRequest),
+        (#"{"device_id":"11111111-1111-4111-8111-111111111111","mutations":[],"after_sequence":-1}"#, .invalidRequest),
+        (#"{"device_id":"11111111-1111-4111-8111-111111111111","mutations":[],"mutations":[]}"#, .invalidRequest),
+    ])
+    func aWrongEnvelopeRefusesTheWholePush(_ body: String, _ code: ProblemCode) {
+        let problem = #expect(throws: Problem.self) { try Self.read(body) }
+        #expect(problem?.code == code)
+    }
+
+    @Test func tooManyMutationsOrBytesRefuseTheWholePush() {
+        var limits = IntakeLimits()
+        limits.mutations = 0
+        #expect(#expect(throws: Problem.self) { try Self.read(Self.body(), limits: limits) }?.code == .payloadTooLarge)
+        limits = IntakeLimits()
+        limits.bodyBytes = 100
+        #expect(#expect(throws: Problem.self) { try Self.read(Self.body(), limits: limits) }?.code == .payloadTooLarge)
+    }
+
+    @Test func bytesThatAreNotUTF8AreNotJSON() {
+        let problem = #expect(throws: Problem.self) {
+            try PushRequest(body: Array(#"{"device_id":""#.utf8) + [0xff, 0x22, 0x7d], limits: IntakeLimits())
+        }
+        #expect(problem?.code == .invalidJSON)
+    }
+}

@@ -1,0 +1,201 @@
+import Foundation
+import JSONText
+import SyncModel
+import Testing
+
+@testable import SyncStore
+
+@Suite struct ConflictTests {
+    /// Two users, and an entity that the first created and both know.
+    private struct Scene {
+        let alice: Phone
+        let bob: Phone
+        let id: String
+
+        init(_ settings: String = "{}") async throws {
+            alice = try await Phone.new(settings)
+            bob = Phone(alice.gateway, alice.organization)
+            let answer = try await alice.push([alice.create(payload: #"{"n":1}"#)])
+            id = try #require(answer.results[0].serverID)
+        }
+
+        func update(_ phone: Phone, _ payload: String, base: Int, _ strategy: String? = nil) -> Entry {
+            write(phone, "update", payload, base: base, strategy)
+        }
+
+        func write(_ phone: Phone, _ operation: String, _ payload: String?, base: Int?, _ strategy: String?) -> Entry {
+            var entry = phone.entry(operation, server: #""\#(id)""#, payload: payload)
+            entry.extra["base_version"] = base.map(String.init)
+            entry.extra["conflict_resolution"] = strategy.map { #""\#($0)""# }
+            return entry
+        }
+    }
+
+    @Test func twoOfflineEditsOnOneVersionDoNotConflictWithEachOther() async throws {
+        let scene = try await Scene()
+        let answer = try await scene.alice.push([
+            scene.update(scene.alice, #"{"a":1}"#, base: 1), scene.update(scene.alice, #"{"b":1}"#, base: 1),
+        ])
+        #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
+        let later = try await scene.alice.push([scene.update(scene.alice, #"{"c":1}"#, base: 1)])
+        #expect(later.results[0].status == "succeeded")
+        // the run of writes may begin after another's write that was seen
+        let bob = try await scene.bob.push([
+            scene.update(scene.bob, #"{"d":1}"#, base: 4), scene.update(scene.bob, #"{"e":1}"#, base: 4),
+        ])
+        #expect(bob.results.map(\.status) == ["succeeded", "succeeded"])
+    }
+
+    @Test func anotherWritersEditInBetweenIsAConflict() async throws {
+        let scene = try await Scene()
+        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
+        let answer = try await scene.alice.push([scene.update(scene.alice, #"{"alice":1}"#, base: 1)])
+        #expect(answer.results[0].status == "conflict")
+        #expect(answer.results[0].code == "conflict")
+        let current = answer.results[0]["error"]?["current"]
+        #expect(current?["version"]?.int64 == 2)
+        #expect(current?["id"]?.string == scene.id)
+        #expect(current?["document"]?.text == #"{"n":1,"bob":1}"#)
+    }
+
+    @Test func theSameUserOnAnotherDeviceIsAnotherWriter() async throws {
+        let scene = try await Scene()
+        let tablet = Phone(scene.alice.gateway, scene.alice.organization, user: scene.alice.user)
+        try await tablet.push([scene.update(tablet, #"{"t":1}"#, base: 1)])
+        let answer = try await scene.alice.push([scene.update(scene.alice, #"{"a":1}"#, base: 1)])
+        #expect(answer.results[0].status == "conflict")
+    }
+
+    @Test func aConflictInTheMiddleOfABatchHaltsTheLane() async throws {
+        let scene = try await Scene()
+        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
+        let first = scene.alice.create()
+        let conflicting = scene.update(scene.alice, #"{"x":1}"#, base: 1)
+        let dependant = scene.update(scene.alice, #"{"y":1}"#, base: 1)
+        let answer = try await scene.alice.push([first, conflicting, dependant, scene.alice.create()])
+        #expect(answer.results.map(\.status) == ["succeeded", "conflict", "blocked", "pending"])
+        #expect(answer.results[2].blockedBy == [conflicting.id])
+        // and stays halted for later pushes, of other devices too
+        let tablet = Phone(scene.alice.gateway, scene.alice.organization, user: scene.alice.user)
+        #expect(try await tablet.push([tablet.create()]).results[0].status == "pending")
+        #expect(try await scene.bob.push([scene.bob.create()]).results[0].status == "succeeded")
+        #expect(try await scene.alice.push([conflicting]).results[0].status == "conflict")
+    }
+
+    @Test func onConflictContinueLetsTheRestRun() async throws {
+        let scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
+        let answer = try await scene.alice.push([
+            scene.update(scene.alice, #"{"x":1}"#, base: 1), scene.update(scene.alice, #"{"y":1}"#, base: 1),
+            scene.alice.create(),
+        ])
+        #expect(answer.results.map(\.status) == ["conflict", "blocked", "succeeded"])
+    }
+
+    @Test func onFailureHaltStopsTheRest() async throws {
+        let phone = try await Phone.new(#"{"on_failure":"halt"}"#)
+        let answer = try await phone.push([phone.entry("update", server: #""none""#), phone.create()])
+        #expect(answer.results.map(\.status) == ["failed", "pending"])
+    }
+
+    @Test func serverWinsDiscardsAndShowsWhatStands() async throws {
+        let scene = try await Scene()
+        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
+        let loser = scene.update(scene.alice, #"{"x":1}"#, base: 1, "server_wins")
+        let after = scene.update(scene.alice, #"{"y":1}"#, base: 2)
+        let answer = try await scene.alice.push([loser, after])
+        // satisfied by adoption: what depends on it runs
+        #expect(answer.results.map(\.status) == ["discarded", "succeeded"])
+        #expect(answer.results[0]["resolution"]?.string == "server_wins")
+        #expect(answer.results[0].code == "conflict")
+        #expect(try await scene.alice.pull().last?["document"]?.text == #"{"n":1,"bob":1,"y":1}"#)
+        #expect(try await scene.alice.push([loser]).results[0].isReplayed == true)
+    }
+
+    @Test(arguments: [
+        ("update", #"{"x":1}"#, #"{"n":1,"bob":1,"x":1}"#), ("replace", #"{"x":1}"#, #"{"x":1}"#),
+    ])
+    func clientWinsWritesOver(_ operation: String, _ payload: String, _ expected: String) async throws {
+        let scene = try await Scene()
+        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
+        let answer = try await scene.alice.push([
+            scene.write(scene.alice, operation, payload, base: 1, "client_wins")
+        ])
+        #expect(answer.results[0].status == "succeeded")
+        #expect(answer.results[0]["resolution"]?.string == "client_wins")
+        #expect(answer.results[0].code == "conflict")
+        #expect(answer.results[0]["version"]?.int64 == 3)
+        #expect(try await scene.alice.pull().last?["document"]?.text == expected)
+    }
+
+    @Test func clientWinsDeletesAndRevives() async throws {
+        let scene = try await Scene()
+        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
+        let deletion = scene.write(scene.alice, "delete", nil, base: 1, "client_wins")
+        #expect(try await scene.alice.push([deletion]).results[0].status == "succeeded")
+        #expect(try await scene.alice.pull().last?["deleted"]?.bool == true)
+        let revival = scene.update(scene.bob, #"{"again":1}"#, base: 2, "client_wins")
+        #expect(try await scene.bob.push([revival]).results[0].status == "succeeded")
+        #expect(try await scene.bob.pull().last?["document"]?.text == #"{"again":1}"#)
+    }
+
+    @Test func anUpdateOfATombstoneIsAConflictAndARepeatedDeleteASuccess() async throws {
+        let scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        try await scene.alice.push([scene.write(scene.alice, "delete", nil, base: nil, nil)])
+        let answer = try await scene.bob.push([
+            scene.write(scene.bob, "delete", nil, base: 1, nil), scene.write(scene.bob, "update", "{}", base: nil, nil),
+            scene.write(scene.bob, "replace", "{}", base: nil, nil),
+        ])
+        #expect(answer.results.map(\.status) == ["succeeded", "conflict", "blocked"])
+        #expect(answer.results[1]["error"]?["current"]?["deleted"]?.bool == true)
+    }
+
+    @Test func aCreateOfASharedIDThatExistsIsAConflictAndNeverAnOverwrite() async throws {
+        let alice = try await Phone.new(#"{"on_conflict":"continue"}"#)
+        let body = Array(#"{"id_space":"shared"}"#.utf8)
+        _ = try await alice.gateway.store.administration.putEntityType("country", in: alice.organization.id, body: body)
+        let bob = Phone(alice.gateway, alice.organization)
+        let made = try await alice.push([alice.entry("create", "country", server: "47", payload: #"{"name":"Norway"}"#)]
+        )
+        #expect(made.results[0].status == "succeeded")
+        #expect(made.results[0]["server_id"]?.int64 == 47)
+        #expect(made["id_mappings"]?.elements?.isEmpty == true)
+        for strategy in ["manual", "client_wins"] {
+            var entry = bob.entry("create", "country", server: "47", payload: #"{"name":"Sweden"}"#)
+            entry.extra["conflict_resolution"] = #""\#(strategy)""#
+            // each refused create stands in the way of the next one on the same entity
+            let phone = Phone(bob.gateway, bob.organization)
+            entry.number = phone.nextNumber()
+            #expect(try await phone.push([entry]).results[0].status == "conflict")
+        }
+        var adopting = bob.entry("create", "country", server: "47", payload: #"{"name":"Sweden"}"#)
+        adopting.extra["conflict_resolution"] = #""server_wins""#
+        #expect(try await bob.push([adopting]).results[0].status == "discarded")
+        #expect(try await alice.pull().last?["document"]?.text == #"{"name":"Norway"}"#)
+        // UUIDs in either case are one id
+        let id = UUID()
+        let upper = alice.entry("create", "country", server: #""\#(id.uuidString)""#)
+        #expect(try await alice.push([upper]).results[0].serverID == id.lowercased)
+        let second = alice.entry("update", "country", server: #""\#(id.lowercased)""#)
+        #expect(try await alice.push([second]).results[0]["version"]?.int64 == 2)
+    }
+
+    @Test func whatIsPrivateDoesNotExistForOthers() async throws {
+        let alice = try await Phone.new()
+        let body = Array(#"{"id_space":"shared","visibility":"user"}"#.utf8)
+        _ = try await alice.gateway.store.administration.putEntityType("diary", in: alice.organization.id, body: body)
+        let bob = Phone(alice.gateway, alice.organization)
+        try await alice.push([alice.entry("create", "diary", server: "1", payload: #"{"secret":"s3cr3t"}"#)])
+        let answer = try await bob.push([
+            bob.entry("update", "diary", server: "1"), bob.entry("delete", "diary", server: "1"),
+        ])
+        #expect(answer.results.map(\.status) == ["failed", "blocked"])
+        let other = Phone(bob.gateway, bob.organization)
+        let create = try await other.push([other.entry("create", "diary", server: "1")])
+        #expect(create.results[0].status == "conflict")
+        #expect(create.results[0]["error"]?["current"] == nil)
+        #expect(!create.text.contains("s3cr3t"))
+        #expect(try await bob.pull().isEmpty)
+        #expect(try await alice.pull().count == 1)
+    }
+}

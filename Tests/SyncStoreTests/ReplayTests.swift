@@ -1,0 +1,185 @@
+import Foundation
+import JSONText
+import SyncModel
+import Testing
+
+@testable import SyncStore
+
+@Suite struct ReplayTests {
+    @Test func aPartOfABatchIsReplayedAndTheRestIsTaken() async throws {
+        let phone = try await Phone.new()
+        let (a, b, c) = (phone.create(), phone.create(), phone.create())
+        let first = try await phone.push([a, b])
+        let second = try await phone.push([b, c], after: 1)
+        #expect(second.results.map(\.isReplayed) == [true, false])
+        #expect(second.results[0].serverID == first.results[1].serverID)
+        #expect(second["accepted_sequence"]?.int64 == 3)
+    }
+
+    @Test func aReplayAnswersThroughAnyReplicaAndAfterARestart() async throws {
+        let phone = try await Phone.new()
+        let entry = phone.create()
+        let first = try await phone.push([entry])
+        let other = try await Gateway(replicaOf: phone.gateway)
+        let again = try await phone.push([entry], through: other)
+        #expect(again.results[0].isReplayed == true)
+        #expect(again.results[0].serverID == first.results[0].serverID)
+        #expect(again["feed"]?.string == first["feed"]?.string)
+    }
+
+    @Test func aKeyWithOtherContentIsRefusedAndShowsNothingOfTheFirst() async throws {
+        let phone = try await Phone.new()
+        var entry = phone.create(payload: #"{"secret":"first"}"#)
+        try await phone.push([entry])
+        entry.payload = #"{"secret":"second"}"#
+        let answer = try await phone.push([entry])
+        #expect(answer.results[0].status == "rejected")
+        #expect(answer.results[0].code == "idempotency_key_reused")
+        #expect(!answer.text.contains("first"))
+        #expect(answer.results[0]["server_id"]?.isNull == true)
+        // the first is untouched
+        entry.payload = #"{"secret":"first"}"#
+        #expect(try await phone.push([entry]).results[0].isReplayed == true)
+    }
+
+    @Test(arguments: [
+        #"{ "b" : [1, 2.50], "a":"\u0041" }"#, #"{"a":"A","b":[1,2.50]}"#,
+    ])
+    func memberOrderAndWhiteSpaceDoNotCountAsContent(_ payload: String) async throws {
+        let phone = try await Phone.new()
+        var entry = phone.create(payload: #"{"a":"A","b":[1,2.50]}"#)
+        try await phone.push([entry])
+        entry.payload = payload
+        #expect(try await phone.push([entry]).results[0].isReplayed == true)
+    }
+
+    @Test(arguments: [
+        "operation", "type", "payload", "base", "endpoint", "headers",
+    ])
+    func everythingElseCountsAsContent(_ what: String) async throws {
+        let phone = try await Phone.new()
+        var entry = phone.create()
+        try await phone.push([entry])
+        switch what {
+        case "operation": entry.operation = "replace"
+        case "type": entry.type = "other"
+        case "payload": entry.payload = #"{"title":"y"}"#
+        case "base": entry.extra["base_version"] = "1"
+        case "endpoint": entry.extra["endpoint"] = #""/x""#
+        default: entry.extra["headers"] = #"{"accept-language":"nb"}"#
+        }
+        #expect(try await phone.push([entry]).results[0].code == "idempotency_key_reused")
+    }
+
+    @Test func clientIDsThatWereRewrittenToServerIDsAreTheSameContent() async throws {
+        let phone = try await Phone.new()
+        let contact = UUID()
+        let create = phone.create("contact", local: contact)
+        var update = phone.entry("update", "contact", local: contact, payload: #"{"x":1}"#)
+        var activity = phone.create(
+            "activity",
+            payload: #"{"ids":["\#(contact.lowercased)"],"o":{"c":"\#(contact.uuidString)"}}"#
+        )
+        activity.extra["endpoint"] = #""/contacts/\#(contact.lowercased)/activities""#
+        let first = try await phone.push([create, update, activity])
+        let server = try #require(first.results[0].serverID)
+        #expect(first.results.map(\.status) == ["succeeded", "succeeded", "succeeded"])
+
+        update.local = nil
+        update.server = #""\#(server)""#
+        activity.payload = #"{"o":{"c":"\#(server)"},"ids":["\#(server.uppercased())"]}"#
+        activity.extra["endpoint"] = #""/contacts/\#(server)/activities""#
+        let again = try await phone.push([create, update, activity])
+        #expect(again.results.map(\.isReplayed) == [true, true, true])
+        // another id in the same place is other content
+        activity.payload = #"{"o":{"c":"\#(UUID().lowercased)"},"ids":["\#(server)"]}"#
+        #expect(try await phone.push([activity]).results[0].code == "idempotency_key_reused")
+    }
+
+    @Test func aDuplicateInsideOneBatchRunsOnce() async throws {
+        let phone = try await Phone.new()
+        let entry = phone.create()
+        var twin = entry
+        let answer = try await phone.push([entry, twin])
+        #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
+        #expect(answer.results.map(\.isReplayed) == [false, true])
+        #expect(answer.results[0].serverID == answer.results[1].serverID)
+        twin.payload = #"{"other":true}"#
+        twin.key = UUID()
+        let third = try await phone.push([twin])
+        #expect(third.results[0].code == "sequence_already_used")
+        #expect(try await phone.pull().count == 1)
+    }
+
+    @Test func aRejectionIsRepeatedUnderItsNumberAndJudgedAfreshUnderAHigherOne() async throws {
+        let phone = try await Phone.new()
+        var entry = phone.entry("update", local: UUID())
+        let first = try await phone.push([entry])
+        #expect(first.results[0].status == "rejected")
+        #expect(first.results[0].isReplayed == false)
+        #expect(first["accepted_sequence"]?.int64 == 1)
+        let again = try await phone.push([entry])
+        #expect(again.results[0].isReplayed == true)
+        #expect(again.results[0]["error"]?.text == first.results[0]["error"]?.text)
+
+        entry.operation = "create"
+        #expect(try await phone.push([entry]).results[0].isReplayed == true)
+        entry.number = phone.nextNumber()
+        let corrected = try await phone.push([entry])
+        #expect(corrected.results[0].status == "succeeded")
+        #expect(try await phone.push([entry]).results[0].isReplayed == true)
+    }
+
+    @Test func aKeyIsItsUsersOwn() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let other = try await gateway.organization()
+        let key = UUID()
+        let id = UUID()
+        for phone in [Phone(gateway, organization), Phone(gateway, organization), Phone(gateway, other)] {
+            var entry = phone.create()
+            entry.key = key
+            entry.id = id
+            let answer = try await phone.push([entry])
+            #expect(answer.results[0].status == "succeeded")
+            #expect(answer.results[0].isReplayed == false)
+        }
+    }
+
+    @Test func anIDUnderAnotherKeyIsRefused() async throws {
+        let phone = try await Phone.new()
+        let first = phone.create()
+        try await phone.push([first])
+        var second = phone.create()
+        second.id = first.id
+        #expect(try await phone.push([second]).results[0].code == "id_already_used")
+        var third = phone.create()
+        let fourth = phone.create()
+        third.id = fourth.id
+        let answer = try await phone.push([third, fourth])
+        #expect(answer.results.map(\.code) == [nil, "id_already_used"])
+    }
+
+    @Test func aKeyThatComesFromAnotherDeviceUnderAHigherNumberIsAReplay() async throws {
+        let phone = try await Phone.new()
+        let entry = phone.create()
+        let first = try await phone.push([entry])
+        let restored = Phone(phone.gateway, phone.organization, user: phone.user)
+        try await restored.push((0..<3).map { _ in restored.create() })
+        var copy = entry
+        copy.number = restored.nextNumber()
+        let fresh = restored.create()
+        let answer = try await restored.push([copy, fresh])
+        #expect(answer.results.map(\.isReplayed) == [true, false])
+        #expect(answer.results[0].serverID == first.results[0].serverID)
+        #expect(answer["accepted_sequence"]?.int64 == 5)
+    }
+}
+
+extension Phone {
+    /// A phone of a new user in a new organization on a database of its own.
+    static func new(_ settings: String = "{}") async throws -> Phone {
+        let gateway = try await Gateway()
+        return Phone(gateway, try await gateway.organization(settings))
+    }
+}

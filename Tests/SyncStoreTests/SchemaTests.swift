@@ -1,0 +1,109 @@
+import Foundation
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+@Suite struct SchemaTests {
+    @Test func theBinaryHoldsEveryMigrationOfTheFolder() throws {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../sql/migrations")
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".sql") }
+            .sorted()
+        #expect(Schema.migrations.map { $0.name + ".sql" } == files)
+        for migration in Schema.migrations {
+            let text = try String(contentsOf: folder.appending(path: migration.name + ".sql"), encoding: .utf8)
+            #expect(migration.sql == text)
+            #expect(text.hasPrefix("-- Why:"))
+        }
+    }
+
+    static let statements: [Statement] =
+        [
+            GroupStatements.makeLanes, GroupStatements.lockLanes, GroupStatements.devices,
+            GroupStatements.mutationsByKey,
+            GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings, GroupStatements.open,
+            GroupStatements.lockEntities, GroupStatements.writeLanes, GroupStatements.writeDevices,
+            GroupStatements.writeUsers, GroupStatements.writeMutations, GroupStatements.writeMappings,
+            GroupStatements.writeRejections, GroupStatements.useTypes, GroupStatements.raiseFeeds,
+            GroupStatements.readFeeds, GroupStatements.makeEntities, GroupStatements.changeEntities,
+            Catalog.organizationStatement, Catalog.typesStatement, Catalog.userStatement, Settledness.statement,
+            MutationReader.byIDStatement, MutationReader.listStatement, MappingReader.statement, ChangeReader.statement,
+            Administration.listStatement, Administration.getStatement, Administration.makeStatement,
+            Administration.changeStatement, Administration.feedStatement, Administration.putUserStatement,
+            Administration.deleteUserStatement, Administration.getTypeStatement, Administration.makeTypeStatement,
+            Administration.changeTypeStatement, Administration.closeStatement,
+        ] + Administration.purgeStatements + Administration.lastStatements
+
+    @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let connection = try await database.connect()
+        #expect(Set(Self.statements.map(\.name)).count == Self.statements.count)
+        for statement in Self.statements {
+            try await connection.execute(script: "PREPARE \(statement.name) AS \(statement.sql)")
+        }
+        connection.close()
+    }
+
+    /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the
+    /// partitions that hold none of the rows are never touched.
+    @Test func theHotStatementsLookUpRowsByIndexAndPrunePartitions() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        for _ in 0..<4 { try await phone.push((0..<100).map { _ in phone.create() }) }
+        let connection = try await gateway.database.connect(settings: Store.hotSettings)
+        for table in ["mutations", "lanes", "devices", "id_mappings", "entities", "rejections"] {
+            try await connection.execute(script: "ANALYZE \(table)")
+        }
+        let hot = [
+            GroupStatements.lockLanes, GroupStatements.devices, GroupStatements.mutationsByKey,
+            GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings,
+            GroupStatements.lockEntities, GroupStatements.open,
+        ]
+        for statement in hot {
+            let plan = try await explain(statement, phone, on: connection)
+            #expect(!plan.contains("Seq Scan"), "\(statement.name):\n\(plan)")
+            #expect(!plan.contains("Hash Join") && !plan.contains("Merge Join"), "\(statement.name):\n\(plan)")
+            #expect(plan.contains("never executed"), "\(statement.name):\n\(plan)")
+        }
+        connection.close()
+    }
+
+    private func explain(_ statement: Statement, _ phone: Phone, on connection: Connection) async throws -> String {
+        let count = statement.sql.matches(of: /\$\d+/).compactMap { Int($0.output.dropFirst()) }.max() ?? 0
+        let types = try (1...count).map { number in
+            let pattern = try Regex("\\$\(number)::([a-z0-9]+)\\[\\]")
+            let match = try pattern.firstMatch(in: statement.sql)
+            return match.flatMap { $0.output[1].substring.map(String.init) }
+        }
+        let values = types.enumerated().map { index, type -> String in
+            switch (type, index) {
+            case ("uuid", _):
+                // organizations and users come first; any id will do for the rest
+                let isOrganization = statement.sql.contains("$\(index + 1)::uuid[]") && isFirstUUID(index, types)
+                let id = isOrganization ? phone.organization.id : phone.user
+                return "ARRAY['\(id.uuidString)']::uuid[]"
+            case ("text", _): return "ARRAY['task']"
+            case ("bool", _): return "ARRAY[false]"
+            case ("json", _): return "ARRAY['{}']::json[]"
+            case (let type?, _): return "ARRAY[1]::\(type)[]"
+            case (nil, _): return "'2026-11-20T07:00:00Z'"
+            }
+        }
+        try await connection.execute(script: "PREPARE explained AS \(statement.sql)")
+        let query = Statement(
+            "explain_" + statement.name,
+            "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE explained(\(values.joined(separator: ",")))"
+        )
+        _ = try await connection.run([.begin])
+        let rows = try await connection.run(Query(query))
+        _ = try await connection.run([.rollback])
+        try await connection.execute(script: "DEALLOCATE explained")
+        return try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
+    }
+
+    private func isFirstUUID(_ index: Int, _ types: [String?]) -> Bool {
+        types.firstIndex { $0 == "uuid" } == index || (types.first == "uuid" && index == 3)
+    }
+}
