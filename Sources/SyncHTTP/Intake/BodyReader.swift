@@ -14,7 +14,7 @@ struct BodyReader: Sendable {
     func withBody<Result>(of exchange: Exchange, _ use: ([UInt8]) async throws -> Result) async throws -> Result {
         try MediaType.requireJSON(exchange.headers)
         let announced = try announcedLength(exchange.headers)
-        if exchange.headers[.expect] != nil { try await invite(exchange.channel) }
+        if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
         var held = 0
         defer { budget.giveBack(held) }
         let body = try await collect(exchange.request.body, announced: announced, held: &held)

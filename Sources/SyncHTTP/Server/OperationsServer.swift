@@ -71,3 +71,8 @@ public struct OperationsServer: Service {
         routes.add(.put, type, token.operators(only: types.write))
     }
 }
+
+extension OperationsServer: CustomStringConvertible {
+    /// Short, for logs of services: what it is made of holds a lot, and secrets too.
+    public var description: String { "OperationsServer" }
+}

@@ -62,3 +62,8 @@ public struct PublicServer: Service {
         return routes
     }
 }
+
+extension PublicServer: CustomStringConvertible {
+    /// Short, for logs of services: what it is made of holds a lot, and secrets too.
+    public var description: String { "PublicServer" }
+}

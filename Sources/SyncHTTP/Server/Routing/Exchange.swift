@@ -3,7 +3,6 @@ import HTTPTypes
 import HummingbirdCore
 import JSONText
 import NIOCore
-import Telemetry
 
 /// A request on its way through the endpoints, and what belongs to it.
 struct Exchange: Sendable {
@@ -15,11 +14,6 @@ struct Exchange: Sendable {
     let channel: any Channel
 
     var headers: HTTPFields { request.headers }
-
-    /// Where the request stands in the caller's trace, if it says so.
-    var trace: TraceContext? {
-        headers[.traceparent].flatMap { TraceContext(traceparent: $0) }
-    }
 
     /// A parameter of the path that is a UUID; anything else there names nothing.
     func uuid(at index: Int) throws(Refusal) -> UUID {
