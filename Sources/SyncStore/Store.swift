@@ -21,11 +21,17 @@ public struct StoreConfiguration: Sendable {
 
 /// Everything that the gateway keeps in Postgres, wired once.
 public final class Store: Sendable {
+    /// Organizations and entity types, cached.
     public let catalog: Catalog
+    /// Takes pushes in; a service to run.
     public let pushes: GroupCommit
+    /// Reads mutations back.
     public let mutations: MutationReader
+    /// Looks up id mappings.
     public let mappings: MappingReader
+    /// Reads the feed.
     public let changes: ChangeReader
+    /// What operators do.
     public let administration: Administration
     private let pool: Pool
     private let logger: Logger

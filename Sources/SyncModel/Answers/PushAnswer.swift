@@ -3,12 +3,15 @@ public import JSONText
 
 /// What a push is answered with.
 public struct PushAnswer: Sendable {
+    /// The device's watermark: the highest number judged.
     public var acceptedSequence: Int64
     /// A pull that has reached this cursor has seen what the push did.
     public var feed: String
+    /// What is answered.
     public var push: PushRequest
     /// In request order.
     public var verdicts: [PushVerdict]
+    /// Resolved mappings of this user that the batch touches.
     public var mappings: [IDMapping]
 
     /// Creates the value.

@@ -4,20 +4,27 @@ public import JSONText
 /// One create, update, replace or delete, captured offline (seed 001), checked on its own: only ``MutationDecoder``
 /// builds one, so a rule that needs nothing but the mutation holds wherever there is one.
 public struct Mutation: Sendable {
+    /// The client's id of the mutation, unique per user (seed 001, `id`).
     public let id: UUID
+    /// Unique per user; the same with the same content is a repetition (seed 001, `idempotency_key_unique_per_mutation`).
     public let idempotencyKey: UUID
     /// Position in the device's own count, 1 or more.
     public let sequenceNumber: Int64
+    /// What is done to the entity.
     public let operation: Operation
+    /// Domain type, `[a-z][a-z0-9_-]{0,63}` (seed 001, `entity_type`).
     public let entityType: String
     /// The client id of the entity (seed 000); nil where the server id names it.
     public let localID: UUID?
+    /// The permanent id, as the server gave it; nil where the client does not know it.
     public let serverID: ServerID?
+    /// Where to replay the mutation; needed for types that are forwarded only.
     public let endpoint: Endpoint?
     /// The body as the client wrote it; nil for none and for JSON's null.
     public let payload: JSONValue?
     /// Names in lower case.
     public let headers: JSONValue?
+    /// Ids of mutations, or client ids of entities, that must be there first; no duplicates, 500 at most.
     public let dependencyIDs: [UUID]
     /// 0 to 1,000; nil means the entity type's default.
     public let priority: Int16?
@@ -27,6 +34,7 @@ public struct Mutation: Sendable {
     public let conflictResolution: ConflictResolution?
     /// The version that the client saw, 0 or more.
     public let baseVersion: Int64?
+    /// Device-local time of capture; orders nothing here, tells staleness.
     public let createdAt: Timestamp
     /// What makes a repetition recognizable.
     public let fingerprint: Fingerprint

@@ -6,11 +6,15 @@ public struct PushEntry: Sendable {
     /// Place in the request.
     public let index: Int
     // What could be read of the entry's identity, also when it is not valid.
+    /// The mutation's id, when it is a UUID.
     public let id: UUID?
+    /// The idempotency key, when it is a UUID.
     public let idempotencyKey: UUID?
+    /// The sequence number, when it is an integer of 1 or more.
     public let sequenceNumber: Int64?
     /// What an entry that is not valid would have created: those who refer to it are refused with it.
     let attemptedCreate: (entityType: String, clientID: UUID)?
+    /// The mutation, or what refuses it: `validation_failed` with every error.
     public let content: Result<Mutation, Problem>
 
     /// The mutation, when the entry is valid.

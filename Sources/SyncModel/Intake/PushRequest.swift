@@ -3,6 +3,7 @@ public import JSONText
 
 /// The body of a push, read: the envelope is valid, each entry is or says what is wrong with it.
 public struct PushRequest: Sendable {
+    /// The installation that owns the sequence counter.
     public let deviceID: UUID
     /// The watermark that the worker believes in.
     public let afterSequence: Int64?

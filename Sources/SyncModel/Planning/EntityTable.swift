@@ -2,6 +2,7 @@ public import Foundation
 
 /// Names an entity within an organization.
 public struct EntityKey: Sendable, Hashable {
+    /// Entity type.
     public let type: String
     /// Text of the server id.
     public let id: String
@@ -15,7 +16,9 @@ public struct EntityKey: Sendable, Hashable {
 
 /// Who writes: a user on a device.
 public struct Writer: Sendable, Hashable {
+    /// The user.
     public let user: UUID
+    /// The device.
     public let device: UUID
 
     /// Creates the value.
@@ -27,9 +30,11 @@ public struct Writer: Sendable, Hashable {
 
 /// One entity of the built-in store as it stands.
 public struct EntityState: Sendable {
+    /// Whether JSON shows the id as a number.
     public var isIntegerID: Bool
     /// Raised by one with each write; the create makes 1.
     public var version: Int64
+    /// Whether it is a tombstone.
     public var isDeleted: Bool
     /// JSON text as written; nil for a tombstone.
     public var document: [UInt8]?
@@ -37,6 +42,7 @@ public struct EntityState: Sendable {
     public var owner: UUID
     /// The creator's temporary id.
     public var clientID: UUID?
+    /// Whose writes the current run of versions are.
     public var lastWriter: Writer
     /// The version before the last writer's uninterrupted run of writes.
     public var runBase: Int64

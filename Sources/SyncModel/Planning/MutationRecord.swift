@@ -2,27 +2,39 @@ public import Foundation
 
 /// A mutation as it stands: what its row holds besides the content, and all that an answer shows of it.
 public struct MutationRecord: Sendable {
+    /// The client's id of the mutation.
     public var id: UUID
+    /// The key that a repetition comes under.
     public var idempotencyKey: UUID
+    /// The device that sent it.
     public var deviceID: UUID
+    /// Its number in that device's count.
     public var sequenceNumber: Int64
     /// Place in the lane.
     public var position: Int64
+    /// What it does to its entity.
     public var operation: Operation
+    /// The entity's type.
     public var entityType: String
+    /// Where it stands.
     public var status: MutationStatus
     /// 1, and one more for each time a person sent it again with a new upstream key.
     public var revision: Int32 = 1
+    /// The entity's client id, when the mutation named it so.
     public var localID: UUID?
+    /// The entity's permanent id, once it is known.
     public var serverID: ServerID?
     /// The entity's version after the mutation took effect.
     public var version: Int64?
+    /// Requests sent to an upstream so far; 0 for built-in types.
     public var attemptCount: Int16 = 0
+    /// When the next try is due, after one that failed.
     public var nextRetryAt: Timestamp?
     /// Mutations that this one waits for, while it is blocked.
     public var dependsOn: [UUID] = []
     /// Set when a strategy or a person settled a conflict.
     public var resolution: ConflictResolution?
+    /// HTTP status of the outcome; what a REST API would say, for built-in types.
     public var responseStatus: Int16?
     /// JSON of the upstream's answer; nil for the built-in store, whose answers follow from the rest.
     public var responseBody: [UInt8]?
@@ -30,8 +42,11 @@ public struct MutationRecord: Sendable {
     public var error: [UInt8]?
     /// The error in words, of a mutation that waits for a person.
     public var lastError: String?
+    /// What a repetition is recognized by.
     public var fingerprint: Fingerprint
+    /// When the mutation was accepted.
     public var acceptedAt: Timestamp
+    /// When it became final; set exactly then.
     public var syncedAt: Timestamp?
 
     /// Creates a record; what is left out has the value of a new mutation.
@@ -80,9 +95,13 @@ public struct IDMapping: Sendable, Hashable {
         case failed
     }
 
+    /// The entity's type.
     public var entityType: String
+    /// The temporary id; it never changes (seed 000, `client_id_immutable`).
     public var clientID: UUID
+    /// The permanent id, once it is known.
     public var serverID: ServerID?
+    /// Where the mapping stands.
     public var status: Status
     /// The create that brings the entity into being.
     public var mutationID: UUID
@@ -107,9 +126,13 @@ public struct IDMapping: Sendable, Hashable {
 
 /// What is kept of a refused entry: the same key and number answer the same refusal (product rule 5).
 public struct Rejection: Sendable {
+    /// The key that the entry came under.
     public var idempotencyKey: UUID
+    /// The entry's id, when it could be read.
     public var id: UUID?
+    /// The device that sent it.
     public var deviceID: UUID
+    /// The number that it was refused under.
     public var sequenceNumber: Int64
     /// Problem object as JSON.
     public var error: [UInt8]

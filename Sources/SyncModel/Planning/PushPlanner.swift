@@ -6,12 +6,15 @@ import JSONText
 public struct PushPlanner {
     /// What a plan needs to know besides the push.
     public struct Context: Sendable {
+        /// The tenant and its settings.
         public var organization: Organization
         /// The entity types that are registered, by name.
         public var types: [String: EntityType]
+        /// The user whose lane it is, from the verified token.
         public var user: UUID
         /// All or nothing (`Prefer: handling=strict`).
         public var isStrict: Bool
+        /// The moment of the transaction.
         public var now: Timestamp
         /// Makes a server id; UUIDv7 in production.
         public var makeID: @Sendable () -> UUID

@@ -21,10 +21,15 @@ public struct LaneState: Sendable, Hashable {
 
 /// A mutation that is not final and touches an entity of the push.
 public struct OpenMutation: Sendable {
+    /// The mutation's id.
     public let id: UUID
+    /// Type of its entity.
     public let entityType: String
+    /// Client id of its entity, when that is how it was named.
     public let localID: UUID?
+    /// Server id of its entity, when that was known.
     public let serverID: ServerID?
+    /// Place in the lane.
     public let position: Int64
 
     /// Creates the value.
@@ -39,13 +44,17 @@ public struct OpenMutation: Sendable {
 
 /// What the store knows that bears on one push, read under the lane's lock.
 public struct PushSnapshot: Sendable {
+    /// The user's lane.
     public var lane = LaneState()
     /// The device's highest judged number; 0 for a new device.
     public var watermark: Int64 = 0
     /// Keys that were looked up: for the others, absence below is no knowledge.
     public var probedKeys: Set<UUID> = []
+    /// Known mutations by idempotency key.
     public var knownByKey: [UUID: MutationRecord] = [:]
+    /// Known mutations by id.
     public var knownByID: [UUID: MutationRecord] = [:]
+    /// Refused entries by idempotency key.
     public var rejections: [UUID: Rejection] = [:]
     /// Mappings of this user by client id; more than one where types share it.
     public var mappings: [UUID: [IDMapping]] = [:]

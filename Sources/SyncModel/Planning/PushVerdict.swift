@@ -14,9 +14,13 @@ public enum PushVerdict: Sendable {
 
 /// A mutation to be stored: what the client sent and how it stands.
 public struct NewMutation: Sendable {
+    /// What the client sent.
     public var mutation: Mutation
+    /// How it stands.
     public var record: MutationRecord
+    /// Its own priority or its type's, 0 to 1,000.
     public var priority: Int16
+    /// Its own strategy or the organization's.
     public var conflictResolution: ConflictResolution
 }
 
@@ -30,7 +34,9 @@ public struct PushPlan: Sendable {
     public var mutations: [NewMutation] = []
     /// New mappings; one row each, pending ones too.
     public var mappings: [IDMapping] = []
+    /// Refused entries to remember.
     public var rejections: [Rejection] = []
+    /// The lane afterwards.
     public var lane = LaneState()
     /// Entity types that accepted mutations use and that are not marked as in use yet.
     public var typesToRegister: [EntityType] = []

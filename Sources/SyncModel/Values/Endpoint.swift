@@ -34,6 +34,7 @@ public struct Endpoint: Sendable, Hashable {
 
     /// What is wrong with a path; reads on from "endpoint …".
     public struct Refusal: Error, Hashable {
+        /// For instance "has a backslash".
         public let reason: String
 
         init(_ reason: String) {

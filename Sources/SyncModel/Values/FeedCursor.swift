@@ -1,6 +1,7 @@
 /// A place in an organization's feed, opaque to clients: the feed's epoch, the position that was reached, the head at
 /// which a first pull began, and the filter that it was made with.
 public struct FeedCursor: Sendable, Hashable {
+    /// The feed's epoch: a purge or a restore changes it.
     public var epoch: Int64
     /// Everything at or below it was seen.
     public var position: Int64

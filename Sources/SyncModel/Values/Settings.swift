@@ -59,10 +59,15 @@ public enum OrganizationStatus: String, Sendable, Hashable, CaseIterable {
 
 /// An organization's settings: each has a default, and what an operator did not set keeps it.
 public struct OrganizationSettings: Sendable, Hashable {
+    /// Who brings a user into being.
     public var provisioning: Provisioning = .onFirstPush
+    /// Whether entity types must be declared.
     public var entityTypes: EntityTypePolicy = .open
+    /// What a lane does when a mutation fails.
     public var onFailure: LaneReaction = .continue
+    /// What a lane does when a mutation conflicts.
     public var onConflict: LaneReaction = .halt
+    /// Strategy of mutations that name none.
     public var conflictResolution: ConflictResolution = .manual
     /// Age in days after which a mutation's `created_at` counts as stale; 1 to 3,650.
     public var staleAfterDays = 14
@@ -73,9 +78,13 @@ public struct OrganizationSettings: Sendable, Hashable {
 
 /// A tenant as every request sees it.
 public struct Organization: Sendable, Hashable {
+    /// The tenant's id, from the verified token.
     public var id: UUID
+    /// For operators, 1 to 200 characters.
     public var name: String
+    /// Whether it is served.
     public var status: OrganizationStatus
+    /// What operators set.
     public var settings: OrganizationSettings
 
     /// Creates the value.
@@ -89,8 +98,11 @@ public struct Organization: Sendable, Hashable {
 
 /// What is known of an entity type in one organization.
 public struct EntityType: Sendable, Hashable {
+    /// `[a-z][a-z0-9_-]{0,63}`.
     public var name: String
+    /// Where the ids come from.
     public var idSpace: IDSpace
+    /// Who sees the entities.
     public var visibility: Visibility
     /// Priority of mutations that name none (seed 001, `priority`).
     public var defaultPriority: Int16

@@ -15,6 +15,7 @@ public struct Timestamp: Sendable, Hashable, Comparable {
         microseconds >= 0 ? microseconds / 1_000_000 : (microseconds - 999_999) / 1_000_000
     }
 
+    /// Earlier is less.
     public static func < (left: Timestamp, right: Timestamp) -> Bool {
         left.microseconds < right.microseconds
     }

@@ -7,7 +7,9 @@ public import SyncModel
 public struct MutationFilter: Sendable, Hashable {
     /// Empty for all.
     public var statuses: [MutationStatus]
+    /// Only mutations of this device.
     public var deviceID: UUID?
+    /// Only mutations of this type.
     public var entityType: String?
     /// 1 to 1,000.
     public var limit: Int
