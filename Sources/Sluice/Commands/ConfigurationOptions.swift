@@ -1,0 +1,32 @@
+import ArgumentParser
+import Foundation
+
+/// Where a command finds its settings.
+struct ConfigurationOptions: ParsableArguments {
+    @Option(
+        name: .customLong("config"),
+        help: ArgumentHelp(
+            "A JSON file of settings; the environment goes before it. Also SLUICE_CONFIG_FILE.",
+            valueName: "file"
+        ),
+        completion: .file(extensions: ["json"])
+    )
+    var configFile: String?
+
+    /// The settings; what is wrong with them is said, and ends the command.
+    func load() async throws -> Settings {
+        try await Self.explained { () async throws(ConfigurationError) in
+            try await Settings.load(configFile: configFile, environment: ProcessInfo.processInfo.environment)
+        }
+    }
+
+    /// Says what is wrong with the configuration, if anything is.
+    static func explained<Value>(_ body: () async throws(ConfigurationError) -> Value) async throws -> Value {
+        do throws(ConfigurationError) {
+            return try await body()
+        } catch {
+            for problem in error.problems { Terminal.complain(problem) }
+            throw Terminal.badConfiguration
+        }
+    }
+}

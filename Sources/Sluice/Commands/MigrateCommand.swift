@@ -1,0 +1,51 @@
+import ArgumentParser
+import Postgres
+import SyncStore
+
+/// Brings the schema forward.
+struct MigrateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "migrate",
+        abstract: "Bring the database's schema up to date.",
+        discussion: """
+            EXAMPLES
+              SLUICE_DATABASE_URL=postgresql://owner@db/sluice sluice migrate
+              sluice migrate --dry-run
+
+            Each migration is a transaction: one that fails leaves nothing behind. Several runs at the same time take
+            turns. A schema that a newer version has migrated is left alone.
+            """
+    )
+
+    @Option(help: "Partitions of each large table, 1 to 1024. Counts when the tables are made, not later.")
+    var partitions = Schema.defaultPartitions
+
+    @Flag(help: "Only say what would be applied.")
+    var dryRun = false
+
+    @OptionGroup var options: ConfigurationOptions
+
+    func validate() throws {
+        guard (1...1_024).contains(partitions) else { throw ValidationError("--partitions must be from 1 to 1024.") }
+    }
+
+    func run() async throws {
+        let settings = try await options.load()
+        let migrator = Schema.migrator(partitions: partitions)
+        do {
+            let (names, newer) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
+                let status = try await migrator.status(on: connection)
+                return (dryRun ? status.pending : try await migrator.migrate(on: connection), status.unknownNewer)
+            }
+            for name in names { Terminal.say(dryRun ? "would apply \(name)" : "applied \(name)") }
+            if names.isEmpty { Terminal.say("The schema is up to date.") }
+            if !newer.isEmpty { Terminal.say("A newer version has applied \(newer.joined(separator: ", ")).") }
+        } catch let error as PostgresError where error.isUnavailable {
+            throw Terminal.failure("the database cannot be reached: \(error.message)", Terminal.unavailable)
+        } catch let error as PostgresError {
+            throw Terminal.failure("the database refuses: \(error)")
+        } catch let error as MigratorError {
+            throw Terminal.failure("\(error)")
+        }
+    }
+}

@@ -1,0 +1,54 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncModel
+import SyncStore
+
+/// What the organizations commands have in common.
+struct AdministrationOptions: ParsableArguments {
+    @Flag(help: "Print JSON, as the operations API answers it.")
+    var json = false
+
+    @OptionGroup var options: ConfigurationOptions
+
+    /// Does something to the database and closes it; a problem is said, and ends the command.
+    func run<Value: Sendable>(_ body: (Administration) async throws(Problem) -> Value) async throws -> Value {
+        var settings = try await options.load()
+        settings.databasePoolSize = 1
+        let store = Wiring.store(settings, logger: Wiring.commandLogger())
+        do throws(Problem) {
+            let value = try await body(store.administration)
+            await store.close()
+            return value
+        } catch {
+            await store.close()
+            let code = error.code == .storeUnavailable ? Terminal.unavailable : .failure
+            throw Terminal.failure(
+                ([error.detail] + error.errors.map(\.detail).dropFirst()).joined(separator: "; "),
+                code
+            )
+        }
+    }
+
+    /// Puts an organization into a status and says so.
+    func put(_ id: UUID, into status: OrganizationStatus) async throws {
+        let answer = try await run { administration throws(Problem) -> [UInt8]? in
+            guard try await administration.organization(id) != nil else { return nil }
+            return try await administration.put(id, body: Self.body { $0.member("status", status.rawValue) }).json
+        }
+        guard let answer else { throw Self.unknown(id) }
+        Terminal.say(json ? String(decoding: answer, as: UTF8.self) : "\(id.lowercased) is \(status.rawValue)")
+    }
+
+    static func unknown(_ id: UUID) -> any Error {
+        Terminal.failure("there is no organization \(id.lowercased)")
+    }
+
+    static func body(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        members(&writer)
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,22 @@
+import ArgumentParser
+
+/// What operators do about tenants, directly in the database.
+struct OrganizationsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "organizations",
+        abstract: "Create, list, suspend, activate and purge organizations.",
+        discussion: """
+            EXAMPLES
+              sluice organizations create "Acme Ltd"
+              sluice organizations list --json
+              sluice organizations suspend 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab --yes
+
+            They work on the database that SLUICE_DATABASE_URL names; gateways take a change over within 5 seconds.
+            """,
+        subcommands: [
+            CreateOrganizationCommand.self, ListOrganizationsCommand.self, SuspendOrganizationCommand.self,
+            ActivateOrganizationCommand.self, PurgeOrganizationCommand.self,
+        ]
+    )
+}

@@ -1,0 +1,24 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+
+/// Ends service to a tenant.
+struct SuspendOrganizationCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "suspend",
+        abstract: "Refuse an organization's requests; its data stays.",
+        discussion: """
+            EXAMPLE
+              sluice organizations suspend 0192f0c1-2345-7abc-8def-0123456789ab
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        try await options.put(id, into: .suspended)
+    }
+}

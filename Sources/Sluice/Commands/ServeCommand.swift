@@ -1,0 +1,70 @@
+import ArgumentParser
+import Logging
+import Telemetry
+
+/// Runs the gateway.
+struct ServeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Run the gateway.",
+        discussion: """
+            EXAMPLES
+              SLUICE_JWT_SECRET_FILE=/run/secrets/jwt sluice serve
+              SLUICE_DATABASE_URL=postgresql://sluice@db/sluice SLUICE_JWT_KEYS_FILE=jwks.json sluice serve
+              sluice serve --config /etc/sluice.json
+
+            SIGTERM and SIGINT end it within 15 seconds: what is in hand is finished first. Without its database it
+            starts all the same, answers 503, and recovers by itself; with a schema that is behind it does not start.
+
+            SETTINGS
+            Each is an environment variable, or a member of the configuration file: the same name in lower case
+            without SLUICE_ ({"max_mutations": 500}). The environment goes before the file, the file before the
+            default. A secret can be read from the file that its twin …_FILE names. An empty variable is not set.
+
+            \(Settings.help)
+            """
+    )
+
+    @OptionGroup var options: ConfigurationOptions
+
+    func run() async throws {
+        let settings = try await options.load()
+        let verifier = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
+            try await settings.tokenVerifier()
+        }
+        let logger = Wiring.bootstrapLogging(settings)
+        let registry = Wiring.bootstrapMetrics()
+        FileLimit.raise()
+        StartReport.log(settings, to: logger)
+        try await requireSchema(settings, logger: logger)
+        do {
+            try await Wiring.run(settings, verifier: verifier, registry: registry, logger: logger) {
+                logger.info("Listening", metadata: ["public": "\($0)", "operations": "\($1)"])
+            }
+        } catch {
+            throw EndReport.exitCode(for: error, logger: logger)
+        }
+    }
+
+    private func requireSchema(_ settings: Settings, logger: Logger) async throws {
+        switch await SchemaCheck.look(at: settings.databaseURL) {
+        case .ready:
+            return
+        case .unreachable(let reason):
+            logger.warning(
+                "Database cannot be reached; starting without it",
+                metadata: [LogKeys.error: "\(reason)"]
+            )
+        case .behind(let pending):
+            let names = pending.joined(separator: ", ")
+            logger.critical(
+                "Database schema is behind; run: sluice migrate",
+                metadata: [LogKeys.reason: "\(names)"]
+            )
+            throw ExitCode.failure
+        case .unfit(let reason):
+            logger.critical("Database cannot be used", metadata: [LogKeys.error: "\(reason)"])
+            throw ExitCode.failure
+        }
+    }
+}

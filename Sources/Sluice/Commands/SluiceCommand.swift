@@ -1,0 +1,25 @@
+import ArgumentParser
+
+/// The program: what it says about itself, and its commands.
+@main
+struct SluiceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sluice",
+        abstract: "A sync gateway for offline-first apps, on PostgreSQL.",
+        discussion: """
+            EXAMPLES
+              sluice dev                        try it: a database of its own, a token, a push to paste
+              sluice migrate                    bring the database's schema up to date
+              sluice serve                      run the gateway
+              sluice doctor                     find out what is wrong with a set-up
+
+            EXIT CODES
+              0  done    1  failed    64  wrong usage    69  database not reachable    78  wrong configuration
+            """,
+        version: Version.current,
+        subcommands: [
+            ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, TokenCommand.self,
+            DoctorCommand.self,
+        ]
+    )
+}

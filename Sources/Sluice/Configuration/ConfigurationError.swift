@@ -1,0 +1,13 @@
+/// Settings that cannot work. Each problem names the setting and says what is allowed; none holds a secret.
+struct ConfigurationError: Error, Sendable {
+    /// Whole sentences, in the order of the settings.
+    let problems: [String]
+
+    init(_ problems: [String]) {
+        self.problems = problems
+    }
+
+    init(_ problem: String) {
+        self.init([problem])
+    }
+}

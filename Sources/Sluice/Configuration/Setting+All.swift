@@ -1,0 +1,143 @@
+import Logging
+
+extension Setting {
+    static let databaseURL = Setting(
+        name: "database_url",
+        form: .databaseURL,
+        fallback: "postgresql:///sluice",
+        meaning: "The PostgreSQL database; any libpq URI.",
+        isSecret: true
+    )
+    static let databasePoolSize = Setting(
+        name: "database_pool_size",
+        form: .number(1...500),
+        fallback: "8",
+        meaning: "Connections to the database, those of the committers not counted."
+    )
+    static let committers = Setting(
+        name: "committers",
+        form: .number(1...32),
+        fallback: "2",
+        meaning: "Committers of pushes, each with a connection of its own."
+    )
+
+    static let publicAddress = Setting(
+        name: "public_address",
+        form: .address,
+        fallback: "127.0.0.1:8080",
+        meaning: "Where /v1 is served, to a reverse proxy."
+    )
+    static let operationsAddress = Setting(
+        name: "operations_address",
+        form: .address,
+        fallback: "127.0.0.1:8081",
+        meaning: "Where health, metrics and /admin are served; never to the outside."
+    )
+
+    static let jwtSecret = Setting(
+        name: "jwt_secret",
+        form: .secret(minimumBytes: 16),
+        meaning: "The secret of HS256 tokens; 32 random bytes or more are good.",
+        isSecret: true
+    )
+    static let jwtKeysFile = Setting(
+        name: "jwt_keys_file",
+        form: .path,
+        meaning: "Public keys of RS256, ES256 and EdDSA tokens: PEM blocks or a JWKS document."
+    )
+    static let jwtIssuer = Setting(
+        name: "jwt_issuer",
+        form: .text,
+        meaning: "What a token's iss must be; not checked when unset."
+    )
+    static let jwtAudience = Setting(
+        name: "jwt_audience",
+        form: .text,
+        meaning: "What a token's aud must be or hold; not checked when unset."
+    )
+    static let jwtUserClaim = Setting(
+        name: "jwt_user_claim",
+        form: .text,
+        fallback: "sub",
+        meaning: "The claim that holds the user's UUID."
+    )
+    static let jwtOrganizationClaim = Setting(
+        name: "jwt_organization_claim",
+        form: .text,
+        fallback: "org",
+        meaning: "The claim that holds the organization's UUID."
+    )
+    static let jwtLeewaySeconds = Setting(
+        name: "jwt_leeway_seconds",
+        form: .number(0...600),
+        fallback: "0",
+        meaning: "How far the clock of whoever signs tokens may be off."
+    )
+    static let operatorToken = Setting(
+        name: "operator_token",
+        form: .secret(minimumBytes: 16),
+        fallbackHint: "none: /admin is off",
+        meaning: "The bearer token of /admin.",
+        isSecret: true
+    )
+
+    static let logLevel = Setting(
+        name: "log_level",
+        form: .choice(Logger.Level.allCases.map(\.rawValue)),
+        fallback: "info",
+        meaning: "The least level that is logged."
+    )
+    static let logFormat = Setting(
+        name: "log_format",
+        form: .choice(LogFormat.allCases.map(\.rawValue)),
+        fallbackHint: "text on a terminal, else json",
+        meaning: "How a log line looks."
+    )
+
+    static let maxMutations = Setting(
+        name: "max_mutations",
+        form: .number(1...10_000),
+        fallback: "500",
+        meaning: "Mutations in a push."
+    )
+    static let maxBodyBytes = Setting(
+        name: "max_body_bytes",
+        form: .number(1_024...67_108_864),
+        fallback: "4194304",
+        meaning: "Bytes of a push."
+    )
+    static let maxPayloadBytes = Setting(
+        name: "max_payload_bytes",
+        form: .number(256...16_777_216),
+        fallback: "262144",
+        meaning: "Bytes of one mutation's payload."
+    )
+    static let maxConnections = Setting(
+        name: "max_connections",
+        form: .number(1...1_000_000),
+        fallback: "10000",
+        meaning: "Open connections of the public listener."
+    )
+    static let maxBodyBytesInFlight = Setting(
+        name: "max_body_bytes_in_flight",
+        form: .number(1_024...8_589_934_592),
+        fallback: "67108864",
+        meaning: "Bytes of request bodies held at the same time; beyond it, 503."
+    )
+
+    /// Every setting, in the order of the help text.
+    static let all = [
+        databaseURL, databasePoolSize, committers,
+        publicAddress, operationsAddress,
+        jwtSecret, jwtKeysFile, jwtIssuer, jwtAudience, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
+        operatorToken,
+        logLevel, logFormat,
+        maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,
+    ]
+
+    /// The name of the variable that names a configuration file.
+    static let configFile = "config_file"
+
+    /// Every name that means something.
+    static let knownNames = all.flatMap { [$0.name] + ($0.fileName.map { [$0] } ?? []) } + [configFile]
+}

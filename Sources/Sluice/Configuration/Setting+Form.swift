@@ -1,0 +1,45 @@
+import Logging
+import SyncHTTP
+
+extension Setting.Form {
+    /// What is allowed, to stand behind "must be".
+    var allowed: String {
+        switch self {
+        case .text, .path: "a text that is not empty"
+        case .databaseURL: "a libpq URI such as postgresql://user@host:5432/sluice, or libpq's key=value form"
+        case .address: "host:port such as 127.0.0.1:8080 or [::1]:8080, the port from 0 to 65535"
+        case .number(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
+        case .choice(let choices): "one of \(choices.joined(separator: ", "))"
+        case .secret(let bytes): "at least \(bytes) bytes long"
+        }
+    }
+
+    /// The type, in a word or two.
+    var typeName: String {
+        switch self {
+        case .text: "text"
+        case .databaseURL: "libpq URI"
+        case .path: "path"
+        case .address: "host:port"
+        case .number(let range): "\(range.lowerBound) to \(range.upperBound)"
+        case .choice(let choices): choices.joined(separator: " | ")
+        case .secret(let bytes): "text, at least \(bytes) bytes"
+        }
+    }
+
+    func accepts(_ text: String) -> Bool {
+        switch self {
+        case .text, .path: !text.isEmpty
+        case .databaseURL: text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") || text.contains("=")
+        case .address: ListenAddress(parsing: text) != nil
+        case .number(let range): Self.wholeNumber(text).map(range.contains) ?? false
+        case .choice(let choices): choices.contains(text)
+        case .secret(let bytes): text.utf8.count >= bytes
+        }
+    }
+
+    /// Digits only: no sign, no space, no exponent.
+    static func wholeNumber(_ text: String) -> Int? {
+        text.utf8.allSatisfy { (48...57).contains($0) } ? Int(text) : nil
+    }
+}

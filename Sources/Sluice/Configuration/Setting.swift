@@ -1,0 +1,37 @@
+/// One setting: how it is called, what it may be and what it means. The table of all of them (``all``) drives reading,
+/// validation, the help text and the warnings about names that nobody knows.
+struct Setting: Sendable {
+    /// What a value must look like.
+    enum Form: Sendable {
+        case text
+        case databaseURL
+        case path
+        /// `host:port`.
+        case address
+        case number(ClosedRange<Int>)
+        case choice([String])
+        /// A secret of at least this many bytes.
+        case secret(minimumBytes: Int)
+    }
+
+    /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`.
+    let name: String
+    let form: Form
+    /// The value when nothing is set, as text; nil when there is none.
+    var fallback: String?
+    /// Stands in for `fallback` in the help text, where it needs words.
+    var fallbackHint: String?
+    let meaning: String
+    /// Never shown anywhere, and readable from a file that `…_FILE` names.
+    var isSecret = false
+
+    /// The environment variable.
+    var variable: String { Self.variable(for: name) }
+
+    /// The key of the file that holds the value; nil where there is no such twin.
+    var fileName: String? { isSecret ? name + "_file" : nil }
+
+    static let prefix = "SLUICE_"
+
+    static func variable(for name: String) -> String { prefix + name.uppercased() }
+}

@@ -1,0 +1,79 @@
+import Foundation
+
+/// Looks settings up, the environment before a file before the default, and gathers what is wrong with them.
+struct SettingsReader {
+    private let sources: [SettingsSource]
+    private(set) var problems: [String] = []
+    /// Each setting that was read, as it may be shown.
+    private(set) var inForce: [(name: String, value: String)] = []
+
+    init(sources: [SettingsSource]) {
+        self.sources = sources
+    }
+
+    /// The value in force, checked; nil when there is none, or a wrong one, which is a problem then.
+    mutating func text(_ setting: Setting) -> String? {
+        var value = setting.fallback
+        do throws(ConfigurationError) {
+            if let (found, label) = try lookUp(setting) {
+                guard setting.form.accepts(found) else {
+                    throw ConfigurationError(Self.refusal(of: found, label: label, setting))
+                }
+                value = found
+            }
+        } catch {
+            problems += error.problems
+            value = nil
+        }
+        inForce.append((setting.name, Self.shown(value, setting)))
+        return value
+    }
+
+    /// The value in force; 0 stands for a wrong one, which is a problem then.
+    mutating func number(_ setting: Setting) -> Int {
+        text(setting).flatMap(Setting.Form.wholeNumber) ?? 0
+    }
+
+    /// Notes what no single setting is to blame for.
+    mutating func require(_ condition: Bool, _ problem: String) {
+        // Where settings are wrong already, their sum says nothing.
+        if !condition, problems.isEmpty { problems.append(problem) }
+    }
+
+    private func lookUp(_ setting: Setting) throws(ConfigurationError) -> (String, label: String)? {
+        for source in sources {
+            let value = try source.text(setting.name)
+            guard let fileName = setting.fileName, let path = try source.text(fileName) else {
+                if let value { return (value, source.label(setting.name)) }
+                continue
+            }
+            let (label, fileLabel) = (source.label(setting.name), source.label(fileName))
+            guard value == nil else { throw ConfigurationError("\(label) and \(fileLabel) are both set; choose one.") }
+            return (try Self.contents(of: path, label: fileLabel), fileLabel)
+        }
+        return nil
+    }
+
+    /// A file's text without the line ends that editors put at its end.
+    private static func contents(of path: String, label: String) throws(ConfigurationError) -> String {
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw ConfigurationError("\(label) names \(path), which cannot be read.")
+        }
+        guard let text = String(bytes: data, encoding: .utf8) else {
+            throw ConfigurationError("\(label) names \(path), which is not UTF-8 text.")
+        }
+        let trimmed = String(text.reversed().drop(while: \.isNewline).reversed())
+        if trimmed.isEmpty { throw ConfigurationError("\(label) names \(path), which is empty.") }
+        return trimmed
+    }
+
+    private static func refusal(of value: String, label: String, _ setting: Setting) -> String {
+        if setting.isSecret { return "\(label) must be \(setting.form.allowed)." }
+        return "\(label) is \"\(value)\", but must be \(setting.form.allowed)."
+    }
+
+    private static func shown(_ value: String?, _ setting: Setting) -> String {
+        guard let value else { return "not set" }
+        return setting.isSecret ? "set" : value
+    }
+}

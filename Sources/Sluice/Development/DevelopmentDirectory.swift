@@ -1,0 +1,53 @@
+import Glibc
+
+/// The folder `.sluice`: secrets, a lock, and the database's files or where they are.
+struct DevelopmentDirectory: Sendable {
+    /// Absolute.
+    let path: String
+
+    /// Makes what is missing and takes the lock, which the process keeps until it ends, however it ends.
+    init(_ path: String) throws {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        try Folder.make(path.hasPrefix("/") ? path : Self.workingDirectory + "/" + path)
+        guard realpath(path, &buffer) != nil else { throw DevelopmentError.system("\(path) cannot be used") }
+        self.path = String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        if access(self.path, W_OK) != 0 { throw DevelopmentError.system("\(self.path) cannot be written to") }
+        try lock()
+        // What is in here is nobody else's business, least of all a repository's.
+        if !Folder.exists(file(".gitignore")) { try Folder.write("*", to: file(".gitignore"), mode: 0o644) }
+    }
+
+    func file(_ name: String) -> String { path + "/" + name }
+
+    /// A secret of 32 random bytes in hexadecimal, made once and kept for this user's eyes only.
+    func secret(_ name: String) throws -> String {
+        if let secret = Folder.text(of: file(name)) { return secret }
+        let digits = Array("0123456789abcdef")
+        let secret = String((0..<64).map { _ in digits[Int.random(in: 0..<16)] })
+        unlink(file(name))
+        try Folder.write(secret, to: file(name), mode: 0o600)
+        return secret
+    }
+
+    /// A name that is this folder's alone on the machine, for what cannot lie inside it.
+    var uniqueName: String {
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in "\(geteuid()):\(path)".utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        return "sluice-" + String(hash, radix: 16)
+    }
+
+    private func lock() throws {
+        let descriptor = open(file("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
+        guard descriptor >= 0 else { throw DevelopmentError.system("\(file("lock")) cannot be opened") }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            close(descriptor)
+            throw DevelopmentError("Another sluice dev runs in \(path). End it, or choose another --directory.")
+        }
+    }
+
+    private static var workingDirectory: String {
+        guard let text = getcwd(nil, 0) else { return "." }
+        defer { free(text) }
+        return String(cString: text)
+    }
+}

@@ -1,0 +1,44 @@
+import JSONText
+import SyncHTTP
+
+/// What `sluice dev` shows once it listens: everything that is needed to try it, ready to be pasted.
+enum DevelopmentScreen {
+    static func text(
+        public address: ListenAddress,
+        operations: ListenAddress,
+        token: String,
+        directory: DevelopmentDirectory,
+        databaseURI: String
+    ) -> String {
+        """
+
+        Sluice \(Version.current) is up, with a database of its own. Ctrl-C ends both; the data stay.
+
+          API         http://\(address)/v1
+          Operations  http://\(operations)/readyz  /metrics  /admin (token: \(directory.file("operator-token")))
+          Database    psql \(quoted(databaseURI))
+
+        Paste this into another terminal. First, who you are: user \(Demo.user.lowercased)
+        of organization Demo, for \(Demo.tokenSeconds / 86_400) days.
+
+        export TOKEN=\(quoted(token))
+
+        Then three mutations that a phone has gathered offline. The activity names its contact by the id that the
+        phone made up, the expense depends on the activity; the answer has the server's ids. Paste it twice: the
+        second time nothing happens again, and the answer says "replayed": true.
+
+        curl -sS -w '\\n' 'http://\(address)/v1/mutations' -H "Authorization: Bearer $TOKEN" \\
+          -H 'Content-Type: application/json' --data \(quoted(Demo.push))
+
+        What other devices get to see:
+
+        curl -sS -w '\\n' 'http://\(address)/v1/changes' -H "Authorization: Bearer $TOKEN"
+
+        """
+    }
+
+    /// In single quotes, as a shell takes it literally.
+    private static func quoted(_ text: String) -> String {
+        "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
+    }
+}

@@ -1,0 +1,26 @@
+/// A step that takes a moment: a line that is begun before it and ended after it.
+struct ProgressLine {
+    private let started = ContinuousClock.now
+
+    init(_ what: String) {
+        Terminal.say("  \(what) …", terminator: "")
+    }
+
+    func done() {
+        let tenths = (ContinuousClock.now - started) / .milliseconds(100)
+        Terminal.say(" \(Int(tenths) / 10).\(Int(tenths) % 10) s")
+    }
+
+    /// A step that ends with `body`, or not at all.
+    static func during<Value>(_ what: String, _ body: () async throws -> Value) async throws -> Value {
+        let line = ProgressLine(what)
+        do {
+            let value = try await body()
+            line.done()
+            return value
+        } catch {
+            Terminal.say("")
+            throw error
+        }
+    }
+}

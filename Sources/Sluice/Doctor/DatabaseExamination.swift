@@ -1,0 +1,78 @@
+import Postgres
+
+/// What can be told of the database.
+struct DatabaseExamination {
+    let settings: Settings
+
+    func diagnoses() async -> [Diagnosis] {
+        do {
+            let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
+                try await DatabaseFacts(on: $0)
+            }
+            return [reached(facts), encoding(facts)] + durability(facts) + [connections(facts), clock(facts)]
+                + [await schema()]
+        } catch let error as PostgresError where error.isUnavailable {
+            let advice = "Start it, or correct \(Setting.databaseURL.variable); serve starts without it and recovers."
+            return [.failed("database", "cannot be reached: \(error.message)", advice)]
+        } catch {
+            return [.failed("database", "cannot be asked: \(error)", "Correct \(Setting.databaseURL.variable).")]
+        }
+    }
+
+    private func reached(_ facts: DatabaseFacts) -> Diagnosis {
+        let finding = "\(facts.name) on PostgreSQL \(facts.version)"
+        if facts.versionNumber >= 140_000 { return .ok("database", finding) }
+        return .failed("database", finding, "Use PostgreSQL 14 or later.")
+    }
+
+    private func encoding(_ facts: DatabaseFacts) -> Diagnosis {
+        if facts.encoding == "UTF8" { return .ok("encoding", facts.encoding) }
+        return .failed("encoding", facts.encoding, "Make the database anew with ENCODING 'UTF8'.")
+    }
+
+    private func durability(_ facts: DatabaseFacts) -> [Diagnosis] {
+        var diagnoses: [Diagnosis] = []
+        if facts.fsync != "on" {
+            let finding = "is \(facts.fsync): a crash can destroy the database"
+            diagnoses.append(.failed("fsync", finding, "Set fsync = on in postgresql.conf."))
+        }
+        if facts.fullPageWrites != "on" {
+            let finding = "is \(facts.fullPageWrites): a crash can tear pages"
+            let advice = "Set full_page_writes = on, unless the file system writes pages whole."
+            diagnoses.append(.warning("full_page_writes", finding, advice))
+        }
+        if facts.synchronousCommit == "off" {
+            let finding = "is off: a crash can lose pushes that were answered"
+            diagnoses.append(.failed("synchronous_commit", finding, "Set synchronous_commit = on."))
+        }
+        return diagnoses.isEmpty ? [.ok("durability", "what is committed stays")] : diagnoses
+    }
+
+    private func connections(_ facts: DatabaseFacts) -> Diagnosis {
+        let needed = settings.databasePoolSize + settings.committers
+        let available = facts.maximumConnections - facts.reservedConnections
+        let finding = "a gateway uses up to \(needed) of \(available)"
+        if needed <= available { return .ok("connections", finding) }
+        let advice = "Raise max_connections, or lower \(Setting.databasePoolSize.variable)."
+        return .failed("connections", finding, advice)
+    }
+
+    private func clock(_ facts: DatabaseFacts) -> Diagnosis {
+        let milliseconds = Int((facts.clockSkew * 1_000).rounded())
+        let direction = milliseconds < 0 ? "behind" : "ahead of"
+        let finding = "the database is \(abs(milliseconds)) ms \(direction) this host"
+        if abs(milliseconds) <= 1_000 { return .ok("clock", finding) }
+        let advice = "Keep both clocks right (NTP): tokens expire, and times are shown, by this host's."
+        return .warning("clock", finding, advice)
+    }
+
+    private func schema() async -> Diagnosis {
+        switch await SchemaCheck.look(at: settings.databaseURL) {
+        case .ready: .ok("schema", "up to date")
+        case .behind(let pending): .failed("schema", "lacks \(pending.joined(separator: ", "))", "Run: sluice migrate")
+        case .unfit(let reason):
+            .failed("schema", reason, "Use a database of the gateway's own, and the version that migrated it.")
+        case .unreachable(let reason): .failed("schema", reason, "Try again.")
+        }
+    }
+}

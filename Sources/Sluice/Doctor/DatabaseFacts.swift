@@ -1,0 +1,49 @@
+import Postgres
+import SyncModel
+
+/// What a database says about itself.
+struct DatabaseFacts: Sendable {
+    let name: String
+    /// As `server_version_num`: 150004 for 15.4.
+    let versionNumber: Int
+    let version: String
+    let encoding: String
+    let fsync: String
+    let synchronousCommit: String
+    let fullPageWrites: String
+    let maximumConnections: Int
+    let reservedConnections: Int
+    /// By how much its clock is ahead of the host's, in seconds; half the time of asking is uncertain.
+    let clockSkew: Double
+
+    init(on connection: Connection) async throws {
+        let before = SystemClock.now()
+        let clock = try await connection.run(Query(Self.clock))
+        let after = SystemClock.now()
+        let middle = before.microseconds + (after.microseconds - before.microseconds) / 2
+        clockSkew = Double(try clock.timestamp(0, 0) - middle) / 1_000_000
+
+        let rows = try await connection.run(Query(Self.settings))
+        name = try rows.string(0, 0)
+        versionNumber = Int(try rows.string(0, 1)) ?? 0
+        version = try rows.string(0, 2)
+        encoding = try rows.string(0, 3)
+        fsync = try rows.string(0, 4)
+        synchronousCommit = try rows.string(0, 5)
+        fullPageWrites = try rows.string(0, 6)
+        maximumConnections = Int(try rows.string(0, 7)) ?? 0
+        reservedConnections = Int(try rows.string(0, 8)) ?? 0
+    }
+
+    private static let clock = Statement("doctor_clock", "SELECT clock_timestamp()")
+
+    private static let settings = Statement(
+        "doctor_settings",
+        """
+        SELECT current_database()::text, current_setting('server_version_num'), current_setting('server_version'),
+            current_setting('server_encoding'), current_setting('fsync'), current_setting('synchronous_commit'),
+            current_setting('full_page_writes'), current_setting('max_connections'),
+            current_setting('superuser_reserved_connections')
+        """
+    )
+}

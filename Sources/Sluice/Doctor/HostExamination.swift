@@ -1,0 +1,49 @@
+import SyncHTTP
+
+/// What can be told without the database: keys, listeners, limits of the process.
+struct HostExamination {
+    let settings: Settings
+
+    func diagnoses() async -> [Diagnosis] {
+        let warnings = settings.warnings.map { Diagnosis.warning("configuration", $0, "Correct it, or leave it out.") }
+        return [.ok("configuration", "can be read")] + warnings + [await keys()] + [
+            listener(settings.publicAddress, .publicAddress),
+            listener(settings.operationsAddress, .operationsAddress),
+            openFiles(), operatorToken(),
+        ]
+    }
+
+    private func keys() async -> Diagnosis {
+        do throws(ConfigurationError) {
+            _ = try await settings.tokenVerifier()
+            return .ok("keys", "tokens can be verified")
+        } catch {
+            return .failed("keys", error.problems.joined(separator: " "), "Without a usable key, serve does not start.")
+        }
+    }
+
+    private func listener(_ address: ListenAddress, _ setting: Setting) -> Diagnosis {
+        let subject = "listener \(address)"
+        switch PortProbe.look(at: address) {
+        case .free: return .ok(subject, "free")
+        case .taken:
+            let advice = "Fine if it is this gateway that runs; otherwise set \(setting.variable) to another address."
+            return .warning(subject, "in use", advice)
+        case .unusable(let reason):
+            let advice = "Set \(setting.variable) to an address of this machine."
+            return .failed(subject, "cannot be used: \(reason)", advice)
+        }
+    }
+
+    private func openFiles() -> Diagnosis {
+        let needed = settings.maxConnections + FileLimit.reserve
+        guard FileLimit.maximum < needed else { return .ok("open files", "up to \(FileLimit.maximum)") }
+        let advice = "Raise the hard limit (ulimit -Hn, LimitNOFILE=), or lower \(Setting.maxConnections.variable)."
+        return .warning("open files", "up to \(FileLimit.maximum), but \(needed) may be needed", advice)
+    }
+
+    private func operatorToken() -> Diagnosis {
+        if settings.operatorToken != nil { return .ok("operator token", "set; /admin is on") }
+        return .ok("operator token", "not set; /admin is off")
+    }
+}

@@ -1,0 +1,29 @@
+import Glibc
+
+/// How many files, and so connections, the process may have open.
+enum FileLimit {
+    /// The limit in force.
+    static var current: Int {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        return Int(clamping: limit.rlim_cur)
+    }
+
+    /// What an unprivileged process may raise the limit to.
+    static var maximum: Int {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        return Int(clamping: limit.rlim_max)
+    }
+
+    /// Raises the limit as far as it goes; the usual 1,024 is for programs that use select(2).
+    static func raise() {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+
+    /// Files beside the public listener's connections: database, operations, logs, the runtime's own.
+    static let reserve = 512
+}

@@ -1,0 +1,44 @@
+import Postgres
+import SyncStore
+
+/// How the database stands to this program.
+enum SchemaCheck {
+    /// What was found.
+    enum Finding: Sendable {
+        case ready
+        /// Migrations that have to be applied first.
+        case behind([String])
+        /// It is there, but not as it must be; trying later does not help.
+        case unfit(String)
+        /// It cannot be reached now.
+        case unreachable(String)
+    }
+
+    static func look(at databaseURL: String) async -> Finding {
+        do {
+            let status = try await withConnection(to: databaseURL) { try await Schema.migrator().status(on: $0) }
+            return status.pending.isEmpty ? .ready : .behind(status.pending)
+        } catch let error as PostgresError {
+            return error.isUnavailable ? .unreachable(error.message) : .unfit(error.description)
+        } catch {
+            return .unfit("\(error)")
+        }
+    }
+
+    /// Lends a connection of its own, made for this.
+    static func withConnection<Value: Sendable>(
+        to databaseURL: String,
+        _ body: (Connection) async throws -> Value
+    ) async throws -> Value {
+        let configuration = ConnectionConfiguration(uri: databaseURL, connectTimeout: .seconds(3))
+        let connection = try await Connection.open(configuration)
+        do {
+            let value = try await body(connection)
+            await connection.closeAndWait()
+            return value
+        } catch {
+            await connection.closeAndWait()
+            throw error
+        }
+    }
+}

@@ -1,0 +1,60 @@
+import Logging
+import ServiceLifecycle
+import SyncHTTP
+import Synchronization
+
+/// Whether requests can be served as far as the listeners are concerned. The last service of the group, hence the
+/// first that hears of a shutdown: load balancers see `/readyz` fail before the public listener closes.
+final class ServingState: Service {
+    private enum Phase {
+        case starting, serving, ending
+    }
+
+    private struct State {
+        var phase = Phase.starting
+        var publicAddress: ListenAddress?
+        var operationsAddress: ListenAddress?
+    }
+
+    private let state = Mutex(State())
+    private let notify: @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
+
+    /// - Parameter notify: called once when both listeners take connections, with their addresses.
+    init(notify: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void) {
+        self.notify = notify
+    }
+
+    /// Why requests cannot be served; empty when they can.
+    var reasons: [String] {
+        switch state.withLock({ $0.phase }) {
+        case .starting: ["the public listener does not take connections yet"]
+        case .serving: []
+        case .ending: ["the gateway is shutting down"]
+        }
+    }
+
+    func publicListens(at address: ListenAddress) {
+        update { $0.publicAddress = address }
+    }
+
+    func operationsListens(at address: ListenAddress) {
+        update { $0.operationsAddress = address }
+    }
+
+    private func update(_ change: (inout State) -> Void) {
+        let addresses = state.withLock { state -> (ListenAddress, ListenAddress)? in
+            change(&state)
+            guard state.phase == .starting, let open = state.publicAddress, let inner = state.operationsAddress else {
+                return nil
+            }
+            state.phase = .serving
+            return (open, inner)
+        }
+        if let addresses { notify(addresses.0, addresses.1) }
+    }
+
+    func run() async throws {
+        try? await gracefulShutdown()
+        state.withLock { $0.phase = .ending }
+    }
+}

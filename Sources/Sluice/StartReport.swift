@@ -1,0 +1,23 @@
+import Logging
+import Telemetry
+
+/// What the log says when the gateway starts: version, settings in force, and what deserves a look. No secrets.
+enum StartReport {
+    static func log(_ settings: Settings, to logger: Logger) {
+        var metadata: Logger.Metadata = [LogKeys.version: "\(Version.current)"]
+        metadata["settings"] = .dictionary(
+            Dictionary(uniqueKeysWithValues: settings.inForce.map { ($0.name, .string($0.value)) })
+        )
+        logger.info("Sluice starts", metadata: metadata)
+        for warning in settings.warnings {
+            logger.warning("Configuration deserves a look", metadata: [LogKeys.reason: "\(warning)"])
+        }
+        let needed = settings.maxConnections + FileLimit.reserve
+        if FileLimit.current < needed {
+            logger.warning(
+                "Open files are limited to fewer than the connections that may be open; raise the limit (ulimit -n)",
+                metadata: ["limit": .stringConvertible(FileLimit.current), "needed": .stringConvertible(needed)]
+            )
+        }
+    }
+}

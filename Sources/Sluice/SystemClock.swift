@@ -1,0 +1,13 @@
+import Glibc
+import SyncModel
+
+/// The machine's clock.
+enum SystemClock {
+    /// Now, to the microsecond.
+    @Sendable
+    static func now() -> Timestamp {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Timestamp(microseconds: Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000)
+    }
+}

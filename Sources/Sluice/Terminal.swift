@@ -1,0 +1,34 @@
+import ArgumentParser
+import Glibc
+
+/// What commands say to a person, and how they end.
+enum Terminal {
+    /// The configuration is wrong (sysexits.h, EX_CONFIG).
+    static let badConfiguration = ExitCode(78)
+    /// The database cannot be reached (sysexits.h, EX_UNAVAILABLE).
+    static let unavailable = ExitCode(69)
+
+    /// A line on standard output, at once.
+    static func say(_ text: String, terminator: String = "\n") {
+        put(text + terminator, to: STDOUT_FILENO)
+    }
+
+    /// A line on standard error, at once.
+    static func complain(_ text: String) {
+        put("sluice: " + text + "\n", to: STDERR_FILENO)
+    }
+
+    /// Complains, and ends the command.
+    static func failure(_ text: String, _ code: ExitCode = .failure) -> any Error {
+        complain(text)
+        return code
+    }
+
+    private static func put(_ text: String, to descriptor: Int32) {
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let written = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            if written > 0 { bytes = bytes.dropFirst(written) } else if errno != EINTR, errno != EAGAIN { return }
+        }
+    }
+}

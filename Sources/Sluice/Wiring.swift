@@ -1,0 +1,123 @@
+import Logging
+import Metrics
+import Postgres
+import ServiceLifecycle
+import SyncHTTP
+import SyncModel
+import SyncStore
+import Telemetry
+import Tokens
+import UnixSignals
+
+/// How the parts of the gateway are made from settings and put together: the one place that knows all of them.
+enum Wiring {
+    /// Sends logs of the whole process to standard output, and says how they look.
+    static func bootstrapLogging(_ settings: Settings) -> Logger {
+        let format = settings.logFormat ?? (LineWriter.standardOutput.isTerminal ? .text : .json)
+        let level = settings.logLevel
+        LoggingSystem.bootstrap { label in
+            switch format {
+            case .json:
+                var handler = JSONLogHandler(label: label)
+                handler.logLevel = level
+                return handler
+            case .text:
+                var handler = TextLogHandler(label: label)
+                handler.logLevel = level
+                return handler
+            }
+        }
+        return Logger(label: "sluice")
+    }
+
+    /// A logger for commands that print results: complaints only, to standard error.
+    static func commandLogger() -> Logger {
+        Logger(label: "sluice") { label in
+            var handler = TextLogHandler(label: label, writer: .standardError)
+            handler.logLevel = .warning
+            return handler
+        }
+    }
+
+    /// Makes every counter of the process count in one registry. Comes before anything that counts is made.
+    static func bootstrapMetrics() -> PrometheusRegistry {
+        let registry = PrometheusRegistry()
+        MetricsSystem.bootstrap(PrometheusMetricsFactory(registry))
+        HTTPMetrics.describe(in: registry)
+        registry.addProcessMetrics()
+        registry.addBuildInformation()
+        return registry
+    }
+
+    /// The store that the settings name; opens nothing yet.
+    static func store(_ settings: Settings, logger: Logger) -> Store {
+        let configuration = StoreConfiguration(
+            databaseURL: settings.databaseURL,
+            poolSize: settings.databasePoolSize,
+            committers: settings.committers
+        )
+        return Store(configuration, now: SystemClock.now, logger: logger)
+    }
+
+    /// Runs the gateway until a signal ends it: HTTP first, so that what is in hand still gets committed, then the
+    /// committers, then the pool.
+    ///
+    /// - Parameters:
+    ///   - companions: services that start before the gateway's and end after them.
+    ///   - whenListening: called once with the addresses, when both listeners take connections.
+    static func run(
+        _ settings: Settings,
+        verifier: TokenVerifier,
+        registry: PrometheusRegistry,
+        logger: Logger,
+        companions: [any Service] = [],
+        whenListening: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
+    ) async throws {
+        let store = store(settings, logger: logger)
+        registry.addStoreMetrics(of: store)
+        registry.addTokenMetrics(of: verifier)
+        let http = httpConfiguration(settings)
+        let state = ServingState(notify: whenListening)
+        let operations = OperationsServer(
+            store: store,
+            registry: registry,
+            configuration: http,
+            readiness: { state.reasons },
+            logger: logger,
+            onRunning: state.operationsListens
+        )
+        let server = PublicServer(
+            store: store,
+            verifier: verifier,
+            configuration: http,
+            logger: logger,
+            onRunning: state.publicListens
+        )
+        // In this order they start; they end in the opposite one, each after the one behind it has ended.
+        let services = companions + [store.pushes, operations, server, state]
+        var configuration = ServiceGroupConfiguration(
+            services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: logger
+        )
+        configuration.maximumGracefulShutdownDuration = .seconds(13)
+        configuration.maximumCancellationDuration = .seconds(1)
+        try await ServiceGroup(configuration: configuration).run()
+        await store.close()
+        logger.info("Sluice ended")
+    }
+
+    private static func httpConfiguration(_ settings: Settings) -> HTTPConfiguration {
+        var configuration = HTTPConfiguration(now: SystemClock.now)
+        configuration.publicAddress = settings.publicAddress
+        configuration.operationsAddress = settings.operationsAddress
+        configuration.operatorToken = settings.operatorToken
+        configuration.limits.mutations = settings.maxMutations
+        configuration.limits.bodyBytes = settings.maxBodyBytes
+        configuration.limits.payloadBytes = settings.maxPayloadBytes
+        configuration.maximumConnections = settings.maxConnections
+        configuration.heldBodyBytes = settings.maxBodyBytesInFlight
+        configuration.version = Version.current
+        return configuration
+    }
+}
