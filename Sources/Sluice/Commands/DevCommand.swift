@@ -11,14 +11,19 @@ struct DevCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice dev
-              sluice dev --directory /tmp/trial --port 9080 --operations-port 9081
+              sluice dev --port 9080 --operations-port 9081 --directory /tmp/trial
 
-            Makes a PostgreSQL cluster of its own in .sluice (on a Unix socket, so it is in nobody's way), migrates
-            it, makes an organization "Demo" with a user, starts the gateway, and prints a token and commands to
-            paste. Needs PostgreSQL's server programs, and nothing else. Started as root, it runs PostgreSQL as the
-            user postgres, or nobody.
+            Makes a PostgreSQL cluster of its own in .sluice (on a Unix socket, so it
+            is in nobody's way), migrates it, makes an organization "Demo" with a user,
+            starts the gateway, and prints a token and commands to paste. Needs
+            PostgreSQL's server programs, and nothing else. Started as root, it runs
+            PostgreSQL as the user postgres, or nobody.
 
-            Ctrl-C ends both; the next start finds the data. To begin afresh, remove the folder.
+            SLUICE_ variables that limit or log have effect as with serve; database,
+            addresses, keys and operator token are its own.
+
+            Ctrl-C ends both; the next start finds the data. To begin afresh, remove
+            the folder.
             """
     )
 
@@ -68,12 +73,14 @@ struct DevCommand: AsyncParsableCommand {
             try await ProgressLine.during("making a database cluster", cluster.initialize)
         }
         let start = ProgressLine("starting PostgreSQL")
+        var ending: ProgressLine?
         try await cluster.whileRunning { watch in
             start.done()
             try await prepareDatabase(settings)
             try await serve(settings, directory: directory, watch: watch)
+            ending = ProgressLine("ending PostgreSQL")
         }
-        Terminal.say("PostgreSQL ended.")
+        ending?.done()
     }
 
     private func requirePorts() throws {

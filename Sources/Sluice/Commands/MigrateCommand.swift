@@ -12,8 +12,9 @@ struct MigrateCommand: AsyncParsableCommand {
               SLUICE_DATABASE_URL=postgresql://owner@db/sluice sluice migrate
               sluice migrate --dry-run
 
-            Each migration is a transaction: one that fails leaves nothing behind. Several runs at the same time take
-            turns. A schema that a newer version has migrated is left alone.
+            Each migration is a transaction: one that fails leaves nothing behind.
+            Several runs at the same time take turns. A schema that a newer version
+            has migrated is left alone.
             """
     )
 

@@ -10,16 +10,19 @@ struct ServeCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               SLUICE_JWT_SECRET_FILE=/run/secrets/jwt sluice serve
-              SLUICE_DATABASE_URL=postgresql://sluice@db/sluice SLUICE_JWT_KEYS_FILE=jwks.json sluice serve
+              SLUICE_JWT_KEYS_FILE=/etc/sluice/jwks.json sluice serve
               sluice serve --config /etc/sluice.json
 
-            SIGTERM and SIGINT end it within 15 seconds: what is in hand is finished first. Without its database it
-            starts all the same, answers 503, and recovers by itself; with a schema that is behind it does not start.
+            SIGTERM and SIGINT end it within 15 seconds: what is in hand is finished
+            first. Without its database it starts all the same, answers 503, and
+            recovers by itself; with a schema that is behind it does not start.
 
             SETTINGS
-            Each is an environment variable, or a member of the configuration file: the same name in lower case
-            without SLUICE_ ({"max_mutations": 500}). The environment goes before the file, the file before the
-            default. A secret can be read from the file that its twin …_FILE names. An empty variable is not set.
+            Each is an environment variable, or a member of the configuration file:
+            the same name in lower case without SLUICE_, {"max_mutations": 500}. The
+            environment goes before the file, the file before the default. A secret
+            can be read from a file that its twin …_FILE names (in a configuration
+            file: …_file). An empty variable is not set.
 
             \(Settings.help)
             """

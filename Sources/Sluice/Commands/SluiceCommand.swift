@@ -8,13 +8,14 @@ struct SluiceCommand: AsyncParsableCommand {
         abstract: "A sync gateway for offline-first apps, on PostgreSQL.",
         discussion: """
             EXAMPLES
-              sluice dev                        try it: a database of its own, a token, a push to paste
-              sluice migrate                    bring the database's schema up to date
-              sluice serve                      run the gateway
-              sluice doctor                     find out what is wrong with a set-up
+              sluice dev          try it: a database of its own and a push to paste
+              sluice migrate      bring the database's schema up to date
+              sluice serve        run the gateway
+              sluice doctor       find out what is wrong with a set-up
 
             EXIT CODES
-              0  done    1  failed    64  wrong usage    69  database not reachable    78  wrong configuration
+              0 done, 1 failed, 64 wrong usage, 69 database not reachable,
+              78 wrong configuration
             """,
         version: Version.current,
         subcommands: [

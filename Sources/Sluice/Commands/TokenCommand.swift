@@ -10,8 +10,9 @@ struct TokenCommand: AsyncParsableCommand {
         abstract: "Print a token, signed with the JWT secret.",
         discussion: """
             EXAMPLES
-              TOKEN=$(sluice token --organization 0192f0c1-… --user 0192f0c2-…)
-              SLUICE_JWT_SECRET_FILE=.sluice/jwt-secret sluice token --organization … --user … --ttl 600
+              sluice token --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                           --user 0192f0c2-2345-7abc-8def-0123456789ab
+              TOKEN=$(sluice token --organization ID --user ID --ttl 600)
 
             For tests and for looking around; an app's tokens come from its identity provider.
             """

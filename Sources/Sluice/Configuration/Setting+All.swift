@@ -43,7 +43,7 @@ extension Setting {
     static let jwtKeysFile = Setting(
         name: "jwt_keys_file",
         form: .path,
-        meaning: "Public keys of RS256, ES256 and EdDSA tokens: PEM blocks or a JWKS document."
+        meaning: "Public keys (RS256, ES256, EdDSA): PEM blocks or a JWKS document."
     )
     static let jwtIssuer = Setting(
         name: "jwt_issuer",

@@ -14,9 +14,9 @@ struct ClusterLayout: Sendable {
 
     /// A URI for one of its databases.
     func uri(database: String) -> String {
-        let allowed = { (byte: UInt8) in byte < 128 && (Character(Unicode.Scalar(byte)).isLetter || byte == 47) }
+        let plain = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/".utf8)
         let host = socketFolder.utf8.map { byte in
-            if allowed(byte) { return String(Unicode.Scalar(byte)) }
+            if plain.contains(byte) { return String(Unicode.Scalar(byte)) }
             let digits = String(byte, radix: 16, uppercase: true)
             return "%" + (digits.count < 2 ? "0" : "") + digits
         }

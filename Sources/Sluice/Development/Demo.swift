@@ -48,7 +48,8 @@ enum Demo {
              "created_at": "2026-01-15T08:05:00.000Z"},
             {"id": "\(id(3))", "idempotency_key": "\(key(3))", "sequence_number": 3,
              "operation": "create", "entity_type": "expense", "local_id": "\(expense)",
-             "payload": {"text": "Lunch", "amount": 249.90}, "dependency_ids": ["\(activity)"],
+             "payload": {"text": "Lunch", "amount": 249.90, "activity_id": "\(activity)"},
+             "dependency_ids": ["\(activity)"],
              "created_at": "2026-01-15T12:30:00.000Z"}
           ]
         }

@@ -23,9 +23,9 @@ enum DevelopmentScreen {
 
         export TOKEN=\(quoted(token))
 
-        Then three mutations that a phone has gathered offline. The activity names its contact by the id that the
-        phone made up, the expense depends on the activity; the answer has the server's ids. Paste it twice: the
-        second time nothing happens again, and the answer says "replayed": true.
+        Then three mutations that a phone has gathered offline. The activity names its contact by the id that
+        the phone made up, the expense its activity; the answer has the server's ids. Paste it twice: the second
+        time nothing happens again, and the answer says "replayed":true.
 
         curl -sS -w '\\n' 'http://\(address)/v1/mutations' -H "Authorization: Bearer $TOKEN" \\
           -H 'Content-Type: application/json' --data \(quoted(Demo.push))

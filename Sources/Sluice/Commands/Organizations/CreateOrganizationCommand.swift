@@ -12,7 +12,8 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice organizations create "Acme Ltd"
-              sluice organizations create "Acme Ltd" --id 0192f0c1-2345-7abc-8def-0123456789ab --json
+              sluice organizations create "Acme Ltd" --json \\
+                --id 0192f0c1-2345-7abc-8def-0123456789ab
             """
     )
 

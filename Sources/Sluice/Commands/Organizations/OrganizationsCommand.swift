@@ -12,7 +12,8 @@ struct OrganizationsCommand: AsyncParsableCommand {
               sluice organizations suspend 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab --yes
 
-            They work on the database that SLUICE_DATABASE_URL names; gateways take a change over within 5 seconds.
+            They work on the database that SLUICE_DATABASE_URL names; gateways take a
+            change over within 5 seconds.
             """,
         subcommands: [
             CreateOrganizationCommand.self, ListOrganizationsCommand.self, SuspendOrganizationCommand.self,
