@@ -1,0 +1,64 @@
+"""Child processes, all of which end with this one."""
+
+import ctypes
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+
+class Failure(Exception):
+    """Why the benchmark can't go on, in words for whoever runs it."""
+
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+_children: list[tuple[subprocess.Popen, int]] = []
+
+
+def start(command: list[str], *, stop_with: int = signal.SIGTERM, **options) -> subprocess.Popen:
+    """Starts a command in a session of its own, so that Ctrl-C reaches this process alone, which then ends the others
+    in good order. Should this process be killed, the kernel sends them the signal."""
+
+    def die_with_parent() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, int(stop_with))
+
+    options.setdefault("stdin", subprocess.DEVNULL)
+    child = subprocess.Popen(command, start_new_session=True, preexec_fn=die_with_parent, **options)
+    _children.append((child, stop_with))
+    return child
+
+
+def run(command: list[str], **options) -> str:
+    """Runs a command to its end; its standard output."""
+    child = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    output, errors = child.communicate()
+    if child.returncode != 0:
+        raise Failure(f"{Path(command[0]).name} failed ({child.returncode}): {errors.strip() or output.strip()}")
+    return output
+
+
+def stop(child: subprocess.Popen, *, patience: float = 20) -> None:
+    """Ends a child: with its signal, and without mercy when that takes too long."""
+    if child.poll() is None:
+        child.send_signal(next(how for other, how in _children if other is child))
+        try:
+            child.wait(patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    _children[:] = [pair for pair in _children if pair[0] is not child]
+
+
+def stop_all() -> None:
+    """Ends all children, the youngest first."""
+    for child, _ in reversed(list(_children)):
+        stop(child)
+
+
+def tail(log: Path, lines: int = 15) -> str:
+    """The end of a log, to be shown with a failure."""
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""

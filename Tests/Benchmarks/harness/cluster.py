@@ -1,0 +1,149 @@
+"""A private PostgreSQL server that goes away with its directory."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from . import children
+from .children import Failure
+
+# The same server for the gateway and for what it is compared with. Commits are flushed, as in production. Vacuum runs
+# between rounds and not by itself, so that it falls on no run by chance.
+SETTINGS = {
+    "listen_addresses": "",
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "shared_buffers": "1GB",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "30min",
+    "max_connections": "200",
+    "autovacuum": "off",
+    "log_min_messages": "warning",
+}
+
+
+class Cluster:
+    """Started by `with`; databases are reached by a Unix socket in `directory`."""
+
+    def __init__(self) -> None:
+        self.binaries = _find_binaries()
+        self.directory = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
+        self._as_user = _hand_over(self.directory)
+        self._log = self.directory / "postgres.log"
+        self._server: subprocess.Popen | None = None
+
+    def __enter__(self) -> "Cluster":
+        try:
+            self._create()
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._server:
+            children.stop(self._server)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def pid(self) -> int:
+        assert self._server
+        return self._server.pid
+
+    @property
+    def version(self) -> str:
+        return self.query("postgres", "show server_version")
+
+    def uri(self, database: str) -> str:
+        return f"postgresql:///{database}?host={self.directory}&user=postgres"
+
+    def create_database(self, name: str) -> None:
+        self.query("postgres", f'create database "{name}"')
+
+    def query(self, database: str, sql: str) -> str:
+        """Runs SQL; what it answers, unaligned."""
+        return self._psql(database, "--command", sql)
+
+    def run_file(self, database: str, file: Path) -> None:
+        self._psql(database, "--file", str(file))
+
+    def vacuum(self, *databases: str) -> None:
+        for database in databases:
+            self.query(database, "vacuum (analyze)")
+
+    def wal_position(self) -> int:
+        """Bytes of write-ahead log so far."""
+        return int(self.query("postgres", "select pg_current_wal_insert_lsn() - '0/0'"))
+
+    def last_checkpoint(self) -> str:
+        """Differs from what it was when a checkpoint has ended since."""
+        return self.query("postgres", "select checkpoint_lsn from pg_control_checkpoint()")
+
+    def command(self, program: str, database: str, *arguments: str) -> list[str]:
+        """A client program of this server's version."""
+        return [f"{self.binaries}/{program}", "-h", str(self.directory), "-U", "postgres", *arguments, database]
+
+    def _psql(self, database: str, *arguments: str) -> str:
+        command = self.command("psql", database, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *arguments)
+        return children.run(command).strip()
+
+    def _create(self) -> None:
+        children.run([
+            *self._as_user, f"{self.binaries}/initdb", f"--pgdata={self.directory}/data", "--username=postgres",
+            "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions",
+        ], cwd=self.directory)
+
+    def _start(self) -> None:
+        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        command = [f"{self.binaries}/postgres", "-D", f"{self.directory}/data", "-k", str(self.directory), *settings]
+        with self._log.open("w") as log:
+            # SIGQUIT ends it at once, without a last checkpoint of what nobody will read.
+            self._server = children.start(
+                [*self._as_user, *command], stop_with=signal.SIGQUIT, stdout=log, stderr=log, cwd=self.directory
+            )
+        for _ in range(600):
+            if self._server.poll() is not None:
+                raise Failure(f"postgres ended:\n{children.tail(self._log)}")
+            ready = [f"{self.binaries}/pg_isready", "-q", "-h", str(self.directory)]
+            if subprocess.run(ready, check=False).returncode == 0:
+                return
+            time.sleep(0.05)
+        raise Failure(f"postgres does not start:\n{children.tail(self._log)}")
+
+
+def _find_binaries() -> Path:
+    """Debian's folders first (the newest version), then PATH."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("[0-9]*/bin"), key=lambda path: -int(path.parent.name))
+    if found := shutil.which("pg_ctl"):
+        folders.append(Path(found).resolve().parent)
+    for folder in folders:
+        if all((folder / name).exists() for name in ("initdb", "postgres", "psql", "pgbench")):
+            return folder
+    raise Failure("no PostgreSQL server with pgbench was found; 'scripts/bootstrap --bench' installs it on Debian")
+
+
+def _hand_over(directory: Path) -> list[str]:
+    """PostgreSQL refuses to run as root, so root gives the directory to another user; answers what to run it with."""
+    # A change of user clears the wish to die with the parent, so setpriv makes it again.
+    if os.geteuid() != 0:
+        return []
+    names = [os.environ.get("SLUICE_POSTGRES_OS_USER"), "postgres", "nobody"]
+    for name in filter(None, names):
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        os.chown(directory, user.pw_uid, user.pw_gid)
+        return [
+            "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig", "QUIT",
+        ]
+    raise Failure("root can't run postgres, and there is no user postgres or nobody")

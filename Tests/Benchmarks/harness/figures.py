@@ -1,0 +1,104 @@
+"""What is measured, and which ratios it is held to."""
+
+from dataclasses import dataclass
+from statistics import median
+
+from .runs import Load, Run
+
+PUSHES = {
+    "push-1": Load(mutations=1, connections=64),
+    "push-10": Load(mutations=10, connections=32),
+    "push-50": Load(mutations=50, connections=32),
+    "push-100": Load(mutations=100, connections=32),
+}
+REPLAYS = {
+    "replay-1": Load(mutations=1, connections=64, mode="replay"),
+    "replay-50": Load(mutations=50, connections=32, mode="replay", pool=1000),
+}
+MEMORY = Load(mutations=50, connections=1000)
+ALL = [*PUSHES, *REPLAYS, "memory"]
+
+# At least so many times the ceiling with as many mutations in a call.
+PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
+# At least so many times the rate of new pushes of the same size.
+REPLAY_BAR = 2.0
+# The gateway's CPU, as a share of Postgres's for the same pushes.
+CPU_BAR = 0.25
+# In 10^6 bytes.
+MEMORY_BAR = 150.0
+
+
+@dataclass
+class Figure:
+    """A line of the report."""
+
+    name: str
+    value: str
+    against: str
+    ratio: float | None = None
+    spread: tuple[float, float] | None = None
+    bar: str = ""
+    met: bool | None = None
+
+
+def push_of(replay: str) -> str:
+    """The new pushes that a replay is compared with."""
+    return replay.replace("replay", "push")
+
+
+def compare(rounds: list[dict[str, Run]], peak: float | None) -> list[Figure]:
+    """The figures of all rounds: medians of ratios, each taken within one round."""
+    figures = []
+    measured = [name for name in ALL if any(name in runs for runs in rounds)]
+    for name in measured:
+        if name in PUSHES:
+            figures.append(_push(name, rounds))
+        elif name in REPLAYS:
+            figures.append(_replay(name, rounds))
+    figures += [_cpu(name, rounds) for name in measured if name in PUSHES]
+    if peak is not None:
+        figures.append(
+            Figure("memory", f"{peak:.0f} MB peak", f"{MEMORY.connections:,} connections",
+                   bar=f"≤ {MEMORY_BAR:.0f} MB", met=peak <= MEMORY_BAR)
+        )
+    return figures
+
+
+def _push(name: str, rounds: list[dict[str, Run]]) -> Figure:
+    ceiling = f"ceiling-{PUSHES[name].mutations}"
+    pairs = [(runs[name], runs[ceiling]) for runs in rounds if name in runs and ceiling in runs]
+    figure = Figure(name, _rate([runs[name] for runs in rounds if name in runs]), "")
+    if pairs:
+        figure.against = f"{_rate([other for _, other in pairs])} ceiling"
+        _ratios(figure, pairs)
+        if bar := PUSH_BARS.get(name):
+            figure.bar, figure.met = f"≥ {bar}", figure.ratio >= bar
+    return figure
+
+
+def _replay(name: str, rounds: list[dict[str, Run]]) -> Figure:
+    pairs = [(runs[name], runs[push_of(name)]) for runs in rounds if name in runs and push_of(name) in runs]
+    figure = Figure(name, _rate([own for own, _ in pairs]), f"{_rate([new for _, new in pairs])} new")
+    _ratios(figure, pairs)
+    figure.bar, figure.met = f"≥ {REPLAY_BAR}", figure.ratio >= REPLAY_BAR
+    return figure
+
+
+def _cpu(name: str, rounds: list[dict[str, Run]]) -> Figure:
+    runs = [one[name] for one in rounds if name in one]
+    shares = [run.cpu_gateway / run.cpu_postgres for run in runs]
+    share = median(shares)
+    return Figure(
+        f"cpu {name}", f"{median(run.cpu_gateway for run in runs):,.0f} µs/push",
+        f"{median(run.cpu_postgres for run in runs):,.0f} µs/push Postgres", share, (min(shares), max(shares)),
+        f"≤ {CPU_BAR}", share <= CPU_BAR,
+    )
+
+
+def _ratios(figure: Figure, pairs: list[tuple[Run, Run]]) -> None:
+    ratios = [own.mutations_per_second / other.mutations_per_second for own, other in pairs]
+    figure.ratio, figure.spread = median(ratios), (min(ratios), max(ratios))
+
+
+def _rate(runs: list[Run]) -> str:
+    return f"{median(run.mutations_per_second for run in runs):,.0f} mutations/s"

@@ -1,0 +1,40 @@
+"""Tables for people."""
+
+from .figures import Figure
+from .runs import Run
+
+
+def run_line(run: Run) -> str:
+    """What one run measured, as it ends."""
+    parts = [f"  {run.figure:<11}{run.mutations_per_second:>9,.0f} mutations/s {run.pushes_per_second:>9,.0f} pushes/s"]
+    if run.p99_ms is None:
+        parts.append(f"mean {run.p50_ms:>6.1f} ms                ")
+    else:
+        parts.append(f"p50 {run.p50_ms:>7.1f} ms, p99 {run.p99_ms:>7.1f} ms")
+    shares = [f"Postgres {run.cpu_postgres:,.0f}", f"client {run.cpu_client:,.0f}"]
+    if run.cpu_gateway is not None:
+        shares.insert(0, f"gateway {run.cpu_gateway:,.0f}")
+    parts.append(f"CPU µs/push: {', '.join(shares)}; others {run.cpu_others:.0%}")
+    parts.append(f"WAL {run.wal_per_mutation:,.0f} B/mutation")
+    if run.checkpoint:
+        parts.append("checkpoint")
+    if run.client_share is not None and run.client_share > 0.7:
+        parts.append(f"LOAD GENERATOR AT {run.client_share:.0%} OF A CORE")
+    if run.errors:
+        parts.append(f"{run.errors} ERRORS: {run.extra.get('complaint', '')[:300]}")
+    return " | ".join(parts)
+
+
+def table(figures: list[Figure]) -> str:
+    rows = [("figure", "gateway", "against", "ratio", "range", "bar", "met")]
+    for figure in figures:
+        rows.append((
+            figure.name, figure.value, figure.against,
+            "" if figure.ratio is None else f"{figure.ratio:.2f}",
+            "" if figure.spread is None else f"{figure.spread[0]:.2f}–{figure.spread[1]:.2f}",
+            figure.bar, {True: "yes", False: "NO", None: ""}[figure.met],
+        ))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)

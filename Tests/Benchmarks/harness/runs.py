@@ -1,0 +1,189 @@
+"""One run: a load for some seconds, and what it cost."""
+
+import os
+import re
+import subprocess
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from . import children, cpu
+from .children import Failure
+from .cluster import Cluster
+from .gateway import Gateway
+
+ORGANIZATIONS = 200
+USERS = 50
+
+
+@dataclass
+class Run:
+    """What was measured. CPU is in microseconds a push, over the whole run with its warm-up."""
+
+    figure: str
+    mutations: int
+    pushes_per_second: float
+    mutations_per_second: float
+    p50_ms: float
+    p99_ms: float | None
+    cpu_postgres: float
+    """All processes of the server."""
+    cpu_client: float
+    """The load generator or pgbench."""
+    cpu_others: float
+    """The share of the machine that went to anything else; above a few percent, the machine was not quiet."""
+    wal_per_mutation: float
+    """Bytes of write-ahead log."""
+    checkpoint: bool
+    """Whether a checkpoint ended while it ran."""
+    cpu_gateway: float | None = None
+    cpu_backends: float | None = None
+    """The gateway's own database connections alone."""
+    client_share: float | None = None
+    """How much of a core the load generator used while measuring; near 1, it was the limit."""
+    errors: int = 0
+    extra: dict = field(default_factory=dict)
+
+    def as_json(self) -> dict:
+        return {name: value for name, value in asdict(self).items() if value not in (None, {})}
+
+
+class _Meter:
+    """What the machine did between two moments."""
+
+    def __init__(self, cluster: Cluster, gateway: Gateway | None, database: str) -> None:
+        self._cluster, self._gateway, self._database = cluster, gateway, database
+        self._wal, self._checkpoint = cluster.wal_position(), cluster.last_checkpoint()
+        self._before = self._read()
+
+    def _read(self) -> dict[str, float]:
+        own = os.times()
+        return {
+            "time": time.monotonic(),
+            "machine": cpu.of_machine(),
+            "postgres": cpu.of_server(self._cluster.pid),
+            "backends": cpu.of_backends(self._cluster.pid, self._database),
+            "gateway": cpu.of_process(self._gateway.pid) if self._gateway else 0.0,
+            # This process and its children, of which the client of the run is one when it has ended.
+            "client": own.children_user + own.children_system,
+            "own": own.user + own.system,
+        }
+
+    def stop(self) -> None:
+        after = self._read()
+        spent = {name: after[name] - self._before[name] for name in after}
+        self.postgres, self.backends = spent["postgres"], spent["backends"]
+        self.gateway, self.client = spent["gateway"], spent["client"]
+        known = self.postgres + self.gateway + self.client + spent["own"]
+        cores = os.cpu_count() or 1
+        self.others = max(0.0, spent["machine"] - known) / (spent["time"] * cores)
+        self.wal = self._cluster.wal_position() - self._wal
+        self.checkpoint = self._cluster.last_checkpoint() != self._checkpoint
+
+
+@dataclass
+class Load:
+    """What the load generator is to send."""
+
+    mutations: int
+    connections: int
+    mode: str = "new"
+    pool: int = 4000
+
+
+class Runner:
+    """Makes runs against one server."""
+
+    def __init__(self, cluster: Cluster, generator: Path, script: Path, *, seconds: float, warm_up: float) -> None:
+        self._cluster, self._generator, self._script = cluster, generator, script
+        self.seconds, self.warm_up = seconds, warm_up
+
+    def ceiling(self, database: str, mutations: int, *, seconds: float | None = None) -> Run:
+        """Postgres alone: the writes of a push, called by pgbench."""
+        measured = max(1, round(self.seconds if seconds is None else seconds))
+        command = self._cluster.command(
+            "pgbench", database, "-n", "-M", "prepared", "-f", str(self._script), "-c", "8", "-j", "1",
+            "-P", "1", "-T", str(measured + round(self.warm_up)), "-D", f"n={mutations}",
+        )
+        environment = os.environ | {"PGOPTIONS": "-c plan_cache_mode=force_generic_plan"}
+        meter = _Meter(self._cluster, None, database)
+        client = children.start(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        output, _ = client.communicate()
+        meter.stop()
+        if client.returncode != 0:
+            raise Failure(f"pgbench failed:\n{output}")
+        children.stop(client)
+        return self._read_pgbench(output, mutations, meter)
+
+    def _read_pgbench(self, output: str, mutations: int, meter: _Meter) -> Run:
+        # One line a second; those of the warm-up are left out.
+        lines = re.findall(r"progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+) ms", output)
+        counted = [(float(tps), float(lat)) for at, tps, lat in lines if float(at) > self.warm_up + 0.5]
+        calls = int(re.search(r"transactions actually processed: (\d+)", output)[1])
+        if not counted or not calls:
+            raise Failure(f"pgbench says nothing that could be read:\n{output}")
+        rate = sum(tps for tps, _ in counted) / len(counted)
+        return Run(
+            figure=f"ceiling-{mutations}", mutations=mutations, pushes_per_second=rate,
+            mutations_per_second=rate * mutations, p50_ms=sum(lat for _, lat in counted) / len(counted), p99_ms=None,
+            cpu_postgres=meter.postgres * 1e6 / calls, cpu_client=meter.client * 1e6 / calls,
+            cpu_others=meter.others, wal_per_mutation=meter.wal / (calls * mutations), checkpoint=meter.checkpoint,
+        )
+
+    def generator_command(self, gateway: Gateway, load: Load, seconds: float) -> list[str]:
+        return [
+            str(self._generator), "--port", str(gateway.port), "--connections", str(load.connections),
+            "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
+            "--seconds", str(seconds), "--warm-up", str(self.warm_up),
+            "--organizations", str(ORGANIZATIONS), "--users", str(USERS),
+        ]
+
+    def start_generator(self, gateway: Gateway, load: Load, seconds: float) -> subprocess.Popen:
+        environment = os.environ | {"LOAD_GENERATOR_JWT_SECRET": gateway.secret}
+        return children.start(
+            self.generator_command(gateway, load, seconds), env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+
+    def push(self, figure: str, gateway: Gateway, database: str, load: Load, *, watch=None,
+             seconds: float | None = None) -> Run:
+        """The gateway under load; `watch` is called ten times a second."""
+        gateway.check()
+        meter = _Meter(self._cluster, gateway, database)
+        client = self.start_generator(gateway, load, self.seconds if seconds is None else seconds)
+        output, complaint = _finish(client, watch)
+        meter.stop()
+        children.stop(client)
+        gateway.check()
+        if client.returncode != 0:
+            raise Failure(f"{figure}: the load generator failed:\n{complaint}{output}\n{gateway.log_tail}")
+        return self._read_generator(figure, output, complaint, load, meter)
+
+    def _read_generator(self, figure: str, output: str, complaint: str, load: Load, meter: _Meter) -> Run:
+        said = dict(pair.split("=", 1) for pair in output.split())
+        pushes = max(1, int(said["total_pushes"]))
+        errors = int(said["errors"]) + int(said["wrong"])
+        return Run(
+            figure=figure, mutations=load.mutations, pushes_per_second=float(said["pushes_per_second"]),
+            mutations_per_second=float(said["mutations_per_second"]), p50_ms=int(said["p50_us"]) / 1000,
+            p99_ms=int(said["p99_us"]) / 1000, cpu_gateway=meter.gateway * 1e6 / pushes,
+            cpu_postgres=meter.postgres * 1e6 / pushes, cpu_backends=meter.backends * 1e6 / pushes,
+            cpu_client=float(said["own_cpu_us_per_push"]), client_share=float(said["own_cpu_share"]),
+            cpu_others=meter.others, wal_per_mutation=meter.wal / (pushes * load.mutations),
+            checkpoint=meter.checkpoint, errors=errors,
+            extra=({"complaint": complaint.strip()} if complaint else {})
+            | {name: int(value) for name, value in said.items() if name.startswith("status_")}
+            | {"max_ms": int(said["max_us"]) / 1000},
+        )
+
+
+def _finish(client: subprocess.Popen, watch) -> tuple[str, str]:
+    """Waits for the load generator, which prints too little to fill a pipe."""
+    while True:
+        try:
+            return client.communicate(timeout=0.1)
+        except subprocess.TimeoutExpired:
+            if watch:
+                watch()
