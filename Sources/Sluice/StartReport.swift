@@ -5,9 +5,7 @@ import Telemetry
 enum StartReport {
     static func log(_ settings: Settings, to logger: Logger) {
         var metadata: Logger.Metadata = [LogKeys.version: "\(Version.current)"]
-        metadata["settings"] = .dictionary(
-            Dictionary(uniqueKeysWithValues: settings.inForce.map { ($0.name, .string($0.value)) })
-        )
+        for (name, value) in settings.inForce { metadata[name] = "\(value)" }
         logger.info("Sluice starts", metadata: metadata)
         for warning in settings.warnings {
             logger.warning("Configuration deserves a look", metadata: [LogKeys.reason: "\(warning)"])

@@ -73,7 +73,7 @@ struct SettingsReader {
     }
 
     private static func shown(_ value: String?, _ setting: Setting) -> String {
-        guard let value else { return "not set" }
+        guard let value else { return setting.fallbackHint ?? "not set" }
         return setting.isSecret ? "set" : value
     }
 }

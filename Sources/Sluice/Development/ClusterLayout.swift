@@ -44,15 +44,15 @@ struct ClusterLayout: Sendable {
             try Folder.makePrivate(inside, owner: user)
             if await isReachable(inside, by: user) { return inside }
             rmdir(inside)
-            return "/var/tmp/" + directory.uniqueName
+            return "/var/tmp/" + DevelopmentDirectory.uniqueName()
         }
         try Folder.makePrivate(base, owner: user)
         let socketFolder = try await remembered("socket-location", in: directory) {
             let isShort = "\(base)/\(socketName)".utf8.count <= longestSocketPath
             if isShort { return base }
-            let elsewhere = temporary + "/" + directory.uniqueName
-            return "\(elsewhere)/\(socketName)".utf8.count <= longestSocketPath
-                ? elsewhere : "/tmp/" + directory.uniqueName
+            let name = DevelopmentDirectory.uniqueName()
+            let fits = "\(temporary)/\(name)/\(socketName)".utf8.count <= longestSocketPath
+            return (fits ? temporary : "/tmp") + "/" + name
         }
         try Folder.makePrivate(socketFolder, owner: user)
         return ClusterLayout(base: base, socketFolder: socketFolder, user: user)

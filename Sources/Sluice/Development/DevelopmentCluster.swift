@@ -14,10 +14,13 @@ struct DevelopmentCluster: Sendable {
         in directory: DevelopmentDirectory,
         environment: [String: String]
     ) async throws -> DevelopmentCluster {
-        let temporary = environment["TMPDIR"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
+        let user = try DatabaseUser.forRoot()
+        // Another user may not get to this one's folder for temporary files.
+        let own = user == nil ? environment["TMPDIR"] : nil
+        let temporary = own.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
         let layout = try await ClusterLayout.settle(
             in: directory,
-            user: try DatabaseUser.forRoot(),
+            user: user,
             temporary: temporary
         )
         let major = Folder.text(of: layout.data + "/PG_VERSION")

@@ -29,11 +29,10 @@ struct DevelopmentDirectory: Sendable {
         return secret
     }
 
-    /// A name that is this folder's alone on the machine, for what cannot lie inside it.
-    var uniqueName: String {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in "\(geteuid()):\(path)".utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        return "sluice-" + String(hash, radix: 16)
+    /// A new name for what cannot lie inside the folder. Random, so that a folder that was removed to begin afresh does
+    /// not find its former data.
+    static func uniqueName() -> String {
+        "sluice-" + String(UInt64.random(in: .min ... .max), radix: 16)
     }
 
     private func lock() throws {
