@@ -17,10 +17,12 @@ final class ServingState: Service {
     }
 
     private let state = Mutex(State())
+    private let logger: Logger
     private let notify: @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
 
     /// - Parameter notify: called once when both listeners take connections, with their addresses.
-    init(notify: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void) {
+    init(logger: Logger, notify: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void) {
+        self.logger = logger
         self.notify = notify
     }
 
@@ -56,5 +58,6 @@ final class ServingState: Service {
     func run() async throws {
         try? await gracefulShutdown()
         state.withLock { $0.phase = .ending }
+        logger.notice("Sluice is shutting down; what is in hand is finished first")
     }
 }

@@ -77,7 +77,7 @@ enum Wiring {
         registry.addStoreMetrics(of: store)
         registry.addTokenMetrics(of: verifier)
         let http = httpConfiguration(settings)
-        let state = ServingState(notify: whenListening)
+        let state = ServingState(logger: logger, notify: whenListening)
         let operations = OperationsServer(
             store: store,
             registry: registry,

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Logging
+import SyncHTTP
 import Telemetry
 
 /// Runs the gateway.
@@ -40,6 +41,8 @@ struct ServeCommand: AsyncParsableCommand {
         FileLimit.raise()
         StartReport.log(settings, to: logger)
         try await requireSchema(settings, logger: logger)
+        try requireAddress(settings.publicAddress, .publicAddress, logger: logger)
+        try requireAddress(settings.operationsAddress, .operationsAddress, logger: logger)
         do {
             try await Wiring.run(settings, verifier: verifier, registry: registry, logger: logger) {
                 logger.info("Listening", metadata: ["public": "\($0)", "operations": "\($1)"])
@@ -47,6 +50,23 @@ struct ServeCommand: AsyncParsableCommand {
         } catch {
             throw EndReport.exitCode(for: error, logger: logger)
         }
+    }
+
+    /// A listener that cannot bind says so too, but not which it is.
+    private func requireAddress(_ address: ListenAddress, _ setting: Setting, logger: Logger) throws {
+        let reason: String
+        switch PortProbe.look(at: address) {
+        case .free: return
+        case .taken: reason = "another program listens there"
+        case .unusable(let refusal): reason = refusal
+        }
+        logger.critical(
+            "Address cannot be listened on",
+            metadata: [
+                LogKeys.address: "\(address)", LogKeys.setting: "\(setting.variable)", LogKeys.reason: "\(reason)",
+            ]
+        )
+        throw ExitCode.failure
     }
 
     private func requireSchema(_ settings: Settings, logger: Logger) async throws {
