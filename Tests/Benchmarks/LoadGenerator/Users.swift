@@ -9,7 +9,9 @@ struct User {
     /// Users whose ids count up, as `Tests/Benchmarks/ceiling.pgb` makes them: organizations from 1, and in each the
     /// users from 1. The organizations take turns.
     static func numbered(organizations: Int, users: Int, secret: String) -> [User] {
-        let signer = TokenSigner(secret: secret, expires: time(nil) + 86_400)
+        // Runs of the same day send the same tokens, as clients do until theirs run out.
+        let day = 86_400
+        let signer = TokenSigner(secret: secret, expires: (time(nil) / day + 2) * day)
         var all: [User] = []
         all.reserveCapacity(organizations * users)
         for user in 1...users {
