@@ -8,16 +8,20 @@ import Postgres
 /// nearly empty, reads a whole table for ever after. So each look-up is a lateral subquery with a fence (`OFFSET 0`,
 /// `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
 enum GroupStatements {
-    /// Makes the lanes that are missing, in active organizations only: a purged one takes no new rows.
+    /// Makes the lanes that are missing, in active organizations only: a purged one takes no new rows. A purge does not
+    /// see a lane that is not committed yet, so making one holds the organization's row, which a purge changes first.
     static let makeLanes = Statement(
         "group_make_lanes",
         """
         INSERT INTO lanes AS l (organization_id, user_id)
         SELECT k.organization_id, k.user_id
         FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
-        WHERE (SELECT x.user_id FROM lanes x
-               WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id) IS NULL
-            AND (SELECT o.status FROM organizations o WHERE o.id = k.organization_id) = 'active'
+        -- CASE fixes the order: an organization is locked for a missing lane only, not by every push
+        WHERE CASE
+            WHEN (SELECT x.user_id FROM lanes x
+                  WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id) IS NULL
+            THEN (SELECT o.status FROM organizations o WHERE o.id = k.organization_id FOR SHARE) = 'active'
+        END
         ORDER BY k.organization_id, k.user_id
         ON CONFLICT (organization_id, user_id) DO NOTHING
         RETURNING l.organization_id, l.user_id
