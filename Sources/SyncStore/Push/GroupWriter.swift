@@ -66,7 +66,8 @@ struct GroupWriter {
         devices.add(timestamp: now.microseconds)
         queries.append(Query(GroupStatements.writeDevices, devices))
 
-        let newcomers = sorted.filter(\.plan.lane.isNew).map { group[$0.index].lane }
+        // also of pushes that are refused: this commit makes their lanes, so no later push finds its user new
+        let newcomers = group.indices.filter { plan.snapshots[$0].lane.isNew }.map { group[$0].lane }.sorted()
         guard !newcomers.isEmpty else { return }
         var users = Parameters()
         users.add(newcomers.map(\.organization))
