@@ -55,7 +55,9 @@ def compare(rounds: list[dict[str, Run]], peak: float | None) -> list[Figure]:
             figures.append(_push(name, rounds))
         elif name in REPLAYS:
             figures.append(_replay(name, rounds))
-    figures += [_cpu(name, rounds) for name in measured if name in PUSHES]
+    for name in measured:
+        if name in PUSHES:
+            figures += [_cpu(name, rounds), *_per_cpu(name, rounds)]
     if peak is not None:
         figures.append(
             Figure("memory", f"{peak:.0f} MB peak", f"{MEMORY.connections:,} connections",
@@ -93,6 +95,26 @@ def _cpu(name: str, rounds: list[dict[str, Run]]) -> Figure:
         f"{median(run.cpu_postgres for run in runs):,.0f} µs/push Postgres", share, (min(shares), max(shares)),
         f"≤ {CPU_BAR}", share <= CPU_BAR,
     )
+
+
+def _per_cpu(name: str, rounds: list[dict[str, Run]]) -> list[Figure]:
+    """What a second of CPU achieves, everybody's counted: the rate's ratio when nobody waits, and less disturbed by
+    whatever else the machine does."""
+    ceiling = f"ceiling-{PUSHES[name].mutations}"
+    pairs = [(_all_cpu(runs[name]), _all_cpu(runs[ceiling])) for runs in rounds if name in runs and ceiling in runs]
+    if not pairs:
+        return []
+    ratios = [other / own for own, other in pairs]
+    return [
+        Figure(
+            f"work {name}", f"{median(own for own, _ in pairs):,.0f} µs/push",
+            f"{median(other for _, other in pairs):,.0f} µs/call ceiling", median(ratios), (min(ratios), max(ratios)),
+        )
+    ]
+
+
+def _all_cpu(run: Run) -> float:
+    return run.cpu_postgres + run.cpu_client + (run.cpu_gateway or 0)
 
 
 def _ratios(figure: Figure, pairs: list[tuple[Run, Run]]) -> None:
