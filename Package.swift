@@ -155,9 +155,12 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Sluice", "Telemetry", "TestSupport", "Tokens",
+                "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Sluice", "Telemetry", "TestSupport",
+                "Tokens",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),

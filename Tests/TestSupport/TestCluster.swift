@@ -22,7 +22,11 @@ public actor TestCluster {
     public static func shared() async throws -> TestCluster { try await sharedCluster.value }
 
     /// A server of one's own, to stop and start.
-    public static func dedicated() async throws -> TestCluster { try await start(external: nil) }
+    ///
+    /// - Parameter isDurable: whether what is committed is flushed, so that it survives a crash as in production; slower.
+    public static func dedicated(isDurable: Bool = false) async throws -> TestCluster {
+        try await start(external: nil, isDurable: isDurable)
+    }
 
     private let base: String
     private let server: ServerProcess?
@@ -64,9 +68,9 @@ public actor TestCluster {
     /// Freezes (`true`) or continues the server's main process, which then answers no new connection.
     public func freeze(_ frozen: Bool) async throws { try await server?.freeze(frozen) }
 
-    private static func start(external: String?) async throws -> TestCluster {
+    private static func start(external: String?, isDurable: Bool = false) async throws -> TestCluster {
         if let external { return TestCluster(base: external, server: nil) }
-        let server = try await ServerProcess()
+        let server = try await ServerProcess(isDurable: isDurable)
         try await server.start()
         return TestCluster(base: "host=\(server.directory)&user=postgres", server: server)
     }

@@ -3,7 +3,9 @@ public import JSONText
 
 /// One create, update, replace or delete, captured offline (seed 001), checked on its own: only ``MutationDecoder``
 /// builds one, so a rule that needs nothing but the mutation holds wherever there is one.
-public struct Mutation: Sendable {
+///
+/// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
+public final class Mutation: Sendable {
     /// The client's id of the mutation, unique per user (seed 001, `id`).
     public let id: UUID
     /// Unique per user; the same with the same content is a repetition (seed 001, `idempotency_key_unique_per_mutation`).
@@ -40,4 +42,44 @@ public struct Mutation: Sendable {
     public let fingerprint: Fingerprint
     /// Distinct UUIDs in endpoint and payload, in order of appearance: those that may be client ids.
     public let references: [UUID]
+
+    init(
+        id: UUID,
+        idempotencyKey: UUID,
+        sequenceNumber: Int64,
+        operation: Operation,
+        entityType: String,
+        localID: UUID?,
+        serverID: ServerID?,
+        endpoint: Endpoint?,
+        payload: JSONValue?,
+        headers: JSONValue?,
+        dependencyIDs: [UUID],
+        priority: Int16?,
+        maxAttempts: Int16,
+        conflictResolution: ConflictResolution?,
+        baseVersion: Int64?,
+        createdAt: Timestamp,
+        fingerprint: Fingerprint,
+        references: [UUID]
+    ) {
+        self.id = id
+        self.idempotencyKey = idempotencyKey
+        self.sequenceNumber = sequenceNumber
+        self.operation = operation
+        self.entityType = entityType
+        self.localID = localID
+        self.serverID = serverID
+        self.endpoint = endpoint
+        self.payload = payload
+        self.headers = headers
+        self.dependencyIDs = dependencyIDs
+        self.priority = priority
+        self.maxAttempts = maxAttempts
+        self.conflictResolution = conflictResolution
+        self.baseVersion = baseVersion
+        self.createdAt = createdAt
+        self.fingerprint = fingerprint
+        self.references = references
+    }
 }

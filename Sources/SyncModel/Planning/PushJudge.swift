@@ -43,9 +43,16 @@ struct PushJudge {
     private var acceptedByKey: [UUID: (index: Int, mutation: Mutation)] = [:]
     private var acceptedByID: [UUID: Int] = [:]
     private var rejectedIDs: Set<UUID> = []
-    private var createdBy: [EntityKey: Int] = [:]
+    private var createdBy: [ClientKey: Int] = [:]
     private var rejectedCreates: [UUID: Set<String>] = [:]
-    private var lastOnEntity: [EntityKey: Int] = [:]
+    private var lastByClientID: [ClientKey: Int] = [:]
+    private var lastByServerID: [EntityKey: Int] = [:]
+
+    /// A client id under a type.
+    private struct ClientKey: Hashable {
+        let id: UUID
+        let type: String
+    }
 
     init(_ push: PushRequest, snapshot: PushSnapshot, types: @escaping (String) -> EntityType?) {
         self.snapshot = snapshot
@@ -163,9 +170,9 @@ struct PushJudge {
         rejections[mutation.idempotencyKey] = nil
         acceptedByID[mutation.id] = judged.index
         if mutation.operation == .create, let localID = mutation.localID {
-            createdBy[EntityKey(type: mutation.entityType, id: localID.lowercased)] = judged.index
+            createdBy[ClientKey(id: localID, type: mutation.entityType)] = judged.index
         }
-        for key in entityKeys(of: mutation) { lastOnEntity[key] = judged.index }
+        noteWrite(by: judged)
         accepted.append(judged)
     }
 
@@ -259,7 +266,7 @@ struct PushJudge {
         }
         let isTaken =
             snapshot.mapping(localID, type: mutation.entityType) != nil
-            || createdBy[EntityKey(type: mutation.entityType, id: localID.lowercased)] != nil
+            || createdBy[ClientKey(id: localID, type: mutation.entityType)] != nil
         if isTaken {
             let detail = "this client id was created before in '\(mutation.entityType)'; make a new one"
             throw at(index, "/local_id", Rule.uniqueClientID, detail)
@@ -275,7 +282,7 @@ struct PushJudge {
                 throw at(judged.index, "/server_id", Rule.entityReference, detail)
             }
             judged.references[localID] = target(mapping, in: &judged)
-        } else if let entry = createdBy[EntityKey(type: type, id: localID.lowercased)] {
+        } else if let entry = createdBy[ClientKey(id: localID, type: type)] {
             judged.references[localID] = .entry(entry)
             judged.entries.append(entry)
         } else if rejectedCreates[localID]?.contains(type) == true {
@@ -290,10 +297,19 @@ struct PushJudge {
 
     /// Product rule 3: a mutation depends on earlier mutations of the same entity.
     private func dependOnEarlierWrites(of mutation: Mutation, in judged: inout Accepted) {
-        for key in entityKeys(of: mutation) {
-            if let entry = lastOnEntity[key], !judged.entries.contains(entry) { judged.entries.append(entry) }
-        }
         let serverID = resolvedServerID(of: mutation)
+        if let localID = mutation.localID,
+            let entry = lastByClientID[ClientKey(id: localID, type: mutation.entityType)],
+            !judged.entries.contains(entry)
+        {
+            judged.entries.append(entry)
+        }
+        if let serverID, let entry = lastByServerID[EntityKey(type: mutation.entityType, id: serverID.text)],
+            !judged.entries.contains(entry)
+        {
+            judged.entries.append(entry)
+        }
+        guard !snapshot.open.isEmpty else { return }
         let earlier = snapshot.open.filter { open in
             open.entityType == mutation.entityType
                 && ((mutation.localID != nil && open.localID == mutation.localID)
@@ -309,10 +325,15 @@ struct PushJudge {
         mutation.serverID ?? mutation.localID.flatMap { snapshot.mapping($0, type: mutation.entityType)?.serverID }
     }
 
-    /// Both names that an entity may go by within the push.
-    private func entityKeys(of mutation: Mutation) -> [EntityKey] {
-        [mutation.localID?.lowercased, resolvedServerID(of: mutation)?.text]
-            .compactMap { $0 }.map { EntityKey(type: mutation.entityType, id: $0) }
+    /// Notes the last write of an entity under both names that it may go by within the push.
+    private mutating func noteWrite(by judged: Accepted) {
+        let mutation = judged.mutation
+        if let localID = mutation.localID {
+            lastByClientID[ClientKey(id: localID, type: mutation.entityType)] = judged.index
+        }
+        if mutation.operation != .create || mutation.serverID != nil, let serverID = resolvedServerID(of: mutation) {
+            lastByServerID[EntityKey(type: mutation.entityType, id: serverID.text)] = judged.index
+        }
     }
 
     // MARK: - Dependencies
@@ -358,7 +379,7 @@ struct PushJudge {
         let stored = snapshot.mappings[id] ?? []
         let here = (creates[id] ?? []).filter { create in !stored.contains { $0.entityType == create.type } }
         guard !stored.isEmpty || !here.isEmpty else { return nil }
-        let earlier = here.filter { createdBy[EntityKey(type: $0.type, id: id.lowercased)] != nil }
+        let earlier = here.filter { createdBy[ClientKey(id: id, type: $0.type)] != nil }
         let refused = here.filter { rejectedCreates[id]?.contains($0.type) == true && $0.rank <= rank }
         if Set(stored.map(\.entityType)).union(earlier.map(\.type)).count > 1 {
             let types = Set(stored.map(\.entityType)).union(earlier.map(\.type)).sorted().joined(separator: "' and '")
@@ -373,7 +394,7 @@ struct PushJudge {
         if let mapping = stored.first {
             target = self.target(mapping, in: &judged)
         } else if let create = earlier.first,
-            let entry = createdBy[EntityKey(type: create.type, id: id.lowercased)]
+            let entry = createdBy[ClientKey(id: id, type: create.type)]
         {
             target = .entry(entry)
             if !judged.entries.contains(entry) { judged.entries.append(entry) }

@@ -279,15 +279,19 @@ public struct PushPlanner {
 
     /// Every resolved mapping of this user that the batch touches, in the order in which it does.
     private func touchedMappings() -> [IDMapping] {
+        guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
         let created = Dictionary(grouping: plan.mappings, by: \.clientID)
         var seen: Set<UUID> = []
         var touched: [IDMapping] = []
+        func touch(_ id: UUID) {
+            guard seen.insert(id).inserted else { return }
+            if let known = snapshot.mappings[id] { touched += known.filter { $0.status == .resolved } }
+            if let new = created[id] { touched += new.filter { $0.status == .resolved } }
+        }
         for mutation in push.entries.compactMap(\.mutation) {
-            for id in [mutation.localID].compactMap({ $0 }) + mutation.references + mutation.dependencyIDs
-            where seen.insert(id).inserted {
-                let all = (snapshot.mappings[id] ?? []) + (created[id] ?? [])
-                touched += all.filter { $0.status == .resolved }
-            }
+            if let localID = mutation.localID { touch(localID) }
+            mutation.references.forEach(touch)
+            mutation.dependencyIDs.forEach(touch)
         }
         return touched
     }

@@ -1,11 +1,37 @@
 public import Foundation
+import Synchronization
 
-extension UUID {
-    /// A new time-ordered UUID (RFC 9562, version 7): 48 bits of milliseconds, then 74 random bits.
-    public static func version7(at now: Timestamp) -> UUID {
-        let millis = UInt64(max(0, now.microseconds / 1_000))
-        let high = UInt64.random(in: .min ... .max)
-        let low = UInt64.random(in: .min ... .max)
+/// Makes time-ordered UUIDs (RFC 9562, version 7): 48 bits of milliseconds, then 74 random bits.
+///
+/// Random bytes are drawn from the system a few hundred ids at a time, for each draw is a system call.
+public final class UUIDv7Generator: Sendable {
+    private struct Reserve {
+        var words: [UInt64] = []
+    }
+
+    private static let refill = 512
+    private let reserve = Mutex(Reserve())
+
+    /// Creates a generator with nothing in reserve.
+    public init() {}
+
+    /// A new id.
+    public func make(at now: Timestamp) -> UUID {
+        let (high, low) = reserve.withLock { reserve in
+            if reserve.words.count < 2 {
+                var system = SystemRandomNumberGenerator()
+                reserve.words = [UInt64](unsafeUninitializedCapacity: Self.refill) { buffer, count in
+                    let bytes = UnsafeMutableRawBufferPointer(buffer)
+                    system.fill(bytes)
+                    count = Self.refill
+                }
+            }
+            return (reserve.words.removeLast(), reserve.words.removeLast())
+        }
+        return Self.assemble(UInt64(max(0, now.microseconds / 1_000)), high, low)
+    }
+
+    private static func assemble(_ millis: UInt64, _ high: UInt64, _ low: UInt64) -> UUID {
         func byte(_ word: UInt64, _ shift: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: word >> shift) }
         return UUID(
             uuid: (
@@ -16,5 +42,22 @@ extension UUID {
                 byte(low, 16), byte(low, 24), byte(low, 32), byte(low, 40)
             )
         )
+    }
+}
+
+extension SystemRandomNumberGenerator {
+    /// Fills a buffer in as few system calls as there are.
+    fileprivate mutating func fill(_ bytes: UnsafeMutableRawBufferPointer) {
+        var filled = 0
+        while filled < bytes.count {
+            // getentropy hands out 256 bytes at most
+            let part = min(256, bytes.count - filled)
+            guard let start = bytes.baseAddress, getentropy(start + filled, part) == 0 else {
+                // never seen; the slow way is as good
+                for index in filled..<bytes.count { bytes[index] = UInt8(truncatingIfNeeded: next()) }
+                return
+            }
+            filled += part
+        }
     }
 }

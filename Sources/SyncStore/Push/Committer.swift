@@ -13,6 +13,7 @@ final class Committer: Sendable {
     private let connection: CommitterConnection
     private let catalog: Catalog
     private let hints = WatermarkHints()
+    private let ids = UUIDv7Generator()
     private let now: TimeSource
     private let failure: StoreFailure
     private let metrics: CommitMetrics
@@ -124,7 +125,7 @@ final class Committer: Sendable {
                     user: job.user,
                     isStrict: job.isStrict,
                     now: moment,
-                    makeID: { UUID.version7(at: moment) }
+                    makeID: { [ids] in ids.make(at: moment) }
                 )
             )
         }

@@ -11,7 +11,8 @@ struct GroupReader {
     /// What to do with the result of each query, in order.
     private var steps: [(query: Query, read: (Rows, inout GroupSnapshot) throws -> Void)] = []
 
-    /// - Parameter hints: watermarks that tell new keys from known ones; nil to look up every key.
+    /// - Parameter hints: watermarks that tell new keys from known ones; nil to look up every key. A device that is not
+    ///   remembered counts as new, so that a first push costs no look-ups: if it is not, the group is read again.
     init(_ group: [PushJob], contexts: [PushPlanner.Context], hints: WatermarkHints?) {
         self.group = group
         lanes = group.map(\.lane).sorted()
@@ -111,7 +112,8 @@ struct GroupReader {
         var ids = PushColumns()
         var clients = PushColumns()
         for (index, job) in group.enumerated() {
-            let hint = hints?[WatermarkHints.Device(lane: job.lane, device: job.push.deviceID)]
+            let device = WatermarkHints.Device(lane: job.lane, device: job.push.deviceID)
+            let hint = hints.map { $0[device] ?? 0 }
             var probedKeys: Set<UUID> = []
             var probedIDs: Set<UUID> = []
             var probedClients: Set<UUID> = []

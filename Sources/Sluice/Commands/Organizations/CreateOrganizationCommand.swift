@@ -26,7 +26,7 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let id = id ?? UUID.version7(at: SystemClock.now())
+        let id = id ?? UUIDv7Generator().make(at: SystemClock.now())
         let answer = try await options.run { administration throws(Problem) -> [UInt8]? in
             guard try await administration.organization(id) == nil else { return nil }
             return try await administration.put(id, body: AdministrationOptions.body { $0.member("name", name) }).json
