@@ -1,0 +1,157 @@
+import AsyncHTTPClient
+import Foundation
+import Glibc
+import JSONText
+import NIOCore
+import NIOHTTP1
+import SyncModel
+import Synchronization
+import Tokens
+
+/// A gateway as an operator runs it: the built `sluice serve`, in a process of its own that a test can kill.
+final class GatewayProcess: Sendable {
+    static let secret = "a secret that only the tests know, of decent length"
+    static let operatorToken = "an operator token for tests"
+
+    /// `http://127.0.0.1:…`, of `/v1` and of operations.
+    let address: String
+    let operations: String
+    let port: Int
+    private let environment: [String: String]
+    private let program: Mutex<Program>
+
+    /// Starts a gateway on a database and waits until it is ready.
+    static func start(database: String, settings: [String: String] = [:]) async throws -> GatewayProcess {
+        let gateway = try GatewayProcess(database: database, settings: settings)
+        try await gateway.waitUntilReady()
+        return gateway
+    }
+
+    /// Starts a gateway without waiting for anything.
+    init(database: String, settings: [String: String] = [:]) throws {
+        let ports = try (Self.freePort(), Self.freePort())
+        address = "http://127.0.0.1:\(ports.0)"
+        operations = "http://127.0.0.1:\(ports.1)"
+        port = ports.0
+        environment = Self.environment(database: database, ports: ports).merging(settings) { $1 }
+        program = Mutex(try Program(["serve"], environment: environment))
+    }
+
+    /// The variables that a gateway for tests runs with.
+    static func environment(database: String, ports: (Int, Int)) -> [String: String] {
+        [
+            "SLUICE_DATABASE_URL": database,
+            "SLUICE_PUBLIC_ADDRESS": "127.0.0.1:\(ports.0)",
+            "SLUICE_OPERATIONS_ADDRESS": "127.0.0.1:\(ports.1)",
+            "SLUICE_JWT_SECRET": secret,
+            "SLUICE_OPERATOR_TOKEN": operatorToken,
+            "SLUICE_LOG_LEVEL": "error",
+        ]
+    }
+
+    private var current: Program { program.withLock { $0 } }
+
+    /// What it has logged since it was last started.
+    var log: String { current.output + current.complaint }
+
+    /// Ends the process as a crash does: nothing is flushed, nothing is finished.
+    func crash() async throws {
+        let program = current
+        program.send(SIGKILL)
+        _ = try await program.end(within: .seconds(10))
+    }
+
+    /// Starts it again where it was, after a crash or an orderly end; does not wait until it is ready.
+    func restart() throws {
+        let started = try Program(["serve"], environment: environment)
+        program.withLock { $0 = started }
+    }
+
+    /// Asks the process to end and answers its exit status.
+    func terminate(within limit: Duration = .seconds(15)) async throws -> Int32 {
+        let program = current
+        program.send(SIGTERM)
+        return try await program.end(within: limit)
+    }
+
+    /// Waits until `/readyz` says so.
+    func waitUntilReady(within limit: Duration = .seconds(20)) async throws {
+        let deadline = ContinuousClock.now + limit
+        while .now < deadline {
+            if let status = current.status { throw Program.Failure("ended with \(status): \(log)") }
+            let request = HTTPClientRequest(url: operations + "/readyz")
+            let response = try? await Self.client.execute(request, timeout: .seconds(3))
+            // so that the connection can be used again
+            _ = try? await response?.body.collect(upTo: 65_536)
+            if response?.status == .ok { return }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        throw Program.Failure("not ready within \(limit): \(log)")
+    }
+
+    /// Makes an organization.
+    func makeOrganization(_ id: UUID, settings: String = "{}") async throws {
+        var request = HTTPClientRequest(url: "\(operations)/admin/organizations/\(id.lowercased)")
+        request.method = .PUT
+        request.headers.add(name: "authorization", value: "Bearer \(Self.operatorToken)")
+        request.headers.add(name: "content-type", value: "application/json")
+        request.body = .bytes(Array(#"{"name":"Test","settings":\#(settings)}"#.utf8))
+        let response = try await Self.client.execute(request, timeout: .seconds(10))
+        let body = try await response.body.collect(upTo: 65_536)
+        guard response.status == .created else { throw Program.Failure(String(buffer: body)) }
+    }
+
+    /// A token that every gateway of the tests takes.
+    static func token(organization: UUID, user: UUID) async throws -> String {
+        let issuer = try await TokenIssuer(configuration: TokenConfiguration(secret: Array(secret.utf8)))
+        let now = Int64(Date.now.timeIntervalSince1970)
+        return try await issuer.issue(organization: organization, user: user, ttlSeconds: 3_600, now: now)
+    }
+
+    /// Tries nothing twice by itself.
+    static let client = {
+        var configuration = HTTPClient.Configuration(timeout: .init(connect: .seconds(2), read: .seconds(70)))
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }()
+
+    private static let ports = Mutex<Set<Int>>([])
+
+    /// A port below those that the system gives to clients, so that nobody takes it while its gateway is away.
+    static func freePort() throws -> Int {
+        for _ in 0..<200 {
+            let port = Int.random(in: 12_000..<32_000)
+            if isFree(port), ports.withLock({ $0.insert(port).inserted }) { return port }
+        }
+        throw Program.Failure("no free port found")
+    }
+
+    /// Whether nobody listens there, on this machine.
+    static func isFree(_ port: Int) -> Bool {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        defer { close(descriptor) }
+        var yes: Int32 = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+        return withAddress(port) { bind(descriptor, $0, $1) == 0 && listen(descriptor, 1) == 0 }
+    }
+
+    /// Whether a new connection is taken.
+    static func takesConnections(_ port: Int) -> Bool {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        defer { close(descriptor) }
+        return withAddress(port) { connect(descriptor, $0, $1) == 0 }
+    }
+
+    private static func withAddress(_ port: Int, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Bool) -> Bool {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        address.sin_port = UInt16(port).bigEndian
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+    }
+}

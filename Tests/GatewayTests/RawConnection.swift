@@ -1,0 +1,128 @@
+import Foundation
+import Glibc
+import NIOHTTP1
+
+/// A TCP connection without any HTTP of its own, for what no HTTP client would send.
+final class RawConnection: Sendable {
+    private let descriptor: Int32
+
+    /// Connects to a port of this machine. What takes longer than `patience` fails.
+    init(port: Int, patience: Int = 15) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        var limit = timeval(tv_sec: patience, tv_usec: 0)
+        let size = socklen_t(MemoryLayout<timeval>.size)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
+        let isConnected = withUnsafePointer(to: address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+        guard isConnected else { throw Broken() }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// The connection ended before a whole answer came.
+    struct Broken: Error {}
+
+    /// Sends as much as the other side takes.
+    func send(_ bytes: [UInt8]) async {
+        await Self.blocking { [descriptor] in
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let count = rest.withUnsafeBytes {
+                    Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                }
+                if count <= 0 { return }
+                rest = rest.dropFirst(count)
+            }
+        }
+    }
+
+    func send(_ text: String) async {
+        await send(Array(text.utf8))
+    }
+
+    /// Says that nothing more will be sent.
+    func finishSending() {
+        shutdown(descriptor, Int32(SHUT_WR))
+    }
+
+    /// Breaks the connection off with a reset, as a phone that loses its network may.
+    func reset() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+        // closing would free the number for others while this object still has it
+        let null = open("/dev/null", O_RDONLY)
+        dup2(null, descriptor)
+        close(null)
+    }
+
+    /// The next answer.
+    func reply() async throws -> Reply {
+        var bytes: [UInt8] = []
+        while true {
+            if let reply = Self.parse(bytes) { return reply }
+            let more = await receive()
+            guard !more.isEmpty else { throw Broken() }
+            bytes += more
+        }
+    }
+
+    /// Whatever comes until the other side closes.
+    func rest() async -> [UInt8] {
+        var bytes: [UInt8] = []
+        while true {
+            let more = await receive()
+            if more.isEmpty { return bytes }
+            bytes += more
+        }
+    }
+
+    private func receive() async -> [UInt8] {
+        await Self.blocking { [descriptor] in
+            var buffer = [UInt8](repeating: 0, count: 65_536)
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            return Array(buffer.prefix(max(0, count)))
+        }
+    }
+
+    /// A whole answer with a `Content-Length`.
+    private static func parse(_ bytes: [UInt8]) -> Reply? {
+        guard let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
+        let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
+        let status = lines[0].split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
+        var headers = HTTPHeaders()
+        for line in lines.dropFirst() {
+            guard let colon = line.firstIndex(of: ":") else { continue }
+            let value = line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces)
+            headers.add(name: String(line[..<colon]), value: value)
+        }
+        let length = headers.first(name: "content-length").flatMap { Int($0) } ?? 0
+        let body = bytes[end.upperBound...]
+        guard body.count >= length else { return nil }
+        return Reply(status: status, headers: headers, body: Array(body.prefix(length)))
+    }
+
+    /// Not on a thread that runs tasks.
+    private static func blocking<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async -> Value {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(returning: work()) }
+        }
+    }
+}
+
+extension SyncWorker {
+    /// The head of a push over a raw connection.
+    func pushHead(_ fields: String) -> String {
+        "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(token)\r\n"
+            + "Content-Type: application/json\r\n\(fields)\r\n"
+    }
+}

@@ -1,0 +1,194 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import Postgres
+import SyncHTTP
+import SyncModel
+import Synchronization
+import TestSupport
+
+/// Two tenants in one gateway: Ada and Bob in the first, Eve in the second.
+struct Scene: Sendable {
+    let gateway: LiveGateway
+    let ada: SyncWorker
+    let bob: SyncWorker
+    let eve: SyncWorker
+
+    /// - Parameter settings: of the first organization.
+    init(
+        _ settings: String = "{}",
+        on database: TestDatabase? = nil,
+        configure: (inout HTTPConfiguration) -> Void = { _ in }
+    ) async throws {
+        gateway = try await .start(on: database, configure: configure)
+        let (first, second) = (UUID(), UUID())
+        ada = try await SyncWorker(gateway, organization: first)
+        bob = try await SyncWorker(gateway, organization: first)
+        eve = try await SyncWorker(gateway, organization: second)
+        for (organization, settings) in [(first, settings), (second, "{}")] {
+            let body = #"{"name":"Tenant","settings":\#(settings)}"#
+            guard try await operate(.PUT, "/admin/organizations/\(organization.lowercased)", body).status == 201 else {
+                throw LiveGateway.Unavailable()
+            }
+        }
+    }
+
+    /// A call of the operator.
+    func operate(
+        _ method: HTTPMethod,
+        _ path: String,
+        _ body: String? = nil,
+        headers: [(String, String)] = []
+    ) async throws -> Reply {
+        try await send(
+            method,
+            gateway.operations + path,
+            token: LiveGateway.operatorToken,
+            headers: headers,
+            body: body.map { Array($0.utf8) }
+        )
+    }
+
+    /// The path of Ada's and Bob's organization.
+    var admin: String { "/admin/organizations/\(ada.organization.lowercased)" }
+
+    // MARK: - The database
+
+    /// Executes a script as the database's owner.
+    func execute(_ script: String) async throws {
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        try await connection.execute(script: script)
+    }
+
+    /// Rows and a checksum of every table.
+    func tables() async throws -> [String: String] {
+        try await query("tables_state") {
+            "count(*) || ' ' || coalesce(md5(string_agg(t, '' ORDER BY t)), '-') FROM \($0)"
+        }
+    }
+
+    /// How many rows of every table mention a text.
+    func mentions(of text: String) async throws -> [String: Int] {
+        try await query("tables_mentions", text) { "count(*)::text FROM \($0) WHERE strpos(t, $1) > 0" }
+            .compactMapValues { Int($0) }
+    }
+
+    private func query(
+        _ name: String,
+        _ argument: String? = nil,
+        _ expression: (String) -> String
+    ) async throws -> [String: String] {
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        let list = Statement(
+            "tables_list",
+            """
+            SELECT relname::text FROM pg_class
+            WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+            ORDER BY relname
+            """
+        )
+        let found = try await connection.run(Query(list))
+        let tables = try (0..<found.count).map { try found.string($0, 0) }
+        let parts = tables.map { "SELECT '\($0)', " + expression("(SELECT x::text AS t FROM \($0) x) s") }
+        var parameters = Parameters()
+        if argument != nil { parameters.add(argument) }
+        let rows = try await connection.run(Query(Statement(name, parts.joined(separator: " UNION ALL ")), parameters))
+        return try Dictionary(
+            uniqueKeysWithValues: (0..<rows.count).map { (try rows.string($0, 0), try rows.string($0, 1)) }
+        )
+    }
+}
+
+/// A phone's sync worker: a user with a valid token, and a device that counts its mutations.
+final class SyncWorker: Sendable {
+    let gateway: LiveGateway
+    let organization: UUID
+    let user: UUID
+    let device = UUID()
+    let token: String
+    private let lastNumber = Mutex<Int64>(0)
+
+    init(_ gateway: LiveGateway, organization: UUID, user: UUID = UUID()) async throws {
+        self.gateway = gateway
+        self.organization = organization
+        self.user = user
+        token = try await gateway.token(organization: organization, user: user)
+    }
+
+    func get(_ path: String, headers: [(String, String)] = []) async throws -> Reply {
+        try await send(.GET, gateway.address + path, token: token, headers: headers)
+    }
+
+    func post(_ path: String, _ body: String, headers: [(String, String)] = []) async throws -> Reply {
+        try await post(path, bytes: Array(body.utf8), headers: headers)
+    }
+
+    func post(_ path: String, bytes: [UInt8], headers: [(String, String)] = []) async throws -> Reply {
+        try await send(.POST, gateway.address + path, token: token, headers: headers, body: bytes)
+    }
+
+    func push(_ drafts: [Draft], after: Int64? = nil, prefer: String? = nil) async throws -> Reply {
+        try await post(
+            "/v1/mutations",
+            envelope(drafts, after: after),
+            headers: prefer.map { [("Prefer", $0)] } ?? []
+        )
+    }
+
+    func envelope(_ drafts: [Draft], after: Int64? = nil) -> String {
+        let sequence = after.map { #","after_sequence":\#($0)"# } ?? ""
+        let list = drafts.map(\.json).joined(separator: ",")
+        return #"{"device_id":"\#(device.lowercased)"\#(sequence),"mutations":[\#(list)]}"#
+    }
+
+    /// An entry with the device's next number.
+    func draft(_ operation: String, _ type: String = "task", _ members: [String: String] = [:]) -> Draft {
+        let number = lastNumber.withLock { number in
+            number += 1
+            return number
+        }
+        let required = [
+            "id": UUID().quoted, "idempotency_key": UUID().quoted, "sequence_number": "\(number)",
+            "operation": #""\#(operation)""#, "entity_type": #""\#(type)""#,
+            "created_at": #""2026-11-18T07:00:00.000Z""#,
+        ]
+        return Draft(members: required.merging(members) { $1 })
+    }
+
+    /// A create of a new entity.
+    func create(_ type: String = "task", local: UUID = UUID(), _ payload: String = #"{"title":"x"}"#) -> Draft {
+        draft("create", type, ["local_id": local.quoted, "payload": payload])
+    }
+
+    /// An update or delete of an entity by the server's id.
+    func change(_ operation: String = "update", _ type: String = "task", server: String, base: Int? = nil) -> Draft {
+        var members = ["server_id": #""\#(server)""#]
+        if operation != "delete" { members["payload"] = #"{"title":"y"}"# }
+        if let base { members["base_version"] = "\(base)" }
+        return draft(operation, type, members)
+    }
+}
+
+/// One entry of a push: its members as JSON text.
+struct Draft: Sendable {
+    var members: [String: String]
+
+    subscript(name: String) -> String? {
+        get { members[name] }
+        set { members[name] = newValue }
+    }
+
+    /// The id without quotes.
+    var id: String { String((members["id"] ?? "").dropFirst().dropLast()) }
+
+    var json: String {
+        "{" + members.sorted { $0.key < $1.key }.map { #""\#($0.key)":\#($0.value)"# }.joined(separator: ",") + "}"
+    }
+}
+
+extension UUID {
+    /// As a JSON string.
+    var quoted: String { #""\#(lowercased)""# }
+}
