@@ -60,7 +60,7 @@ public final class Store: Sendable {
         self.pool = pool
         self.catalog = catalog
         self.logger = logger
-        pushes = GroupCommit(committers: committers, settledness: settledness, failure: failure)
+        pushes = GroupCommit(committers: committers, catalog: catalog, settledness: settledness, failure: failure)
         mutations = MutationReader(pool: pool, now: now, settledness: settledness, failure: failure)
         mappings = MappingReader(pool: pool, failure: failure)
         changes = ChangeReader(pool: pool, failure: failure)

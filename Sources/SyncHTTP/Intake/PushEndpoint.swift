@@ -9,6 +9,8 @@ struct PushEndpoint: Sendable {
     let limits: IntakeLimits
     let longestWait: Duration
     private let metrics = PushMetrics()
+    /// Bytes that are read within a millisecond or so.
+    private static let quicklyRead = 65_536
 
     init(store: Store, bodies: BodyReader, limits: IntakeLimits, longestWait: Duration) {
         self.store = store
@@ -33,7 +35,7 @@ struct PushEndpoint: Sendable {
     }
 
     private func accept(_ body: [UInt8], _ caller: Caller, _ preferences: Preferences) async throws -> PushAnswer {
-        let push = try PushRequest(body: body, limits: limits)
+        let push = try await read(body)
         let answer = try await store.pushes.submit(
             push,
             organization: caller.organization,
@@ -42,6 +44,16 @@ struct PushEndpoint: Sendable {
         )
         metrics.record(answer)
         return answer
+    }
+
+    /// Other connections wait for this one's event loop: a body that takes long to read is read elsewhere.
+    private func read(_ body: [UInt8]) async throws(Problem) -> PushRequest {
+        guard body.count > Self.quicklyRead else { return try PushRequest(body: body, limits: limits) }
+        let limits = limits
+        let result = await withTaskExecutorPreference(globalConcurrentExecutor) {
+            Result { () throws(Problem) in try PushRequest(body: body, limits: limits) }
+        }
+        return try result.get()
     }
 
     /// Waits if the caller asked for it. What is accepted stays accepted, so a wait that ends early is no failure.

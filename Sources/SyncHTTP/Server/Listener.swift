@@ -41,17 +41,22 @@ struct Listener: Service {
 
     private var builder: HTTPServerBuilder {
         let configuration = configuration
-        return .http1(
-            configuration: HTTP1Channel.Configuration(
-                additionalChannelHandlers: [ConnectionGuard(configuration)],
-                idleTimeout: TimeAmount(configuration.idleTimeout),
-                httpDecoderConfiguration: .init(
-                    maxHeaderFieldSize: 16_384,
-                    maxHeaderListSize: 32_768,
-                    maxHeaderFieldCount: 100
+        return HTTPServerBuilder { responder in
+            EventLoopBound(
+                base: HTTP1Channel(
+                    responder: responder,
+                    configuration: HTTP1Channel.Configuration(
+                        additionalChannelHandlers: [ConnectionGuard(configuration)],
+                        idleTimeout: TimeAmount(configuration.idleTimeout),
+                        httpDecoderConfiguration: .init(
+                            maxHeaderFieldSize: 16_384,
+                            maxHeaderListSize: 32_768,
+                            maxHeaderFieldCount: 100
+                        )
+                    )
                 )
             )
-        )
+        }
     }
 
     /// Where the server really listens: the port may have been the system's choice.

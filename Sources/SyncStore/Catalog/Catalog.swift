@@ -20,6 +20,8 @@ public final class Catalog: Sendable {
         /// Nil when there is no such organization: remembered too, so that a stranger's token costs no query each time.
         var organization: Organization?
         var types: [String: EntityType]
+        /// The number of the partition that holds its rows: pushes of one partition are best committed together.
+        var partition: Int
         var readAt: Timestamp
     }
 
@@ -95,6 +97,7 @@ public final class Catalog: Sendable {
             read = Entry(
                 organization: try Self.organization(rows[0]),
                 types: try Self.types(rows[1]),
+                partition: try Self.partition(rows[0], of: id),
                 readAt: moment
             )
         } catch {
@@ -132,7 +135,13 @@ public final class Catalog: Sendable {
 
     static let organizationStatement = Statement(
         "catalog_organization",
-        "SELECT id, name, status, settings FROM organizations WHERE id = $1"
+        """
+        SELECT id, name, status, settings, (
+            SELECT n FROM (SELECT count(*)::int FROM pg_inherits WHERE inhparent = 'lanes'::regclass) p (count),
+                LATERAL generate_series(0, p.count - 1) n
+            WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, id))
+        FROM organizations WHERE id = $1
+        """
     )
 
     static let typesStatement = Statement(
@@ -156,6 +165,12 @@ public final class Catalog: Sendable {
             status: OrganizationStatus(rawValue: try rows.string(0, 2)) ?? .suspended,
             settings: OrganizationSettings(stored: try JSONTree(parsing: rows.bytes(0, 3)).root)
         )
+    }
+
+    /// Where tables are not partitioned, organizations are spread all the same.
+    private static func partition(_ rows: Rows, of id: UUID) throws -> Int {
+        if rows.count > 0, let number = try rows.optionalInt32(0, 4) { return Int(number) }
+        return Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3)
     }
 
     private static func types(_ rows: Rows) throws -> [String: EntityType] {

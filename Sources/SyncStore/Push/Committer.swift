@@ -56,7 +56,7 @@ final class Committer: Sendable {
 
     /// What is to be done about a group that was not committed.
     private enum Setback: Error {
-        /// Try again, this time looking up every key.
+        /// Try again, this time looking up everything.
         case readAgain
         /// Try again after a little while.
         case contended(PostgresError)
@@ -137,7 +137,7 @@ final class Committer: Sendable {
             if !comparisons.isEmpty {
                 try reader.add(await connection.run(comparisons), to: &snapshot)
             }
-            let plan = GroupPlan(group, contexts: contexts, snapshot: snapshot)
+            let plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: probesAll)
             if plan.needsProbe {
                 _ = try await connection.run([.rollback])
                 throw Setback.readAgain

@@ -10,14 +10,19 @@ struct GroupPlan {
     private(set) var entities: [UUID: EntityTable]
     /// What was read, one a push.
     let snapshots: [PushSnapshot]
-    /// Whether keys have to be looked up that were taken for new.
+    /// Whether something has to be looked up that was taken for known or new.
     private(set) var needsProbe = false
 
-    init(_ group: [PushJob], contexts: [PushPlanner.Context], snapshot: GroupSnapshot) {
+    /// - Parameter isCertain: whether everything was looked up, and nothing taken from what is remembered.
+    init(_ group: [PushJob], contexts: [PushPlanner.Context], snapshot: GroupSnapshot, isCertain: Bool) {
         entities = snapshot.entities
         snapshots = snapshot.pushes
         for (index, job) in group.enumerated() {
             guard snapshot.hasLane[index] else {
+                if !isCertain {
+                    needsProbe = true
+                    return
+                }
                 outcomes.append(.failure(Problem(.organizationUnknown, "the organization takes no pushes")))
                 continue
             }

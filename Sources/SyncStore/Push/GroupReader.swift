@@ -11,14 +11,16 @@ struct GroupReader {
     /// What to do with the result of each query, in order.
     private var steps: [(query: Query, read: (Rows, inout GroupSnapshot) throws -> Void)] = []
 
-    /// - Parameter hints: watermarks that tell new keys from known ones; nil to look up every key. A device that is not
-    ///   remembered counts as new, so that a first push costs no look-ups: if it is not, the group is read again.
+    /// - Parameter hints: what is remembered of devices, so that less has to be looked up; nil to look up everything. A
+    ///   device that is not remembered counts as new: its lane is made if need be, and its keys are not looked up. Where
+    ///   that is wrong the group is read again.
     init(_ group: [PushJob], contexts: [PushPlanner.Context], hints: WatermarkHints?) {
         self.group = group
         lanes = group.map(\.lane).sorted()
         for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
-        addLanes()
-        addLookUps(hints)
+        let watermarks = group.map { hints?[WatermarkHints.Device(lane: $0.lane, device: $0.push.deviceID)] }
+        addLanes(remembered: watermarks.map { $0 != nil })
+        addLookUps(hints == nil ? nil : watermarks.map { $0 ?? 0 })
         addEntities(contexts)
     }
 
@@ -57,27 +59,28 @@ struct GroupReader {
 
     // MARK: - Lanes and devices
 
-    private mutating func addLanes() {
-        var keys = Parameters()
-        keys.add(lanes.map(\.organization))
-        keys.add(lanes.map(\.user))
+    private mutating func addLanes(remembered: [Bool]) {
         let pushOfLane = pushOfLane
         func push(_ rows: Rows, _ row: Int) throws -> Int? {
             pushOfLane[LaneKey(organization: try rows.uuid(row, 0), user: try rows.uuid(row, 1))]
         }
-        steps.append(
-            (
-                Query(GroupStatements.makeLanes, keys),
-                { rows, snapshot in
-                    for row in 0..<rows.count {
-                        if let push = try push(rows, row) { snapshot.pushes[push].lane.isNew = true }
+        // the lane of a device that is remembered was there, and only a purge takes it away
+        let maybeNew = lanes.filter { lane in pushOfLane[lane].map { !remembered[$0] } ?? true }
+        if !maybeNew.isEmpty {
+            steps.append(
+                (
+                    Query(GroupStatements.makeLanes, Self.keys(maybeNew)),
+                    { rows, snapshot in
+                        for row in 0..<rows.count {
+                            if let push = try push(rows, row) { snapshot.pushes[push].lane.isNew = true }
+                        }
                     }
-                }
+                )
             )
-        )
+        }
         steps.append(
             (
-                Query(GroupStatements.lockLanes, keys),
+                Query(GroupStatements.lockLanes, Self.keys(lanes)),
                 { rows, snapshot in
                     for row in 0..<rows.count {
                         guard let push = try push(rows, row) else { continue }
@@ -105,21 +108,27 @@ struct GroupReader {
         )
     }
 
+    private static func keys(_ lanes: [LaneKey]) -> Parameters {
+        var keys = Parameters()
+        keys.add(lanes.map(\.organization))
+        keys.add(lanes.map(\.user))
+        return keys
+    }
+
     // MARK: - Known mutations, refusals, mappings
 
-    private mutating func addLookUps(_ hints: WatermarkHints?) {
+    /// - Parameter watermarks: one a push, above which keys are new; nil to look up every key.
+    private mutating func addLookUps(_ watermarks: [Int64]?) {
         var keys = PushColumns()
         var ids = PushColumns()
         var clients = PushColumns()
         for (index, job) in group.enumerated() {
-            let device = WatermarkHints.Device(lane: job.lane, device: job.push.deviceID)
-            let hint = hints.map { $0[device] ?? 0 }
             var probedKeys: Set<UUID> = []
             var probedIDs: Set<UUID> = []
             var probedClients: Set<UUID> = []
             for entry in job.push.entries {
                 // a number above the watermark has not been judged; the unique indexes catch the exception
-                let isNew = hint.map { (entry.sequenceNumber ?? 0) > $0 } ?? false
+                let isNew = watermarks.map { (entry.sequenceNumber ?? 0) > $0[index] } ?? false
                 if !isNew {
                     if let key = entry.idempotencyKey { probedKeys.insert(key) }
                     if let id = entry.id { probedIDs.insert(id) }
