@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help run build test lint format bench verify clean
 
+# The Swift runtime goes into the binary: it runs where no Swift is installed, and calls into it are cheaper.
+RELEASE := swift build -c release --static-swift-stdlib
 SWIFT_FOLDERS := Package.swift Sources Tests
 
 help: ## this list
@@ -9,12 +11,12 @@ help: ## this list
 
 run: ## the gateway with a database of its own, ready to be tried; Ctrl-C ends both
 	@scripts/bootstrap
-	swift build -c release --product sluice
+	$(RELEASE) --product sluice
 	@exec .build/release/sluice dev
 
 build: ## the release binary, .build/release/sluice
 	@scripts/bootstrap
-	swift build -c release --product sluice
+	$(RELEASE) --product sluice
 
 test: ## all tests, on a real Postgres that they start themselves
 	@scripts/bootstrap --tests
@@ -31,7 +33,7 @@ format: ## brings all Swift files into shape
 
 bench: ## what it can do on this machine, beside its peers
 	@scripts/bootstrap --bench
-	swift build -c release --product sluice
+	$(RELEASE) --product sluice
 	@scripts/bench
 
 verify: lint test ## lint and test: what must hold before a commit

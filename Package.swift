@@ -33,6 +33,8 @@ let package = Package(
     ],
     targets: [
         // C edges
+        // glibc's allocator settings, which the Glibc module leaves out
+        .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(
             name: "CSimdJSON",
@@ -87,6 +89,7 @@ let package = Package(
             dependencies: [
                 "SyncModel", "SyncStore", "Tokens", "JSONText", "Telemetry",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -101,7 +104,7 @@ let package = Package(
         .executableTarget(
             name: "Sluice",
             dependencies: [
-                "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Telemetry", "Tokens",
+                "CMalloc", "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Telemetry", "Tokens",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),

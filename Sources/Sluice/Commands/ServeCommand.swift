@@ -38,6 +38,7 @@ struct ServeCommand: AsyncParsableCommand {
         }
         let logger = Wiring.bootstrapLogging(settings)
         let registry = Wiring.bootstrapMetrics()
+        Allocator.useFewArenas()
         FileLimit.raise()
         StartReport.log(settings, to: logger)
         try await requireSchema(settings, logger: logger)

@@ -8,7 +8,10 @@ struct PushEndpoint: Sendable {
     let bodies: BodyReader
     let limits: IntakeLimits
     let longestWait: Duration
+    private let gate = IntakeGate(capacity: Self.decodedBytes)
     private let metrics = PushMetrics()
+    /// Bodies that are decoded at the same time, in bytes: some hundreds of full pushes, or thousands of small ones.
+    private static let decodedBytes = 4_194_304
     /// Bytes that are read within a millisecond or so.
     private static let quicklyRead = 65_536
 
@@ -24,7 +27,7 @@ struct PushEndpoint: Sendable {
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         do {
             return try await bodies.withBody(of: exchange) { body in
-                let accepted = try await accept(body, caller, preferences)
+                let accepted = try await gate.admit(body.count) { try await accept(body, caller, preferences) }
                 let answer = try await settle(accepted, exchange, caller, preferences)
                 return reply(answer, preferences)
             }

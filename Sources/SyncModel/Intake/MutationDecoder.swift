@@ -300,13 +300,28 @@ extension MutationDecoder {
 
         var name: String { staticName.description }
 
-        /// Compares bytes, without making a String.
-        init?(_ name: JSONName) {
-            for member in Member.allCases where name.equals(member.staticName) {
-                self = member
-                return
+        /// The members whose names have a certain number of bytes.
+        private static let byLength: [[Member]] = {
+            var table: [[Member]] = []
+            for member in allCases {
+                let length = member.staticName.utf8CodeUnitCount
+                while table.count <= length { table.append([]) }
+                table[length].append(member)
             }
-            return nil
+            return table
+        }()
+
+        /// Compares bytes, without making a String, with the few names of the same length.
+        init?(_ name: JSONName) {
+            let text = name.raw.dropFirst().dropLast()
+            var candidates: [Member] = []
+            if text.contains(0x5c) {
+                candidates = Self.allCases
+            } else if text.count < Self.byLength.count {
+                candidates = Self.byLength[text.count]
+            }
+            guard let member = candidates.first(where: { name.equals($0.staticName) }) else { return nil }
+            self = member
         }
     }
 

@@ -1,53 +1,55 @@
 public import Foundation
 
 /// A mutation as it stands: what its row holds besides the content, and all that an answer shows of it.
-public struct MutationRecord: Sendable {
+///
+/// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
+public final class MutationRecord: Sendable {
     /// The client's id of the mutation.
-    public var id: UUID
+    public let id: UUID
     /// The key that a repetition comes under.
-    public var idempotencyKey: UUID
+    public let idempotencyKey: UUID
     /// The device that sent it.
-    public var deviceID: UUID
+    public let deviceID: UUID
     /// Its number in that device's count.
-    public var sequenceNumber: Int64
+    public let sequenceNumber: Int64
     /// Place in the lane.
-    public var position: Int64
+    public let position: Int64
     /// What it does to its entity.
-    public var operation: Operation
+    public let operation: Operation
     /// The entity's type.
-    public var entityType: String
+    public let entityType: String
     /// Where it stands.
-    public var status: MutationStatus
+    public let status: MutationStatus
     /// 1, and one more for each time a person sent it again with a new upstream key.
-    public var revision: Int32 = 1
+    public let revision: Int32
     /// The entity's client id, when the mutation named it so.
-    public var localID: UUID?
+    public let localID: UUID?
     /// The entity's permanent id, once it is known.
-    public var serverID: ServerID?
+    public let serverID: ServerID?
     /// The entity's version after the mutation took effect.
-    public var version: Int64?
+    public let version: Int64?
     /// Requests sent to an upstream so far; 0 for built-in types.
-    public var attemptCount: Int16 = 0
+    public let attemptCount: Int16
     /// When the next try is due, after one that failed.
-    public var nextRetryAt: Timestamp?
+    public let nextRetryAt: Timestamp?
     /// Mutations that this one waits for, while it is blocked.
-    public var dependsOn: [UUID] = []
+    public let dependsOn: [UUID]
     /// Set when a strategy or a person settled a conflict.
-    public var resolution: ConflictResolution?
+    public let resolution: ConflictResolution?
     /// HTTP status of the outcome; what a REST API would say, for built-in types.
-    public var responseStatus: Int16?
+    public let responseStatus: Int16?
     /// JSON of the upstream's answer; nil for the built-in store, whose answers follow from the rest.
-    public var responseBody: [UInt8]?
+    public let responseBody: [UInt8]?
     /// Problem object as JSON.
-    public var error: [UInt8]?
+    public let error: [UInt8]?
     /// The error in words, of a mutation that waits for a person.
-    public var lastError: String?
+    public let lastError: String?
     /// What a repetition is recognized by.
-    public var fingerprint: Fingerprint
+    public let fingerprint: Fingerprint
     /// When the mutation was accepted.
-    public var acceptedAt: Timestamp
+    public let acceptedAt: Timestamp
     /// When it became final; set exactly then.
-    public var syncedAt: Timestamp?
+    public let syncedAt: Timestamp?
 
     /// Creates a record; what is left out has the value of a new mutation.
     public init(
@@ -59,10 +61,21 @@ public struct MutationRecord: Sendable {
         operation: Operation,
         entityType: String,
         status: MutationStatus,
+        revision: Int32 = 1,
         localID: UUID?,
         serverID: ServerID?,
+        version: Int64? = nil,
+        attemptCount: Int16 = 0,
+        nextRetryAt: Timestamp? = nil,
+        dependsOn: [UUID] = [],
+        resolution: ConflictResolution? = nil,
+        responseStatus: Int16? = nil,
+        responseBody: [UInt8]? = nil,
+        error: [UInt8]? = nil,
+        lastError: String? = nil,
         fingerprint: Fingerprint,
-        acceptedAt: Timestamp
+        acceptedAt: Timestamp,
+        syncedAt: Timestamp? = nil
     ) {
         self.id = id
         self.idempotencyKey = idempotencyKey
@@ -72,10 +85,21 @@ public struct MutationRecord: Sendable {
         self.operation = operation
         self.entityType = entityType
         self.status = status
+        self.revision = revision
         self.localID = localID
         self.serverID = serverID
+        self.version = version
+        self.attemptCount = attemptCount
+        self.nextRetryAt = nextRetryAt
+        self.dependsOn = dependsOn
+        self.resolution = resolution
+        self.responseStatus = responseStatus
+        self.responseBody = responseBody
+        self.error = error
+        self.lastError = lastError
         self.fingerprint = fingerprint
         self.acceptedAt = acceptedAt
+        self.syncedAt = syncedAt
     }
 
     /// Whether a mutation that depends on this one may run: it succeeded, or `server_wins` discarded it and so adopted

@@ -30,7 +30,8 @@ struct PushJudge {
     private let types: (String) -> EntityType?
     private let deviceID: UUID
 
-    private(set) var verdicts: [Int: PushVerdict] = [:]
+    /// By index, of all entries but the accepted ones.
+    private(set) var verdicts: [PushVerdict?]
     private(set) var accepted: [Accepted] = []
     /// Refused entries to remember, by key.
     private(set) var rejections: [UUID: Rejection] = [:]
@@ -58,6 +59,8 @@ struct PushJudge {
         self.snapshot = snapshot
         self.types = types
         deviceID = push.deviceID
+        verdicts = Array(repeating: nil, count: push.entries.count)
+        accepted.reserveCapacity(push.entries.count)
         let order = RunningOrder(push.entries) { mutation in
             mutation.priority ?? types(mutation.entityType)?.defaultPriority ?? 0
         }

@@ -49,8 +49,9 @@ public struct PushPlanner {
     private var entities: EntityTable
     private var plan = PushPlan()
     /// Records of this push's accepted entries, by index.
-    private var records: [Int: MutationRecord] = [:]
-    private var createdMappings: [Int: IDMapping] = [:]
+    private var records: [MutationRecord?]
+    /// Server ids that this push's creates came by, by index.
+    private var createdIDs: [ServerID?]
 
     /// Plans a push.
     ///
@@ -75,6 +76,8 @@ public struct PushPlanner {
         if judge.needsProbe { throw .needsProbe }
         if context.isStrict, let problem = judge.strictProblem() { throw .problem(problem) }
         var planner = PushPlanner(push, snapshot, context, entities)
+        // one owner at a time: a table that two hold is copied at its next write
+        entities = EntityTable()
         for accepted in judge.accepted { planner.run(accepted) }
         entities = planner.entities
         return planner.finish(judge)
@@ -85,6 +88,8 @@ public struct PushPlanner {
         self.snapshot = snapshot
         self.context = context
         self.entities = entities
+        records = Array(repeating: nil, count: push.entries.count)
+        createdIDs = Array(repeating: nil, count: push.entries.count)
         plan.lane = snapshot.lane
         plan.lane.changePosition += 1
     }
@@ -93,7 +98,10 @@ public struct PushPlanner {
 
     private mutating func run(_ accepted: PushJudge.Accepted) {
         let mutation = accepted.mutation
-        var record = MutationRecord(
+        let unmet = unmetDependencies(of: accepted)
+        var outcome = Outcome(status: unmet.isEmpty ? .pending : .blocked, serverID: serverID(of: accepted))
+        if unmet.isEmpty, plan.lane.haltedBy == nil, plan.lane.queuedCount == 0 { apply(accepted, to: &outcome) }
+        let record = MutationRecord(
             id: mutation.id,
             idempotencyKey: mutation.idempotencyKey,
             deviceID: push.deviceID,
@@ -101,19 +109,20 @@ public struct PushPlanner {
             position: plan.lane.nextPosition,
             operation: mutation.operation,
             entityType: mutation.entityType,
-            status: .pending,
+            status: outcome.status,
             localID: mutation.localID,
-            serverID: serverID(of: accepted),
+            serverID: outcome.serverID,
+            version: outcome.version,
+            dependsOn: unmet,
+            resolution: outcome.resolution,
+            responseStatus: outcome.responseStatus,
+            error: outcome.error,
+            lastError: outcome.lastError,
             fingerprint: mutation.fingerprint,
-            acceptedAt: context.now
+            acceptedAt: context.now,
+            syncedAt: outcome.status.isFinal ? context.now : nil
         )
         plan.lane.nextPosition += 1
-        record.dependsOn = unmetDependencies(of: accepted)
-        if !record.dependsOn.isEmpty {
-            record.status = .blocked
-        } else if plan.lane.haltedBy == nil, plan.lane.queuedCount == 0 {
-            apply(accepted, to: &record)
-        }
         count(record)
         addMapping(for: accepted, record)
         if !accepted.type.isInUse, !plan.typesToRegister.contains(where: { $0.name == accepted.type.name }) {
@@ -128,6 +137,17 @@ public struct PushPlanner {
                 conflictResolution: strategy(of: mutation)
             )
         )
+    }
+
+    /// What comes of a mutation in this transaction.
+    private struct Outcome {
+        var status: MutationStatus
+        var serverID: ServerID?
+        var version: Int64?
+        var resolution: ConflictResolution?
+        var responseStatus: Int16?
+        var error: [UInt8]?
+        var lastError: String?
     }
 
     private func strategy(of mutation: Mutation) -> ConflictResolution {
@@ -156,14 +176,14 @@ public struct PushPlanner {
     private func resolve(_ clientID: UUID, _ accepted: PushJudge.Accepted) -> ServerID? {
         switch accepted.references[clientID] {
         case .server(let id): id
-        case .entry(let entry): createdMappings[entry]?.serverID
+        case .entry(let entry): createdIDs[entry]
         case .mutation, nil: nil
         }
     }
 
-    private mutating func apply(_ accepted: PushJudge.Accepted, to record: inout MutationRecord) {
+    private mutating func apply(_ accepted: PushJudge.Accepted, to outcome: inout Outcome) {
         let mutation = accepted.mutation
-        let id = record.serverID ?? ServerID(context.makeID())
+        let id = outcome.serverID ?? ServerID(context.makeID())
         let key = EntityKey(type: mutation.entityType, id: id.text)
         let write = BuiltInStore.Write(
             operation: mutation.operation,
@@ -179,37 +199,35 @@ public struct PushPlanner {
         let stored = entities[key]
         switch BuiltInStore.decide(write, on: stored) {
         case .applied(let state, let resolution, let current):
-            record.serverID = id
-            record.status = .succeeded
-            record.version = state?.version ?? stored?.version
-            record.resolution = resolution
-            record.responseStatus = mutation.operation == .create ? 201 : mutation.operation == .delete ? 204 : 200
-            record.syncedAt = context.now
-            if let current { record.error = conflictProblem(current, mutation, id).json }
+            outcome.serverID = id
+            outcome.status = .succeeded
+            outcome.version = state?.version ?? stored?.version
+            outcome.resolution = resolution
+            outcome.responseStatus = mutation.operation == .create ? 201 : mutation.operation == .delete ? 204 : 200
+            if let current { outcome.error = conflictProblem(current, mutation, id).json }
             if let state { entities.write(key, state) }
         case .adopted(let current):
-            record.serverID = id
-            record.status = .discarded
-            record.version = current?.version
-            record.resolution = .serverWins
-            record.responseStatus = 409
-            record.syncedAt = context.now
-            record.error = conflictProblem(current, mutation, id).json
+            outcome.serverID = id
+            outcome.status = .discarded
+            outcome.version = current?.version
+            outcome.resolution = .serverWins
+            outcome.responseStatus = 409
+            outcome.error = conflictProblem(current, mutation, id).json
         case .conflict(let current):
-            record.status = .conflict
-            record.responseStatus = 409
-            record.error = conflictProblem(current, mutation, id).json
-            record.lastError = detail(of: mutation, current)
+            outcome.status = .conflict
+            outcome.responseStatus = 409
+            outcome.error = conflictProblem(current, mutation, id).json
+            outcome.lastError = detail(of: mutation, current)
             if context.organization.settings.onConflict == .halt { plan.lane.haltedBy = mutation.id }
         case .refused(let status, let detail):
-            record.status = .failed
-            record.responseStatus = Int16(status)
+            outcome.status = .failed
+            outcome.responseStatus = Int16(status)
             var problem = Problem(.upstreamRejected, detail)
             problem.errors = [
                 ProblemDetail(pointer: "/mutations/\(accepted.index)", rule: "http_\(status)", detail: detail)
             ]
-            record.error = problem.json
-            record.lastError = detail
+            outcome.error = problem.json
+            outcome.lastError = detail
             if context.organization.settings.onFailure == .halt { plan.lane.haltedBy = mutation.id }
         }
     }
@@ -251,8 +269,8 @@ public struct PushPlanner {
         if record.status.isFinal, let serverID = record.serverID {
             mapping.serverID = serverID
             mapping.status = .resolved
+            createdIDs[accepted.index] = serverID
         }
-        createdMappings[accepted.index] = mapping
         plan.mappings.append(mapping)
     }
 
@@ -260,21 +278,24 @@ public struct PushPlanner {
 
     private mutating func finish(_ judge: PushJudge) -> PushPlan {
         plan.rejections = Array(judge.rejections.values)
-        plan.acceptedSequence = push.entries.compactMap(\.sequenceNumber).reduce(snapshot.watermark, max)
+        plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
+        var byKey: [UUID: MutationRecord]?
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }
             guard case .replayed(let record)? = judge.verdicts[entry.index] else {
                 return judge.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not judged"))
             }
             // a repetition within the push shows what its first came to
-            return .replayed(recordsByKey[record.idempotencyKey] ?? record)
+            let acceptedNow = byKey ?? recordsByKey
+            byKey = acceptedNow
+            return .replayed(acceptedNow[record.idempotencyKey] ?? record)
         }
         plan.touchedMappings = touchedMappings()
         return plan
     }
 
     private var recordsByKey: [UUID: MutationRecord] {
-        Dictionary(records.values.map { ($0.idempotencyKey, $0) }) { first, _ in first }
+        Dictionary(records.compactMap { $0.map { ($0.idempotencyKey, $0) } }) { first, _ in first }
     }
 
     /// Every resolved mapping of this user that the batch touches, in the order in which it does.
@@ -300,8 +321,9 @@ public struct PushPlanner {
 extension PushJudge {
     /// What refuses the whole push when it is to be all or nothing; nil when every entry is valid.
     func strictProblem() -> Problem? {
-        let problems = verdicts.sorted { $0.key < $1.key }.compactMap { index, verdict -> [ProblemDetail]? in
+        let problems = verdicts.enumerated().compactMap { index, verdict -> [ProblemDetail]? in
             switch verdict {
+            case nil, .accepted, .replayed: nil
             case .rejected(let problem):
                 problem.errors.isEmpty
                     ? [
@@ -320,7 +342,6 @@ extension PushJudge {
                         detail: "this entry was rejected before; send it corrected with a new sequence number"
                     )
                 ]
-            case .accepted, .replayed: nil
             }
         }
         guard !problems.isEmpty else { return nil }

@@ -9,7 +9,7 @@ final class PushQueue: Sendable {
     /// What a group holds at most.
     struct GroupLimits: Sendable {
         var pushes = 64
-        var mutations = 2_000
+        var mutations = 1_000
     }
 
     /// Pushes that may wait; beyond it the gateway is overloaded.

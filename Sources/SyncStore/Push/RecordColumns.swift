@@ -17,7 +17,7 @@ enum RecordColumns {
 
     /// Reads a record from the columns that start at `first`.
     static func record(_ rows: Rows, _ row: Int, from first: Int = 0) throws -> MutationRecord {
-        var record = MutationRecord(
+        MutationRecord(
             id: try rows.uuid(row, first),
             idempotencyKey: try rows.uuid(row, first + 1),
             deviceID: try rows.uuid(row, first + 2),
@@ -26,22 +26,21 @@ enum RecordColumns {
             operation: try rows.choice(row, first + 5),
             entityType: try rows.string(row, first + 6),
             status: try rows.choice(row, first + 7),
+            revision: try rows.int32(row, first + 8),
             localID: try rows.optionalUUID(row, first + 9),
             serverID: try rows.serverID(row, first + 10),
+            version: try rows.optionalInt64(row, first + 12),
+            attemptCount: try rows.int16(row, first + 13),
+            nextRetryAt: try rows.optionalTimestamp(row, first + 14).map(Timestamp.init(microseconds:)),
+            dependsOn: try rows.uuids(row, first + 15),
+            resolution: try rows.optionalChoice(row, first + 16),
+            responseStatus: try rows.optionalInt16(row, first + 17),
+            responseBody: try rows.optionalBytes(row, first + 18),
+            error: try rows.optionalBytes(row, first + 19),
             fingerprint: Fingerprint(stored: try rows.bytes(row, first + 20)),
-            acceptedAt: Timestamp(microseconds: try rows.timestamp(row, first + 21))
+            acceptedAt: Timestamp(microseconds: try rows.timestamp(row, first + 21)),
+            syncedAt: try rows.optionalTimestamp(row, first + 22).map(Timestamp.init(microseconds:))
         )
-        record.revision = try rows.int32(row, first + 8)
-        record.version = try rows.optionalInt64(row, first + 12)
-        record.attemptCount = try rows.int16(row, first + 13)
-        record.nextRetryAt = try rows.optionalTimestamp(row, first + 14).map(Timestamp.init(microseconds:))
-        record.dependsOn = try rows.uuids(row, first + 15)
-        record.resolution = try rows.optionalChoice(row, first + 16)
-        record.responseStatus = try rows.optionalInt16(row, first + 17)
-        record.responseBody = try rows.optionalBytes(row, first + 18)
-        record.error = try rows.optionalBytes(row, first + 19)
-        record.syncedAt = try rows.optionalTimestamp(row, first + 22).map(Timestamp.init(microseconds:))
-        return record
     }
 }
 

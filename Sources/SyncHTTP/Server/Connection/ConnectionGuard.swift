@@ -20,7 +20,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     /// How long the receiving half stays open after a response that ends the connection.
     private static let lingering = TimeAmount.seconds(2)
     /// What one read may take from the system at most: with thousands of connections, this is the memory they hold.
-    private static let readBytes = 32_768
+    private static let readBytes = 8_192
 
     private var state: ConnectionState
     private var timer: (task: Scheduled<Void>, deadline: NIODeadline)?
