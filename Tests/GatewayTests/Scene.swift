@@ -6,6 +6,7 @@ import SyncHTTP
 import SyncModel
 import Synchronization
 import TestSupport
+import Tokens
 
 /// Two tenants in one gateway: Ada and Bob in the first, Eve in the second.
 struct Scene: Sendable {
@@ -18,18 +19,18 @@ struct Scene: Sendable {
     init(
         _ settings: String = "{}",
         on database: TestDatabase? = nil,
+        tokens: TokenConfiguration = LiveGateway.tokens,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
-        gateway = try await .start(on: database, configure: configure)
+        gateway = try await .start(on: database, tokens: tokens, configure: configure)
         let (first, second) = (UUID(), UUID())
         ada = try await SyncWorker(gateway, organization: first)
         bob = try await SyncWorker(gateway, organization: first)
         eve = try await SyncWorker(gateway, organization: second)
         for (organization, settings) in [(first, settings), (second, "{}")] {
             let body = #"{"name":"Tenant","settings":\#(settings)}"#
-            guard try await operate(.PUT, "/admin/organizations/\(organization.lowercased)", body).status == 201 else {
-                throw LiveGateway.Unavailable()
-            }
+            let reply = try await operate(.PUT, "/admin/organizations/\(organization.lowercased)", body)
+            guard reply.status == 201 else { throw LiveGateway.Unavailable(reason: reply.text) }
         }
     }
 
