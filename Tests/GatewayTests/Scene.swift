@@ -53,6 +53,11 @@ struct Scene: Sendable {
     /// The path of Ada's and Bob's organization.
     var admin: String { "/admin/organizations/\(ada.organization.lowercased)" }
 
+    /// The lines of a scrape.
+    func metrics() async throws -> [String] {
+        try await send(.GET, gateway.operations + "/metrics").text.components(separatedBy: "\n")
+    }
+
     // MARK: - The database
 
     /// Executes a script as the database's owner.
