@@ -195,6 +195,30 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
+    @Test func whatHasNoIdentityIsRejectedWithoutATraceAndItsNeighboursAreTaken() async throws {
+        let scene = try await Scene()
+        var nameless = scene.ada.create()
+        nameless["idempotency_key"] = "\"x\""
+        nameless["id"] = "7"
+        nameless["sequence_number"] = "\"1\""
+        let good = scene.ada.create()
+        let entries = ["1", "{}", nameless.json, good.json].joined(separator: ",")
+        let body = #"{"device_id":\#(scene.ada.device.quoted),"mutations":[\#(entries)]}"#
+        let reply = try await scene.ada.post("/v1/mutations", body)
+        #expect(reply.status == 200)
+        #expect(reply.statuses == ["rejected", "rejected", "rejected", "succeeded"])
+        for result in reply.results.prefix(3) {
+            #expect(result.names == PushOverHTTPTests.resultMembers)
+            for name in ["id", "idempotency_key", "sequence_number"] {
+                #expect(result.value(at: "/" + name)?.isNull == true, "\(name)")
+            }
+            #expect(result.errorCode == "validation_failed")
+        }
+        #expect(reply.json?["accepted_sequence"]?.int64 == 2, "only the good one's number could be read")
+        #expect(try await scene.tables()["rejections"]?.hasPrefix("0 ") == true)
+        #expect(try await scene.ada.get("/v1/mutations").mutations.count == 1)
+    }
+
     @Test func aRejectedEntryTellsTheSameAndComesAgainCorrected() async throws {
         let scene = try await Scene()
         var bad = scene.ada.create()

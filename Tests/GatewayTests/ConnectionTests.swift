@@ -110,6 +110,24 @@ import Testing
         #expect(await connection.rest().isEmpty)
     }
 
+    @Test func aBodyThatNobodyAsksForIsSkipped() async throws {
+        let scene = try await Scene()
+        let connection = try RawConnection(port: scene.gateway.port)
+        let head = "GET /v1/changes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
+        for _ in 0..<2 {
+            await connection.send(head + "Content-Length: 7\r\n\r\nGET / \n")
+            #expect(try await connection.reply().status == 200)
+        }
+        let (push, body) = Self.push(scene.ada)
+        await connection.send(push + body)
+        #expect(try await connection.reply().statuses == ["succeeded"])
+        try await scene.whileNothingChanges {
+            let bare = try RawConnection(port: scene.gateway.port)
+            await bare.send(scene.ada.pushHead(""))
+            expectProblem(try await bare.reply(), .invalidJSON, errors: [])
+        }
+    }
+
     @Test func whoExpectsToBeInvitedIsInvitedOnceLetIn() async throws {
         let scene = try await Scene()
         let (head, body) = Self.push(scene.ada, "Expect: 100-continue\r\n")

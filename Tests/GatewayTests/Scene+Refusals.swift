@@ -4,7 +4,8 @@ import SyncModel
 import Testing
 
 extension Scene {
-    /// Whatever is refused in `requests` leaves no trace in any table, and the next good push is served.
+    /// Whatever is refused in `requests` leaves no trace in any table and holds no memory, and the next good push is
+    /// served.
     func whileNothingChanges(
         sourceLocation: SourceLocation = #_sourceLocation,
         _ requests: () async throws -> Void
@@ -12,6 +13,7 @@ extension Scene {
         let before = try await tables()
         try await requests()
         #expect(try await tables() == before, sourceLocation: sourceLocation)
+        #expect(try await metrics().contains("sluice_http_held_body_bytes 0"), sourceLocation: sourceLocation)
         try await expectServed(sourceLocation: sourceLocation)
     }
 
