@@ -112,15 +112,16 @@ import Testing
         #expect(ContinuousClock.now - start < .seconds(10))
     }
 
-    @Test(arguments: ["wait=-1", "wait=x", "wait=1.5", "wait=1&wait=2", "wait=99999999999999999999", "wait=%FF"])
-    func aWaitIsANumberOfSeconds(query: String) async throws {
+    @Test func aWaitIsANumberOfSeconds() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create()
         _ = try await scene.ada.push([draft])
-        expectProblem(
-            try await scene.ada.get("/v1/mutations/\(draft.id)?\(query)"),
-            .invalidRequest,
-            errors: [" parameter_invalid"]
-        )
+        for query in ["wait=-1", "wait=x", "wait=1.5", "wait=1&wait=2", "wait=99999999999999999999", "wait=%FF"] {
+            expectProblem(
+                try await scene.ada.get("/v1/mutations/\(draft.id)?\(query)"),
+                .invalidRequest,
+                errors: [" parameter_invalid"]
+            )
+        }
     }
 }

@@ -14,6 +14,7 @@ struct Scene: Sendable {
     let ada: SyncWorker
     let bob: SyncWorker
     let eve: SyncWorker
+    private let slot: SceneSlot
 
     /// - Parameter settings: of the first organization.
     init(
@@ -22,6 +23,7 @@ struct Scene: Sendable {
         tokens: TokenConfiguration = LiveGateway.tokens,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
+        slot = await .take()
         gateway = try await .start(on: database, tokens: tokens, configure: configure)
         let (first, second) = (UUID(), UUID())
         ada = try await SyncWorker(gateway, organization: first)
