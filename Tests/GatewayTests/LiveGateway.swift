@@ -1,6 +1,5 @@
 import Foundation
 import Logging
-import Metrics
 import Postgres
 import ServiceLifecycle
 import SyncHTTP
@@ -14,16 +13,8 @@ import Tokens
 /// A whole gateway in this process: both servers on ports of the system's choice, on a database of its own, with a
 /// clock that the test moves.
 final class LiveGateway: Sendable {
-    static let operatorToken = "an operator's token of the tests"
+    static let operatorToken = "operators-token-of-the-tests"
     static let tokens = TokenConfiguration(secret: Array("a secret of the tests, at least 32 bytes long".utf8))
-
-    /// The metrics of every gateway in this process: swift-metrics knows one registry.
-    static let registry: PrometheusRegistry = {
-        let registry = PrometheusRegistry()
-        HTTPMetrics.describe(in: registry)
-        MetricsSystem.bootstrap(PrometheusMetricsFactory(registry))
-        return registry
-    }()
 
     let database: TestDatabase
     let store: Store
@@ -32,16 +23,19 @@ final class LiveGateway: Sendable {
     let address: String
     let operations: String
     let port: Int
+    private let tokens: TokenConfiguration
     private let service: Task<Void, Never>
 
     /// - Parameters:
     ///   - database: nil makes a migrated one.
+    ///   - tokens: which ones it takes.
     ///   - configure: changes the servers' settings.
     static func start(
         on database: TestDatabase? = nil,
+        tokens: TokenConfiguration = tokens,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws -> LiveGateway {
-        _ = registry
+        _ = GatewayMetrics.bootstrap
         let clock = Clock()
         var configuration = HTTPConfiguration(now: { clock.now })
         configuration.publicAddress.port = 0
@@ -50,10 +44,19 @@ final class LiveGateway: Sendable {
         configuration.version = "test"
         configure(&configuration)
         let database = if let database { database } else { try await migratedDatabase() }
-        return try await LiveGateway(database, clock, configuration)
+        let registry = PrometheusRegistry()
+        HTTPMetrics.describe(in: registry)
+        return try await GatewayMetrics.$registry.withValue(registry) { [configuration] in
+            try await LiveGateway(database, clock, tokens, configuration)
+        }
     }
 
-    private init(_ database: TestDatabase, _ clock: Clock, _ configuration: HTTPConfiguration) async throws {
+    private init(
+        _ database: TestDatabase,
+        _ clock: Clock,
+        _ tokens: TokenConfiguration,
+        _ configuration: HTTPConfiguration
+    ) async throws {
         var logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
         let store = Store(
@@ -65,14 +68,14 @@ final class LiveGateway: Sendable {
         let (operationsPorts, tellOperations) = AsyncStream<Int>.makeStream()
         let operations = OperationsServer(
             store: store,
-            registry: Self.registry,
+            registry: GatewayMetrics.registry,
             configuration: configuration,
             logger: logger,
             onRunning: { tellOperations.yield($0.port) }
         )
         let server = PublicServer(
             store: store,
-            verifier: try await TokenVerifier(configuration: Self.tokens),
+            verifier: try await TokenVerifier(configuration: tokens),
             configuration: configuration,
             logger: logger,
             onRunning: { tellPublic.yield($0.port) }
@@ -86,7 +89,8 @@ final class LiveGateway: Sendable {
         }
         guard let port = await publicPorts.first(where: { _ in true }),
             let operationsPort = await operationsPorts.first(where: { _ in true })
-        else { throw Unavailable() }
+        else { throw Unavailable(reason: "the servers do not start") }
+        self.tokens = tokens
         self.database = database
         self.store = store
         self.clock = clock
@@ -99,8 +103,10 @@ final class LiveGateway: Sendable {
         service.cancel()
     }
 
-    /// The servers did not start.
-    struct Unavailable: Error {}
+    /// The gateway did not start, or did not do what every test needs.
+    struct Unavailable: Error {
+        let reason: String
+    }
 
     static func migratedDatabase(on cluster: TestCluster? = nil) async throws -> TestDatabase {
         try await TestDatabase.make(template: "gateway", on: cluster) { connection in
@@ -110,7 +116,7 @@ final class LiveGateway: Sendable {
 
     /// A token that this gateway accepts for an hour of its clock.
     func token(organization: UUID, user: UUID, seconds: Int64 = 3_600) async throws -> String {
-        try await TokenIssuer(configuration: Self.tokens)
+        try await TokenIssuer(configuration: tokens)
             .issue(organization: organization, user: user, ttlSeconds: seconds, now: clock.now.seconds)
     }
 

@@ -1,10 +1,13 @@
 import Foundation
 import Glibc
 import NIOHTTP1
+import Synchronization
 
 /// A TCP connection without any HTTP of its own, for what no HTTP client would send.
 final class RawConnection: Sendable {
     private let descriptor: Int32
+    /// What came behind the last answer.
+    private let ahead = Mutex<[UInt8]>([])
 
     /// Connects to a port of this machine. What takes longer than `patience` fails.
     init(port: Int, patience: Int = 15) throws {
@@ -67,9 +70,12 @@ final class RawConnection: Sendable {
 
     /// The next answer.
     func reply() async throws -> Reply {
-        var bytes: [UInt8] = []
+        var bytes = ahead.withLock { exchange(&$0, with: []) }
         while true {
-            if let reply = Self.parse(bytes) { return reply }
+            if let (reply, rest) = Self.parse(bytes) {
+                ahead.withLock { $0 = rest }
+                return reply
+            }
             let more = await receive()
             guard !more.isEmpty else { throw Broken() }
             bytes += more
@@ -78,7 +84,7 @@ final class RawConnection: Sendable {
 
     /// Whatever comes until the other side closes.
     func rest() async -> [UInt8] {
-        var bytes: [UInt8] = []
+        var bytes = ahead.withLock { exchange(&$0, with: []) }
         while true {
             let more = await receive()
             if more.isEmpty { return bytes }
@@ -94,8 +100,8 @@ final class RawConnection: Sendable {
         }
     }
 
-    /// A whole answer with a `Content-Length`.
-    private static func parse(_ bytes: [UInt8]) -> Reply? {
+    /// A whole answer with a `Content-Length`, and what comes behind it.
+    private static func parse(_ bytes: [UInt8]) -> (Reply, rest: [UInt8])? {
         guard let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
         let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
         let status = lines[0].split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
@@ -108,7 +114,8 @@ final class RawConnection: Sendable {
         let length = headers.first(name: "content-length").flatMap { Int($0) } ?? 0
         let body = bytes[end.upperBound...]
         guard body.count >= length else { return nil }
-        return Reply(status: status, headers: headers, body: Array(body.prefix(length)))
+        let reply = Reply(status: status, headers: headers, body: Array(body.prefix(length)))
+        return (reply, Array(body.dropFirst(length)))
     }
 
     /// Not on a thread that runs tasks.

@@ -6,6 +6,7 @@ import SyncHTTP
 import SyncModel
 import Synchronization
 import TestSupport
+import Tokens
 
 /// Two tenants in one gateway: Ada and Bob in the first, Eve in the second.
 struct Scene: Sendable {
@@ -13,23 +14,25 @@ struct Scene: Sendable {
     let ada: SyncWorker
     let bob: SyncWorker
     let eve: SyncWorker
+    private let slot: SceneSlot
 
     /// - Parameter settings: of the first organization.
     init(
         _ settings: String = "{}",
         on database: TestDatabase? = nil,
+        tokens: TokenConfiguration = LiveGateway.tokens,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
-        gateway = try await .start(on: database, configure: configure)
+        slot = await .take()
+        gateway = try await .start(on: database, tokens: tokens, configure: configure)
         let (first, second) = (UUID(), UUID())
         ada = try await SyncWorker(gateway, organization: first)
         bob = try await SyncWorker(gateway, organization: first)
         eve = try await SyncWorker(gateway, organization: second)
         for (organization, settings) in [(first, settings), (second, "{}")] {
             let body = #"{"name":"Tenant","settings":\#(settings)}"#
-            guard try await operate(.PUT, "/admin/organizations/\(organization.lowercased)", body).status == 201 else {
-                throw LiveGateway.Unavailable()
-            }
+            let reply = try await operate(.PUT, "/admin/organizations/\(organization.lowercased)", body)
+            guard reply.status == 201 else { throw LiveGateway.Unavailable(reason: reply.text) }
         }
     }
 
@@ -51,6 +54,11 @@ struct Scene: Sendable {
 
     /// The path of Ada's and Bob's organization.
     var admin: String { "/admin/organizations/\(ada.organization.lowercased)" }
+
+    /// The lines of a scrape.
+    func metrics() async throws -> [String] {
+        try await send(.GET, gateway.operations + "/metrics").text.components(separatedBy: "\n")
+    }
 
     // MARK: - The database
 

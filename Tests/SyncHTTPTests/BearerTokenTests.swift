@@ -44,6 +44,12 @@ struct BearerTokenTests {
         #expect(refusal.headers[.wwwAuthenticate]?.contains("error=\"invalid_request\"") == true)
     }
 
+    @Test("An operator's token is one that a header can carry")
+    func operatorTokenForm() {
+        for text in ["a", "A.b_c-9~+/=", "0123456789abcdef"] { #expect(HTTPConfiguration.isOperatorToken(text)) }
+        for text in ["", "a b", "a\n", "é", "\"a\"", "a,b"] { #expect(!HTTPConfiguration.isOperatorToken(text)) }
+    }
+
     @Test("Only the operator's token opens the administration")
     func operatorToken() throws {
         #expect(OperatorToken(nil) == nil)

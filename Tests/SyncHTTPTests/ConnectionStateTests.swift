@@ -19,7 +19,7 @@ struct ConnectionStateTests {
         #expect(state.deadline == nil)
         let announces = state.writeHead()
         #expect(!announces)
-        #expect(state.writeEnd() == .keep)
+        #expect(state.writeEnd(at: start) == .keep)
     }
 
     @Test("A late body is refused, and ends the connection")
@@ -30,7 +30,7 @@ struct ConnectionStateTests {
         #expect(state.timerFired(at: start + .seconds(30)) == .refuseBody)
         let announces = state.writeHead()
         #expect(announces)
-        #expect(state.writeEnd() == .closeAfterLingering)
+        #expect(state.writeEnd(at: start) == .closeAfterLingering)
     }
 
     @Test("An answer to a body that is still arriving ends the connection")
@@ -39,7 +39,7 @@ struct ConnectionStateTests {
         state.readHead(closes: false, at: start)
         let announces = state.writeHead()
         #expect(announces)
-        #expect(state.writeEnd() == .closeAfterLingering)
+        #expect(state.writeEnd(at: start) == .closeAfterLingering)
     }
 
     @Test("A client that asks for it is let go")
@@ -49,7 +49,7 @@ struct ConnectionStateTests {
         state.readEnd()
         let announces = state.writeHead()
         #expect(announces)
-        #expect(state.writeEnd() == .close)
+        #expect(state.writeEnd(at: start) == .close)
     }
 
     @Test("A client that does not read is cut off")
@@ -78,8 +78,39 @@ struct ConnectionStateTests {
         }
         #expect(!state.mayRead)
         _ = state.writeHead()
-        #expect(state.writeEnd() == .keep)
+        #expect(state.writeEnd(at: start) == .keep)
         #expect(state.mayRead)
+    }
+
+    @Test("The end of the connection is the last request's to ask for, not that of those before it")
+    func requestsBeforeTheLast() {
+        for (closes, arrives) in [(true, true), (false, false)] {
+            var state = state()
+            state.readHead(closes: false, at: start)
+            state.readEnd()
+            state.readHead(closes: closes, at: start)
+            if arrives { state.readEnd() }
+            let announces = state.writeHead()
+            #expect(!announces)
+            #expect(state.writeEnd(at: start) == .keep)
+            let announcesLast = state.writeHead()
+            #expect(announcesLast)
+            #expect(state.writeEnd(at: start) == (arrives ? .close : .closeAfterLingering))
+        }
+    }
+
+    @Test("The time of a body does not run while nothing is read")
+    func bodySentAhead() {
+        var state = state()
+        state.readHead(closes: false, at: start)
+        state.readEnd()
+        state.readHead(closes: false, at: start)
+        #expect(state.deadline == nil)
+        #expect(state.timerFired(at: start + .seconds(60)) == .nothing)
+        _ = state.writeHead()
+        #expect(state.writeEnd(at: start + .seconds(60)) == .keep)
+        #expect(state.timerFired(at: start + .seconds(89)) == .wait(until: start + .seconds(90)))
+        #expect(state.timerFired(at: start + .seconds(90)) == .refuseBody)
     }
 
     @Test("A shutdown shortens what is under way")
@@ -91,6 +122,6 @@ struct ConnectionStateTests {
         state.readEnd()
         let announces = state.writeHead()
         #expect(announces)
-        #expect(state.writeEnd() == .close)
+        #expect(state.writeEnd(at: start) == .close)
     }
 }

@@ -75,7 +75,7 @@ extension Setting {
     )
     static let operatorToken = Setting(
         name: "operator_token",
-        form: .secret(minimumBytes: 16),
+        form: .bearerToken(minimumBytes: 16),
         fallbackHint: "none: /admin is off",
         meaning: "The bearer token of /admin.",
         isSecret: true

@@ -11,6 +11,7 @@ extension Setting.Form {
         case .number(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
         case .choice(let choices): "one of \(choices.joined(separator: ", "))"
         case .secret(let bytes): "at least \(bytes) bytes long"
+        case .bearerToken(let bytes): "at least \(bytes) characters, of letters, digits and -._~+/="
         }
     }
 
@@ -23,7 +24,7 @@ extension Setting.Form {
         case .address: "host:port"
         case .number(let range): "\(range.lowerBound) to \(range.upperBound)"
         case .choice(let choices): choices.joined(separator: " | ")
-        case .secret(let bytes): "text, at least \(bytes) bytes"
+        case .secret(let bytes), .bearerToken(let bytes): "text, at least \(bytes) bytes"
         }
     }
 
@@ -35,6 +36,7 @@ extension Setting.Form {
         case .number(let range): Self.wholeNumber(text).map(range.contains) ?? false
         case .choice(let choices): choices.contains(text)
         case .secret(let bytes): text.utf8.count >= bytes
+        case .bearerToken(let bytes): text.utf8.count >= bytes && HTTPConfiguration.isOperatorToken(text)
         }
     }
 

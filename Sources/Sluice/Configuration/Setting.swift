@@ -12,6 +12,8 @@ struct Setting: Sendable {
         case choice([String])
         /// A secret of at least this many bytes.
         case secret(minimumBytes: Int)
+        /// A secret that can be sent as a bearer token.
+        case bearerToken(minimumBytes: Int)
     }
 
     /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`.

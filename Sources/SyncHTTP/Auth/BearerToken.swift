@@ -22,8 +22,11 @@ enum BearerToken {
         let scheme = "bearer "
         guard value.prefix(scheme.count).lowercased() == scheme else { return nil }
         let token = value.dropFirst(scheme.count).drop { $0 == " " }
-        guard !token.isEmpty, token.utf8.allSatisfy(isTokenByte) else { return nil }
-        return token
+        return isToken(token) ? token : nil
+    }
+
+    static func isToken(_ text: some StringProtocol) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy(isTokenByte)
     }
 
     /// A 401 about a token that was given.

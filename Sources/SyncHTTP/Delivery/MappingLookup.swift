@@ -23,9 +23,7 @@ struct MappingLookup: Sendable {
         guard let members = tree.root.members else {
             throw Self.problem("", Rule.memberType, "the body must be a JSON object")
         }
-        if let defect = tree.defects.first {
-            throw Self.problem(defect.pointer, Rule.duplicateMember, defect.explanation)
-        }
+        if let defect = tree.defects.first { throw Problem(defect) }
         for (name, value) in members {
             if name.equals("client_ids") {
                 clientIDs = try Self.clientIDs(value)

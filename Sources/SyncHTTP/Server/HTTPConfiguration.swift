@@ -41,4 +41,10 @@ public struct HTTPConfiguration: Sendable {
     public init(now: @escaping TimeSource) {
         self.now = now
     }
+
+    /// Whether a text can be ``operatorToken``: other than letters, digits and `-._~+/=`, no bearer token holds
+    /// anything (RFC 6750, 2.1).
+    public static func isOperatorToken(_ text: String) -> Bool {
+        BearerToken.isToken(text)
+    }
 }

@@ -107,9 +107,7 @@ private func requestMembers(_ body: [UInt8]) throws(Problem) -> [(String, JSONVa
     } catch {
         throw Problem(jsonError: error, limit: JSONLimits().maximumBytes)
     }
-    if let defect = tree.defects.first {
-        throw Problem(.invalidRequest, pointer: defect.pointer, rule: Rule.duplicateMember, defect.explanation)
-    }
+    if let defect = tree.defects.first { throw Problem(defect) }
     guard let members = tree.root.members else {
         throw Problem(.invalidRequest, pointer: "", rule: Rule.memberType, "the body must be a JSON object")
     }

@@ -132,13 +132,14 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func writeEnd(_ context: ChannelHandlerContext, _ data: NIOAny, _ promise: EventLoopPromise<Void>?) {
-        switch state.writeEnd() {
+        switch state.writeEnd(at: .now()) {
         case .keep:
             context.write(data, promise: promise)
             if isReadHeld, state.mayRead {
                 isReadHeld = false
                 context.read()
             }
+            scheduleTimer(context)
         case .close:
             context.writeAndFlush(data, promise: promise)
             context.close(promise: nil)

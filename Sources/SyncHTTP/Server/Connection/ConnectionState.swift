@@ -26,8 +26,10 @@ struct ConnectionState {
 
     /// Requests whose head was read and whose response is not written to its end.
     private(set) var requestsInHand = 0
-    /// When the body that is being read must be complete.
+    /// When the body that is being read must be complete. Of requests sent ahead that is the last one's.
     private var bodyDeadline: NIODeadline?
+    /// The last request that was read asks for the end of the connection.
+    private var closesAfterLast = false
     /// When the client must have accepted what fills the send buffer.
     private var writeDeadline: NIODeadline?
     private var closesAfterResponse = false
@@ -45,16 +47,19 @@ struct ConnectionState {
 
     /// The next deadline, if there is one.
     var deadline: NIODeadline? {
-        switch (bodyDeadline, writeDeadline) {
+        switch (runningBodyDeadline, writeDeadline) {
         case (let body?, let write?): min(body, write)
         case (let body, let write): body ?? write
         }
     }
 
+    /// While an earlier request is in hand nothing is read, so the time of the last one's body does not run.
+    private var runningBodyDeadline: NIODeadline? { requestsInHand == 1 ? bodyDeadline : nil }
+
     mutating func readHead(closes: Bool, at now: NIODeadline) {
         requestsInHand += 1
         bodyDeadline = now + (isShuttingDown ? shutdownTimeout : bodyTimeout)
-        if closes { closesAfterResponse = true }
+        closesAfterLast = closes
     }
 
     mutating func readEnd() {
@@ -64,7 +69,10 @@ struct ConnectionState {
     /// A response whose request has not arrived in full ends the connection: what is left of the request is not wanted.
     /// - Returns: whether the response has to announce the end.
     mutating func writeHead() -> Bool {
-        if bodyDeadline != nil || isRefused || isShuttingDown { closesAfterResponse = true }
+        let isLast = requestsInHand == 1
+        if isRefused || isShuttingDown || isLast && (closesAfterLast || bodyDeadline != nil) {
+            closesAfterResponse = true
+        }
         return closesAfterResponse
     }
 
@@ -73,9 +81,12 @@ struct ConnectionState {
         isRefused = true
     }
 
-    mutating func writeEnd() -> EndAction {
+    mutating func writeEnd(at now: NIODeadline) -> EndAction {
         requestsInHand -= 1
-        guard closesAfterResponse else { return .keep }
+        guard closesAfterResponse else {
+            if bodyDeadline != nil { bodyDeadline = now + bodyTimeout }
+            return .keep
+        }
         return bodyDeadline == nil && !isRefused ? .close : .closeAfterLingering
     }
 
@@ -92,8 +103,8 @@ struct ConnectionState {
 
     mutating func timerFired(at now: NIODeadline) -> TimerAction {
         if let writeDeadline, writeDeadline <= now { return .close }
-        if let bodyDeadline, bodyDeadline <= now {
-            self.bodyDeadline = nil
+        if let runningBodyDeadline, runningBodyDeadline <= now {
+            bodyDeadline = nil
             isRefused = true
             return .refuseBody
         }

@@ -1,0 +1,168 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// `/admin/organizations`
+@Suite struct AdminOrganizationsTests {
+    private static let settings = [
+        "provisioning": "on_first_push", "entity_types": "open", "on_failure": "continue", "on_conflict": "halt",
+        "conflict_resolution": "manual",
+    ]
+
+    @Test func anOrganizationIsMadeChangedReadAndListed() async throws {
+        let scene = try await Scene()
+        let id = UUID()
+        let path = "/admin/organizations/\(id.uuidString)"
+        expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
+        let made = try await scene.operate(.PUT, path, #"{"name":"Fjord ASA","settings":{"on_conflict":"continue"}}"#)
+        #expect(made.status == 201)
+        let organization = try #require(made.json)
+        #expect(organization.names == ["id", "name", "status", "settings", "created_at", "updated_at"])
+        #expect(organization["id"]?.string == id.lowercased)
+        #expect(organization["name"]?.string == "Fjord ASA")
+        #expect(organization["status"]?.string == "active")
+        for (name, value) in Self.settings {
+            let expected = name == "on_conflict" ? "continue" : value
+            #expect(organization.value(at: "/settings/" + name)?.string == expected, "\(name)")
+        }
+        #expect(organization.value(at: "/settings/stale_after_days")?.int64 == 14)
+        #expect(organization["created_at"]?.string == scene.gateway.clock.now.rfc3339)
+        #expect(try await scene.operate(.GET, path).text == made.text)
+
+        let madeAt = scene.gateway.clock.now.rfc3339
+        scene.gateway.clock.advance(seconds: 1)
+        let changed = try await scene.operate(.PUT, path, #"{"settings":{"stale_after_days":3,"on_failure":"halt"}}"#)
+        #expect(changed.status == 200)
+        #expect(changed.json?["name"]?.string == "Fjord ASA", "what is absent keeps its value")
+        #expect(changed.json?.value(at: "/settings/on_conflict")?.string == "continue")
+        #expect(changed.json?.value(at: "/settings/on_failure")?.string == "halt")
+        #expect(changed.json?.value(at: "/settings/stale_after_days")?.int64 == 3)
+        #expect(changed.json?["created_at"]?.string == madeAt)
+        #expect(changed.json?["updated_at"]?.string == scene.gateway.clock.now.rfc3339)
+        let reset = try await scene.operate(.PUT, path, #"{"settings":{"stale_after_days":null}}"#)
+        #expect(reset.json?.value(at: "/settings/stale_after_days")?.int64 == 14, "null goes back to the default")
+
+        let list = try await scene.operate(.GET, "/admin/organizations")
+        #expect(list.json?.names == ["organizations", "next"])
+        #expect(list.json?["organizations"]?.elements?.contains { $0.text == reset.text } == true)
+    }
+
+    @Test func theListIsPaged() async throws {
+        let scene = try await Scene()
+        for _ in 0..<3 { _ = try await scene.operate(.PUT, "/admin/organizations/\(UUID().lowercased)", "{}") }
+        let all = try await Self.ids(scene, "").ids
+        #expect(all.count == 5)
+        #expect(all == all.sorted())
+        var pages: [[String]] = []
+        var cursor: String?
+        repeat {
+            let page = try await Self.ids(scene, "?limit=2" + (cursor.map { "&cursor=" + $0 } ?? ""))
+            pages.append(page.ids)
+            cursor = page.next
+        } while cursor != nil && pages.count < 9
+        #expect(pages.map(\.count) == [2, 2, 1])
+        #expect(pages.flatMap { $0 } == all)
+        for query in ["limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=a&cursor=b"] {
+            let reply = try await scene.operate(.GET, "/admin/organizations?" + query)
+            expectProblem(reply, .invalidRequest, errors: [" parameter_invalid"])
+        }
+        for path in ["/admin/organizations?status=active", scene.admin + "?x=1"] {
+            expectProblem(try await scene.operate(.GET, path), .invalidRequest, errors: [" parameter_unknown"])
+        }
+    }
+
+    private static func ids(_ scene: Scene, _ query: String) async throws -> (ids: [String], next: String?) {
+        let reply = try await scene.operate(.GET, "/admin/organizations" + query)
+        #expect(reply.status == 200)
+        let ids = reply.json?["organizations"]?.elements?.compactMap { $0["id"]?.string }
+        return (ids ?? [], reply.next)
+    }
+
+    @Test func whatIsWrongWithABodyIsNamedAndChangesNothing() async throws {
+        let scene = try await Scene()
+        let long = String(repeating: "x", count: 201)
+        let cases: [(String, ProblemCode, [String])] = [
+            ("", .invalidJSON, []), ("{", .invalidJSON, []), ("[]", .invalidRequest, [" member_type"]),
+            ("null", .invalidRequest, [" member_type"]),
+            (#"{"name":"a","name":"b"}"#, .invalidRequest, ["/name member_duplicate"]),
+            (#"{"name":"a\u0000"}"#, .invalidRequest, ["/name member_type"]),
+            (#"{"name":"\ud800"}"#, .invalidRequest, ["/name member_type"]),
+            (
+                #"{"settings":{"on_failure":"halt","on_failure":"halt"}}"#, .invalidRequest,
+                ["/settings/on_failure member_duplicate"]
+            ),
+            (#"{"name":""}"#, .validationFailed, ["/name member_range"]),
+            (#"{"name":"\#(long)"}"#, .validationFailed, ["/name member_range"]),
+            (#"{"name":1}"#, .validationFailed, ["/name member_range"]),
+            (#"{"name":null}"#, .validationFailed, ["/name member_range"]),
+            (#"{"status":"purging"}"#, .validationFailed, ["/status member_range"]),
+            (#"{"status":"asleep"}"#, .validationFailed, ["/status member_range"]),
+            (#"{"id":"x"}"#, .validationFailed, ["/id member_unknown"]),
+            (#"{"a/b":1}"#, .validationFailed, ["/a~1b member_unknown"]),
+            (#"{"settings":null}"#, .validationFailed, ["/settings member_type"]),
+            (#"{"settings":[]}"#, .validationFailed, ["/settings member_type"]),
+            (#"{"settings":{"colour":1}}"#, .validationFailed, ["/settings/colour member_unknown"]),
+            (#"{"settings":{"provisioning":"never"}}"#, .validationFailed, ["/settings/provisioning member_range"]),
+            (#"{"settings":{"entity_types":true}}"#, .validationFailed, ["/settings/entity_types member_range"]),
+            (#"{"settings":{"stale_after_days":0}}"#, .validationFailed, ["/settings/stale_after_days member_range"]),
+            (
+                #"{"settings":{"conflict_resolution":"merge"},"name":""}"#, .validationFailed,
+                ["/settings/conflict_resolution member_range", "/name member_range"]
+            ),
+        ]
+        try await scene.whileNothingChanges {
+            for path in [scene.admin, "/admin/organizations/\(UUID().lowercased)"] {
+                for (body, code, errors) in cases {
+                    expectProblem(try await scene.operate(.PUT, path, body), code, errors: errors)
+                }
+                let headers = [("Content-Type", "text/plain")]
+                expectProblem(try await scene.operate(.PUT, path, "{}", headers: headers), .unsupportedMediaType)
+                let large = #"{"name":"x"\#(String(repeating: " ", count: 65_536))}"#
+                expectProblem(try await scene.operate(.PUT, path, large), .payloadTooLarge)
+            }
+            for id in ["x", "1", "%20", UUID().lowercased + "0"] {
+                for method: HTTPMethod in [.GET, .PUT, .DELETE] {
+                    let body = method == .PUT ? "{}" : nil
+                    let reply = try await scene.operate(method, "/admin/organizations/" + id, body)
+                    expectProblem(reply, .notFound, errors: [])
+                }
+            }
+        }
+    }
+
+    @Test func onlyTheOperatorGetsIn() async throws {
+        let scene = try await Scene()
+        let paths = [
+            "/admin/organizations", scene.admin, scene.admin + "/users/\(scene.ada.user.lowercased)",
+            scene.admin + "/entity-types/task",
+        ]
+        let wrong = [
+            nil, "Bearer", "Basic " + LiveGateway.operatorToken, LiveGateway.operatorToken, "Bearer x",
+            "Bearer \(LiveGateway.operatorToken)x", "Bearer \(LiveGateway.operatorToken.dropLast())",
+            "Bearer " + LiveGateway.operatorToken.uppercased(), "Bearer " + scene.ada.token,
+        ]
+        try await scene.whileNothingChanges {
+            for path in paths {
+                for method: HTTPMethod in path == "/admin/organizations" ? [.GET] : [.GET, .PUT, .DELETE] {
+                    for value in wrong {
+                        let reply = try await send(
+                            method,
+                            scene.gateway.operations + path,
+                            headers: value.map { [("Authorization", $0)] } ?? [],
+                            body: method == .PUT ? Array("{}".utf8) : nil
+                        )
+                        // a path has not every method
+                        if reply.status == 405 { continue }
+                        expectProblem(reply, .unauthorized, errors: [])
+                        let challenge = reply.header("www-authenticate")
+                        #expect(challenge.count == 1 && challenge[0].hasPrefix("Bearer"))
+                    }
+                }
+            }
+        }
+        let lower = [("Authorization", "bearer " + LiveGateway.operatorToken)]
+        #expect(try await send(.GET, scene.gateway.operations + scene.admin, headers: lower).status == 200)
+    }
+}

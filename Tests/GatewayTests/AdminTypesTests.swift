@@ -1,0 +1,124 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// `/admin/organizations/{id}/entity-types/{name}` and `…/users/{user}`
+@Suite struct AdminTypesTests {
+    @Test func aTypeIsRegisteredChangedAndRead() async throws {
+        let scene = try await Scene()
+        let path = scene.admin + "/entity-types/activity"
+        expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
+        let made = try await scene.operate(.PUT, path, "{}")
+        #expect(made.status == 201)
+        #expect(
+            made.json?.names == [
+                "name", "id_space", "relations", "visibility", "default_priority", "upstream", "in_use",
+            ]
+        )
+        let defaults =
+            #"{"name":"activity","id_space":"mapped","relations":{},"visibility":"organization","default_priority":10,"#
+            + #""upstream":false,"in_use":false}"#
+        #expect(made.text == defaults)
+        #expect(try await scene.operate(.GET, path).text == defaults)
+        let body = #"{"id_space":"shared","visibility":"user","default_priority":1000,"upstream":false,"relations":{}}"#
+        let changed = try await scene.operate(.PUT, path, body)
+        #expect(changed.status == 200)
+        #expect(changed.json?["id_space"]?.string == "shared")
+        let kept = try await scene.operate(.PUT, path, #"{"default_priority":0}"#)
+        #expect(kept.json?["visibility"]?.string == "user", "what is absent keeps its value")
+        #expect(kept.json?["id_space"]?.string == "shared")
+        #expect(kept.json?["default_priority"]?.int64 == 0)
+    }
+
+    @Test func aTypeThatIsUsedFirstIsRegisteredWithItsDefaults() async throws {
+        let scene = try await Scene()
+        _ = try await scene.ada.push([scene.ada.create("expense"), scene.ada.create("task")])
+        for (name, priority) in [("expense", 8), ("task", 0)] {
+            let type = try await scene.operate(.GET, scene.admin + "/entity-types/" + name).json
+            #expect(type?["id_space"]?.string == "mapped")
+            #expect(type?["visibility"]?.string == "organization")
+            #expect(type?["default_priority"]?.int64 == Int64(priority))
+            #expect(type?["in_use"]?.bool == true)
+        }
+    }
+
+    @Test func theIdSpaceIsFixedOnceTheTypeIsInUseAndTheRestIsNot() async throws {
+        let scene = try await Scene()
+        let path = scene.admin + "/entity-types/task"
+        _ = try await scene.operate(.PUT, path, #"{"id_space":"shared"}"#)
+        #expect(try await scene.operate(.PUT, path, #"{"id_space":"mapped"}"#).status == 200)
+        #expect(try await scene.ada.push([scene.ada.create("task")]).statuses == ["succeeded"])
+        try await scene.whileNothingChanges {
+            let reply = try await scene.operate(.PUT, path, #"{"id_space":"shared","default_priority":7}"#)
+            expectProblem(reply, .idSpaceIsImmutable, errors: ["/id_space id_space_is_immutable"])
+        }
+        let same = try await scene.operate(.PUT, path, #"{"id_space":"mapped","default_priority":7}"#)
+        #expect(same.status == 200)
+        #expect(same.json?["default_priority"]?.int64 == 7)
+        let draft = scene.ada.create("task")
+        _ = try await scene.ada.push([draft])
+        #expect(try await scene.ada.get("/v1/mutations/\(draft.id)").json?["priority"]?.int64 == 7, "in force at once")
+    }
+
+    @Test func aSharedTypeTakesTheIdsOfItsClients() async throws {
+        let scene = try await Scene()
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/label", #"{"id_space":"shared"}"#)
+        let id = UUID()
+        let drafts = [id.quoted, "42"].map {
+            scene.ada.draft("create", "label", ["server_id": $0, "payload": #"{"n":1}"#])
+        }
+        #expect(try await scene.ada.push(drafts).statuses == ["succeeded", "succeeded"])
+        let changes = try await scene.bob.get("/v1/changes").changes
+        #expect(changes.map { $0["id"]?.text } == [id.quoted, "42"])
+        let lookup = try await scene.ada.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(id.quoted)]}"#)
+        #expect(lookup.mappings.isEmpty, "no mapping rows")
+        let again = scene.bob.draft("create", "label", ["server_id": "42", "payload": "{}"])
+        #expect(try await scene.bob.push([again]).statuses == ["conflict"])
+    }
+
+    @Test func whatIsWrongWithABodyIsNamedAndChangesNothing() async throws {
+        let scene = try await Scene()
+        let cases: [(String, ProblemCode, [String])] = [
+            ("", .invalidJSON, []), ("[]", .invalidRequest, [" member_type"]),
+            (#"{"upstream":false,"upstream":false}"#, .invalidRequest, ["/upstream member_duplicate"]),
+            (#"{"id_space":"global"}"#, .validationFailed, ["/id_space member_range"]),
+            (#"{"id_space":null}"#, .validationFailed, ["/id_space member_range"]),
+            (#"{"visibility":"everyone"}"#, .validationFailed, ["/visibility member_range"]),
+            (#"{"default_priority":1001}"#, .validationFailed, ["/default_priority member_range"]),
+            (#"{"default_priority":-1}"#, .validationFailed, ["/default_priority member_range"]),
+            (#"{"default_priority":"1"}"#, .validationFailed, ["/default_priority member_range"]),
+            (#"{"upstream":true}"#, .validationFailed, ["/upstream member_range"]),
+            (#"{"relations":{"a":"b"}}"#, .validationFailed, ["/relations member_range"]),
+            (#"{"name":"x"}"#, .validationFailed, ["/name member_unknown"]),
+            (
+                #"{"visibility":1,"colour":2}"#, .validationFailed,
+                ["/visibility member_range", "/colour member_unknown"]
+            ),
+        ]
+        try await scene.whileNothingChanges {
+            for (body, code, errors) in cases {
+                let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/note", body)
+                expectProblem(reply, code, errors: errors)
+            }
+            let long = String(repeating: "a", count: 65)
+            for name in ["Task", "1a", "a%20b", "%C3%A9", "a.b", long] {
+                let path = scene.admin + "/entity-types/" + name
+                expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
+                expectProblem(try await scene.operate(.PUT, path, "{}"), .notFound, errors: [])
+            }
+            let elsewhere = "/admin/organizations/\(UUID().lowercased)"
+            expectProblem(try await scene.operate(.PUT, elsewhere + "/entity-types/task", "{}"), .notFound, errors: [])
+            expectProblem(try await scene.operate(.GET, elsewhere + "/entity-types/task"), .notFound, errors: [])
+            let user = elsewhere + "/users/\(UUID().lowercased)"
+            expectProblem(try await scene.operate(.PUT, user), .notFound, errors: [])
+            expectProblem(try await scene.operate(.DELETE, user), .notFound, errors: [])
+            expectProblem(try await scene.operate(.PUT, scene.admin + "/users/ada"), .notFound, errors: [])
+            expectProblem(try await scene.operate(.DELETE, scene.admin + "/users/\(UUID().lowercased)"), .notFound)
+            let delete = try await scene.operate(.DELETE, scene.admin + "/entity-types/task")
+            expectProblem(delete, .methodNotAllowed)
+            #expect(delete.header("allow") == ["GET, PUT, HEAD"])
+        }
+    }
+}

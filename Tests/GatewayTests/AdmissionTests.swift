@@ -1,0 +1,86 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// Who is let in with a token that is valid: organizations and users as the operator has them.
+@Suite struct AdmissionTests {
+    /// Push and read are refused in the same way, and nothing changes.
+    private static func expectRefused(
+        _ scene: Scene,
+        _ worker: SyncWorker,
+        _ code: ProblemCode,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        let tables = try await scene.tables()
+        let replies = [
+            try await worker.push([worker.create()]), try await worker.get("/v1/mutations"),
+            try await worker.get("/v1/mutations/\(UUID().lowercased)"), try await worker.get("/v1/changes"),
+            try await worker.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(UUID().quoted)]}"#),
+            // refused before anything of the body is read
+            try await worker.post("/v1/mutations", "{", headers: [("Content-Type", "text/plain")]),
+        ]
+        for reply in replies {
+            expectProblem(reply, code, errors: [], sourceLocation: sourceLocation)
+            #expect(reply.header("www-authenticate").isEmpty, sourceLocation: sourceLocation)
+        }
+        #expect(try await scene.tables() == tables, sourceLocation: sourceLocation)
+    }
+
+    @Test func anOrganizationThatNobodyMadeIsUnknown() async throws {
+        let scene = try await Scene()
+        let stranger = try await SyncWorker(scene.gateway, organization: UUID())
+        try await Self.expectRefused(scene, stranger, .organizationUnknown)
+        let path = "/admin/organizations/\(stranger.organization.lowercased)"
+        #expect(try await scene.operate(.PUT, path, "{}").status == 201)
+        #expect(try await stranger.push([stranger.create()]).status == 200, "known at once, refused before or not")
+    }
+
+    @Test func aSuspendedOrganizationIsRefusedAtOnceAndServedAgainAtOnce() async throws {
+        let scene = try await Scene()
+        #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
+        #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
+        try await Self.expectRefused(scene, scene.ada, .organizationSuspended)
+        try await Self.expectRefused(scene, scene.bob, .organizationSuspended)
+        #expect(try await scene.eve.push([scene.eve.create()]).status == 200, "another's trouble")
+        #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"active"}"#).status == 200)
+        #expect(try await scene.ada.get("/v1/mutations").mutations.count == 1)
+        #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
+    }
+
+    @Test func whereUsersAreProvisionedOthersStayOutside() async throws {
+        let scene = try await Scene(#"{"provisioning":"explicit"}"#)
+        let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
+        try await Self.expectRefused(scene, scene.ada, .userUnknown)
+        #expect(try await scene.operate(.PUT, user).status == 201)
+        #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
+        #expect(try await scene.ada.get("/v1/changes").changes.count == 1)
+        try await Self.expectRefused(scene, scene.bob, .userUnknown)
+        #expect(try await scene.operate(.DELETE, user).status == 204)
+        try await Self.expectRefused(scene, scene.ada, .userUnknown)
+        #expect(try await scene.operate(.PUT, user).status == 201)
+        #expect(try await scene.ada.get("/v1/mutations").mutations.count == 1, "what was pushed stayed")
+    }
+
+    @Test func whereTheFirstPushLetsAUserInReadingComesBeforeIt() async throws {
+        let scene = try await Scene()
+        #expect(try await scene.ada.get("/v1/changes").status == 200)
+        #expect(try await scene.ada.get("/v1/mutations").text == #"{"mutations":[],"next":null}"#)
+        #expect(try await scene.tables()["users"]?.hasPrefix("0 ") == true)
+        #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
+        #expect(try await scene.tables()["users"]?.hasPrefix("1 ") == true)
+        _ = try await scene.operate(.PUT, scene.admin, #"{"settings":{"provisioning":"explicit"}}"#)
+        #expect(try await scene.ada.get("/v1/changes").status == 200, "who has pushed is known")
+        try await Self.expectRefused(scene, scene.bob, .userUnknown)
+    }
+
+    @Test func whereTypesAreRegisteredOthersAreRefusedOneByOne() async throws {
+        let scene = try await Scene(#"{"entity_types":"registered"}"#)
+        #expect(try await scene.operate(.PUT, scene.admin + "/entity-types/task", "{}").status == 201)
+        let reply = try await scene.ada.push([scene.ada.create("task"), scene.ada.create("note")])
+        #expect(reply.statuses == ["succeeded", "rejected"])
+        #expect(reply.results.last?["error"]?.errors == ["/mutations/1/entity_type entity_type_valid_enum"])
+        #expect(try await scene.operate(.GET, scene.admin + "/entity-types/note").status == 404)
+    }
+}

@@ -1,0 +1,240 @@
+import Foundation
+import JSONText
+import SyncHTTP
+import SyncModel
+import Testing
+
+/// Pushes with an entry that is not valid: strict ones are refused as a whole, with the pointers that lenient ones find
+/// in that entry's result.
+@Suite struct BadMutationTests {
+    private static let required = [
+        "id", "idempotency_key", "sequence_number", "operation", "entity_type", "created_at",
+    ]
+
+    /// Each draft is refused, strictly and behind a good one, for exactly these errors.
+    private static func expectRefused(
+        _ scene: Scene,
+        _ cases: [(Draft, [String])],
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        try await scene.whileNothingChanges(sourceLocation: sourceLocation) {
+            for (draft, errors) in cases {
+                let good = scene.ada.create()
+                let reply = try await scene.ada.push([good, draft], prefer: "handling=strict")
+                expectProblem(reply, .validationFailed, sourceLocation: sourceLocation)
+                #expect(
+                    Set(reply.errors) == Set(errors.map { "/mutations/1" + $0 }),
+                    "\(draft.json.prefix(500))\n\(reply.text)",
+                    sourceLocation: sourceLocation
+                )
+            }
+        }
+    }
+
+    /// A create with one member as given.
+    private static func draft(_ scene: Scene, _ member: String, _ value: String?) -> Draft {
+        var draft = scene.ada.create()
+        draft[member] = value
+        return draft
+    }
+
+    @Test func whatIsRequiredIsNeitherMissingNorNull() async throws {
+        let scene = try await Scene()
+        let cases = Self.required.flatMap { name in
+            [nil, "null"].map { (Self.draft(scene, name, $0), ["/\(name) member_required"]) }
+        }
+        try await Self.expectRefused(scene, cases)
+        var nothing = scene.ada.create()
+        nothing.members = [:]
+        try await Self.expectRefused(scene, [(nothing, Self.required.map { "/\($0) member_required" })])
+    }
+
+    @Test func anEntryIsAnObject() async throws {
+        let scene = try await Scene()
+        try await scene.whileNothingChanges {
+            for entry in ["1", "null", "[]", "\"x\""] {
+                let body = #"{"device_id":\#(scene.ada.device.quoted),"mutations":[\#(entry)]}"#
+                let reply = try await scene.ada.post("/v1/mutations", body, headers: [("Prefer", "handling=strict")])
+                expectProblem(reply, .validationFailed, errors: ["/mutations/0 member_type"])
+            }
+        }
+    }
+
+    @Test func membersHaveTheirTypesFormsAndBounds() async throws {
+        let scene = try await Scene()
+        let long = String(repeating: "a", count: 65)
+        let wrong: [(String, String, [String])] = [
+            ("id", "uuid_format", ["1", "\"x\"", "\"{\(UUID().lowercased)}\"", "true", "[]"]),
+            ("idempotency_key", "uuid_format", ["\"\"", "\"\(UUID().lowercased) \"", "{}", "7"]),
+            (
+                "sequence_number", "sequence_number_must_be_monotonic",
+                ["0", "-1", "1.5", "\"1\"", "9223372036854775808", "1e400", "[]"]
+            ),
+            ("operation", "operation_must_be_valid_verb", ["\"destroy\"", "\"\"", "1", "\"GET\""]),
+            (
+                "entity_type", "entity_type_valid_enum",
+                ["\"Task\"", "\"\"", "\"\(long)\"", "\"a b\"", "\"é\"", "\"1a\"", "\"_a\"", "1"]
+            ),
+            ("local_id", "client_id_uuid_format", ["\"x\"", "\"\"", "5", "true"]),
+            (
+                "server_id", "server_id_format",
+                ["\"\"", "\"\(String(repeating: "x", count: 201))\"", "1.5", "true", "{}"]
+            ),
+            ("priority", "member_range", ["-1", "1001", "\"1\"", "1.5", "true"]),
+            ("max_attempts", "member_range", ["0", "101", "\"1\"", "1e1000"]),
+            ("conflict_resolution", "member_type", ["\"merge\"", "\"Manual\"", "1"]),
+            ("base_version", "member_range", ["-1", "\"1\"", "0.1", "9223372036854775808"]),
+            (
+                "created_at", "timestamp_rfc3339",
+                [
+                    "\"yesterday\"", "1763449200", "\"2026-11-18\"", "\"2026-13-01T00:00:00Z\"",
+                    "\"2026-11-18T07:00:00\"",
+                ]
+            ),
+            ("dependency_ids", "member_type", ["{}", "\"x\"", "1"]),
+            ("headers", "member_type", ["[]", "\"x\"", "1"]),
+        ]
+        var cases = wrong.flatMap { member, rule, values in
+            values.map { (Self.draft(scene, member, $0), ["/\(member) \(rule)"]) }
+        }
+        // neither what it should be nor what can be kept
+        for (member, rule) in [
+            ("operation", "operation_must_be_valid_verb"), ("entity_type", "entity_type_valid_enum"),
+        ] {
+            cases.append((Self.draft(scene, member, "\"a\\u0000\""), ["/\(member) \(rule)", "/\(member) member_type"]))
+        }
+        try await Self.expectRefused(scene, cases)
+    }
+
+    @Test func anEndpointStaysUnderItsBase() async throws {
+        let scene = try await Scene()
+        let endpoints = [
+            "", "x", "api/tasks", "//host/x", "http://host/x", "https:/x", "/a/../b", "/..", "/a/%2e%2e/b", "/a/.%2E",
+            "/%2E%2e", "/a\\b", "/a\\\\b", "/a%5cb", "/a#b", "/a\\nb", "/a\\u0001", "/a\\u007f", "/a b",
+        ].map { "\"\($0)\"" }
+        let cases = (endpoints + ["1", "{}"]).map {
+            (Self.draft(scene, "endpoint", $0), ["/endpoint endpoint_must_be_relative_path"])
+        }
+        try await Self.expectRefused(scene, cases)
+    }
+
+    @Test func headersAreTheirOwnersToSet() async throws {
+        let scene = try await Scene()
+        let owned = [
+            "host", "Host", "authorization", "Cookie", "content-length", "idempotency-key", "Connection", "keep-alive",
+            "te", "trailer", "transfer-encoding", "upgrade", "proxy-authorization", "x y", "", "a:b",
+        ]
+        var cases = owned.map {
+            (Self.draft(scene, "headers", "{\"\($0)\":\"x\"}"), ["/headers/\($0) header_not_allowed"])
+        }
+        for value in ["a\\r\\nb", "\\u0001", "\\u007f", String(repeating: "x", count: 4_097)] {
+            cases.append((Self.draft(scene, "headers", "{\"x\":\"\(value)\"}"), ["/headers/x header_not_allowed"]))
+        }
+        cases.append((Self.draft(scene, "headers", "{\"x\":1}"), ["/headers/x member_type"]))
+        let many = (0..<33).map { "\"x\($0)\":\"\"" }.joined(separator: ",")
+        cases.append((Self.draft(scene, "headers", "{\(many)}"), ["/headers member_range"]))
+        try await Self.expectRefused(scene, cases)
+    }
+
+    @Test func aPayloadIsWhatCanBeKeptAndUnderstoodInOneWay() async throws {
+        let scene = try await Scene { $0.limits.payloadBytes = 1_000_000 }
+        let digits = String(repeating: "9", count: 131_073)
+        let payloads: [(String, String)] = [
+            (#"{"a":{"b":["x","\u0000"]}}"#, "/a/b/1"), (#"{"a\u0000":1}"#, "/a\0"),
+            (#"{"a":"\ud800"}"#, "/a"), (#"{"a":"\udc00\ud800"}"#, "/a"), (#"{"a":{"b":1,"b":2}}"#, "/a/b"),
+            (#"{"a":1,"\u0061":1}"#, "/a"), (#"{"a":\#(digits)}"#, "/a"), (#"{"a":1e131072}"#, "/a"),
+            (#"{"a":1e-16384}"#, "/a"), ("[1]", ""), ("\"x\"", ""), ("1", ""),
+            (#"{"a":"\#(String(repeating: "x", count: 1_000_000))"}"#, ""),
+            ("{\"a\":" + String(repeating: "[", count: 64) + String(repeating: "]", count: 64) + "}", ""),
+        ]
+        try await Self.expectRefused(
+            scene,
+            payloads.map { (Self.draft(scene, "payload", $0), ["/payload\($1) payload_must_be_valid_json"]) }
+        )
+        let fine = "{\"a\":" + String(repeating: "[", count: 63) + String(repeating: "]", count: 63) + "}"
+        let numbers = #"{"a":1e131071,"b":1e-16383,"c":"\ud83d\ude00","d":-0.0,"e":12345678901234567890.10}"#
+        let drafts = [fine, numbers].map { Self.draft(scene, "payload", $0) }
+        #expect(try await scene.ada.push(drafts).statuses == ["succeeded", "succeeded"])
+        let documents = try await scene.bob.get("/v1/changes").changes.compactMap { $0["document"]?.text }
+        #expect(documents.suffix(2) == [fine, numbers])
+    }
+
+    @Test func membersThatAreUnknownOrRepeatedAreNamed() async throws {
+        let scene = try await Scene()
+        var cases = ["user_id", "organization_id", "status", "Id"].map {
+            (Self.draft(scene, $0, "null"), ["/\($0) member_unknown"])
+        }
+        cases.append((Self.draft(scene, "a/b~", "1"), ["/a~1b~0 member_unknown"]))
+        cases.append((Self.draft(scene, "\\u0069d", UUID().quoted), ["/id member_duplicate"]))
+        var several = scene.ada.create()
+        several["colour"] = "1"
+        several["priority"] = "1001"
+        several["operation"] = nil
+        cases.append((several, ["/colour member_unknown", "/priority member_range", "/operation member_required"]))
+        try await Self.expectRefused(scene, cases)
+    }
+
+    @Test func anEntitySomewhereIsNeeded() async throws {
+        let scene = try await Scene()
+        let unknown = UUID().quoted
+        let cases: [(Draft, [String])] = [
+            (Self.draft(scene, "local_id", nil), ["/local_id client_id_uuid_format"]),
+            (Self.draft(scene, "local_id", "null"), ["/local_id client_id_uuid_format"]),
+            (scene.ada.draft("update", "task", ["payload": "{}"]), ["/local_id member_required"]),
+            (
+                scene.ada.draft("update", "task", ["payload": "{}", "local_id": unknown]),
+                ["/local_id entity_reference_must_exist"]
+            ),
+            (scene.ada.draft("delete", "task", ["local_id": unknown]), ["/local_id entity_reference_must_exist"]),
+            (
+                Self.draft(scene, "dependency_ids", "[\(unknown)]"),
+                ["/dependency_ids/0 dependency_ids_must_exist_in_queue"]
+            ),
+            (Self.draft(scene, "dependency_ids", "[1]"), ["/dependency_ids/0 uuid_format"]),
+        ]
+        try await Self.expectRefused(scene, cases)
+    }
+
+    @Test func whatHasNoIdentityIsRejectedWithoutATraceAndItsNeighboursAreTaken() async throws {
+        let scene = try await Scene()
+        var nameless = scene.ada.create()
+        nameless["idempotency_key"] = "\"x\""
+        nameless["id"] = "7"
+        nameless["sequence_number"] = "\"1\""
+        let good = scene.ada.create()
+        let entries = ["1", "{}", nameless.json, good.json].joined(separator: ",")
+        let body = #"{"device_id":\#(scene.ada.device.quoted),"mutations":[\#(entries)]}"#
+        let reply = try await scene.ada.post("/v1/mutations", body)
+        #expect(reply.status == 200)
+        #expect(reply.statuses == ["rejected", "rejected", "rejected", "succeeded"])
+        for result in reply.results.prefix(3) {
+            #expect(result.names == PushOverHTTPTests.resultMembers)
+            for name in ["id", "idempotency_key", "sequence_number"] {
+                #expect(result.value(at: "/" + name)?.isNull == true, "\(name)")
+            }
+            #expect(result.errorCode == "validation_failed")
+        }
+        #expect(reply.json?["accepted_sequence"]?.int64 == 2, "only the good one's number could be read")
+        #expect(try await scene.tables()["rejections"]?.hasPrefix("0 ") == true)
+        #expect(try await scene.ada.get("/v1/mutations").mutations.count == 1)
+    }
+
+    @Test func aRejectedEntryTellsTheSameAndComesAgainCorrected() async throws {
+        let scene = try await Scene()
+        var bad = scene.ada.create()
+        bad["payload"] = #"{"a":"\u0000"}"#
+        let first = try await scene.ada.push([bad])
+        #expect(first.status == 200)
+        #expect(first.statuses == ["rejected"])
+        #expect(first.json?["accepted_sequence"]?.int64 == 1)
+        #expect(first.results[0]["error"]?.errors == ["/mutations/0/payload/a payload_must_be_valid_json"])
+        let again = try await scene.ada.push([bad])
+        #expect(again.results[0]["replayed"]?.bool == true)
+        #expect(again.results[0]["error"]?.text == first.results[0]["error"]?.text)
+        bad["payload"] = #"{"a":"0"}"#
+        bad["sequence_number"] = "2"
+        let corrected = try await scene.ada.push([bad])
+        #expect(corrected.statuses == ["succeeded"])
+        #expect(corrected.results[0]["replayed"]?.bool == false)
+    }
+}

@@ -1,0 +1,192 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import Testing
+
+/// Clients as the world has them: slow, gone, ahead of themselves.
+@Suite struct ConnectionTests {
+    /// The worker's next push, its head and its body.
+    private static func push(_ worker: SyncWorker, _ fields: String = "") -> (head: String, body: String) {
+        let body = worker.envelope([worker.create()])
+        return (worker.pushHead("Content-Length: \(body.utf8.count)\r\n\(fields)"), body)
+    }
+
+    /// A gateway without patience on a scene's database: the scene's own calls must not meet its time-outs.
+    private static func impatient(
+        _ scene: Scene,
+        _ configure: (inout HTTPConfiguration) -> Void
+    ) async throws -> LiveGateway {
+        try await LiveGateway.start(on: scene.gateway.database, configure: configure)
+    }
+
+    @Test func aBodyThatDoesNotArriveInTimeIsTimedOut() async throws {
+        let scene = try await Scene()
+        let gateway = try await Self.impatient(scene) { $0.bodyTimeout = .milliseconds(300) }
+        let (head, body) = Self.push(scene.ada)
+        try await scene.whileNothingChanges {
+            for part in ["", String(body.prefix(20)), String(body.dropLast())] {
+                let connection = try RawConnection(port: gateway.port)
+                await connection.send(head + part)
+                let reply = try await connection.reply()
+                expectProblem(reply, .requestTimeout, errors: [])
+                #expect(reply.header("connection") == ["close"])
+                connection.finishSending()
+                #expect(await connection.rest().isEmpty)
+            }
+            let chunked = try RawConnection(port: gateway.port)
+            await chunked.send(scene.ada.pushHead("Transfer-Encoding: chunked\r\n") + "2\r\n{ \r\n")
+            expectProblem(try await chunked.reply(), .requestTimeout, errors: [])
+        }
+    }
+
+    @Test func aHeadThatDoesNotArriveInTimeIsHungUpOn() async throws {
+        let scene = try await Scene()
+        let gateway = try await Self.impatient(scene) { $0.idleTimeout = .milliseconds(300) }
+        for part in ["", "GET ", "GET /v1/changes HTTP/1.1\r\nHost: x\r\n"] {
+            let connection = try RawConnection(port: gateway.port)
+            await connection.send(part)
+            #expect(await connection.rest().isEmpty)
+        }
+        let (head, body) = Self.push(scene.ada)
+        let connection = try RawConnection(port: gateway.port)
+        await connection.send(head + body)
+        #expect(try await connection.reply().statuses == ["succeeded"])
+    }
+
+    @Test func whoVanishesInTheMiddleOfABodyHasPushedNothing() async throws {
+        let scene = try await Scene()
+        try await scene.whileNothingChanges {
+            for byReset in [true, false] {
+                let (head, body) = Self.push(scene.ada)
+                let connection = try RawConnection(port: scene.gateway.port)
+                await connection.send(head + body.dropLast())
+                try await Self.waitUntilHeld(scene, bytes: body.utf8.count - 1)
+                if byReset {
+                    connection.reset()
+                } else {
+                    connection.finishSending()
+                    _ = await connection.rest()
+                }
+                try await Self.waitUntilHeld(scene, bytes: 0)
+            }
+        }
+    }
+
+    @Test func whatArrivedInFullIsCommittedThoughItsClientIsGone() async throws {
+        let scene = try await Scene()
+        let draft = scene.ada.create()
+        let body = scene.ada.envelope([draft])
+        let connection = try RawConnection(port: scene.gateway.port)
+        // answered once its predecessor on the connection is
+        await connection.send(scene.ada.pushHead("Content-Length: \(body.utf8.count)\r\n") + body)
+        connection.finishSending()
+        _ = await connection.rest()
+        let reply = try await scene.ada.push([draft])
+        #expect(reply.statuses == ["succeeded"])
+        #expect(reply.results[0]["replayed"]?.bool == true)
+    }
+
+    @Test func requestsSentAheadAreAnsweredInTheirOrder() async throws {
+        let scene = try await Scene()
+        let pushes = (0..<5).map { Self.push(scene.ada, $0 < 4 ? "" : "Connection: close\r\n") }
+        let connection = try RawConnection(port: scene.gateway.port)
+        await connection.send(pushes.map { $0.head + $0.body }.joined())
+        for number in 1...5 {
+            let reply = try await connection.reply()
+            #expect(reply.status == 200)
+            #expect(reply.json?["accepted_sequence"]?.int64 == Int64(number))
+            #expect(reply.header("connection") == (number < 5 ? [] : ["close"]))
+        }
+        #expect(await connection.rest().isEmpty)
+    }
+
+    @Test func aConnectionIsKeptOrClosedAsItsClientAsks() async throws {
+        let scene = try await Scene()
+        let connection = try RawConnection(port: scene.gateway.port)
+        for _ in 0..<2 {
+            let (head, body) = Self.push(scene.ada)
+            await connection.send(head + body)
+            let reply = try await connection.reply()
+            #expect(reply.status == 200)
+            #expect(reply.header("connection").isEmpty)
+        }
+        // a refusal whose body was read leaves the connection as it is
+        await connection.send(scene.ada.pushHead("Content-Length: 1\r\n") + "{")
+        #expect(try await connection.reply().status == 400)
+        let (head, body) = Self.push(scene.ada, "Connection: close\r\n")
+        await connection.send(head + body)
+        let last = try await connection.reply()
+        #expect(last.status == 200)
+        #expect(last.header("connection") == ["close"])
+        #expect(await connection.rest().isEmpty)
+    }
+
+    @Test func aBodyThatNobodyAsksForIsSkipped() async throws {
+        let scene = try await Scene()
+        let connection = try RawConnection(port: scene.gateway.port)
+        let head = "GET /v1/changes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
+        for _ in 0..<2 {
+            await connection.send(head + "Content-Length: 7\r\n\r\nGET / \n")
+            #expect(try await connection.reply().status == 200)
+        }
+        let (push, body) = Self.push(scene.ada)
+        await connection.send(push + body)
+        #expect(try await connection.reply().statuses == ["succeeded"])
+        try await scene.whileNothingChanges {
+            let bare = try RawConnection(port: scene.gateway.port)
+            await bare.send(scene.ada.pushHead(""))
+            expectProblem(try await bare.reply(), .invalidJSON, errors: [])
+        }
+    }
+
+    @Test func whoExpectsToBeInvitedIsInvitedOnceLetIn() async throws {
+        let scene = try await Scene()
+        let (head, body) = Self.push(scene.ada, "Expect: 100-continue\r\n")
+        let connection = try RawConnection(port: scene.gateway.port)
+        await connection.send(head)
+        #expect(try await connection.reply().status == 100)
+        await connection.send(body)
+        #expect(try await connection.reply().statuses == ["succeeded"])
+
+        try await scene.whileNothingChanges {
+            let refused: [(String, ProblemCode)] = [
+                (head.replacingOccurrences(of: "Bearer ", with: "Bearer x"), .unauthorized),
+                (head.replacingOccurrences(of: "application/json", with: "text/plain"), .unsupportedMediaType),
+                (scene.ada.pushHead("Expect: 100-continue\r\nContent-Length: 99999999\r\n"), .payloadTooLarge),
+            ]
+            for (head, code) in refused {
+                let connection = try RawConnection(port: scene.gateway.port)
+                await connection.send(head)
+                expectProblem(try await connection.reply(), code)
+            }
+        }
+    }
+
+    @Test func moreBodiesThanThereIsRoomForAreRefusedForAWhile() async throws {
+        let scene = try await Scene { $0.heldBodyBytes = 1_000 }
+        let (head, body) = Self.push(scene.ada)
+        let padded = scene.bob.envelope([scene.bob.create()]) + String(repeating: " ", count: 600)
+        let slow = try RawConnection(port: scene.gateway.port)
+        await slow.send(head + body.dropLast())
+        try await Self.waitUntilHeld(scene, bytes: body.utf8.count - 1)
+        let tables = try await scene.tables()
+        let refused = try await scene.bob.post("/v1/mutations", padded)
+        expectProblem(refused, .overloaded, errors: [])
+        #expect(refused.header("retry-after") == ["1"])
+        #expect(try await scene.tables() == tables)
+        await slow.send("}")
+        #expect(try await slow.reply().statuses == ["succeeded"])
+        try await Self.waitUntilHeld(scene, bytes: 0)
+        #expect(try await scene.bob.post("/v1/mutations", padded).statuses == ["succeeded"])
+    }
+
+    /// Looks until the gateway holds this much of request bodies.
+    private static func waitUntilHeld(_ scene: Scene, bytes: Int) async throws {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while try await !scene.metrics().contains("sluice_http_held_body_bytes \(bytes)") {
+            guard .now < deadline else { throw LiveGateway.Unavailable(reason: "\(bytes) bytes are never held") }
+        }
+    }
+}

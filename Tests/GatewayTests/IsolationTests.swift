@@ -1,0 +1,235 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// Nothing of one tenant, or of one user's queue, is seen or changed by another, whatever ids are guessed.
+@Suite struct IsolationTests {
+    /// What Ada has, and a mutation of hers that waits.
+    private struct Secrets {
+        let scene: Scene
+        let local = UUID()
+        let create: Draft
+        let server: String
+        let feed: String
+
+        init(_ settings: String = "{}", type: String? = nil) async throws {
+            scene = try await Scene(settings)
+            if let type { _ = try await scene.operate(.PUT, scene.admin + "/entity-types/task", type) }
+            create = scene.ada.create("task", local: local, #"{"title":"top secret"}"#)
+            let reply = try await scene.ada.push([create])
+            server = try #require(reply.results[0]["server_id"]?.string)
+            feed = try #require(reply.json?["feed"]?.string)
+        }
+
+        var others: [SyncWorker] { [scene.bob, scene.eve] }
+
+        /// Ada's mutation and entity are as they were.
+        func expectUntouched(sourceLocation: SourceLocation = #_sourceLocation) async throws {
+            let page = try await scene.ada.get("/v1/changes")
+            let entity = page.changes.first { $0["id"]?.string == server }
+            #expect(entity?["version"]?.int64 == 1, sourceLocation: sourceLocation)
+            #expect(entity?["document"]?.text == #"{"title":"top secret"}"#, sourceLocation: sourceLocation)
+            let mutations = try await scene.ada.get("/v1/mutations").mutations
+            #expect(mutations.map { $0["id"]?.string } == [create.id], sourceLocation: sourceLocation)
+        }
+    }
+
+    /// An answer without what differs from request to request.
+    private static func bland(_ reply: Reply, _ ids: String...) -> String {
+        ids.reduce(reply.text.replacingOccurrences(of: reply.header("x-request-id").first ?? "-", with: "ID")) {
+            $0.replacingOccurrences(of: $1, with: "ID")
+        }
+    }
+
+    @Test func aGuessedMutationIsAnsweredLikeOneThatDoesNotExist() async throws {
+        let secrets = try await Secrets()
+        let unknown = UUID().lowercased
+        for other in secrets.others {
+            let guessed = try await other.get("/v1/mutations/\(secrets.create.id)?wait=1")
+            expectProblem(guessed, .notFound, errors: [])
+            let missing = try await other.get("/v1/mutations/\(unknown)?wait=1")
+            #expect(Self.bland(guessed) == Self.bland(missing))
+            #expect(try await other.get("/v1/mutations").text == #"{"mutations":[],"next":null}"#)
+            let device = secrets.scene.ada.device.lowercased
+            #expect(try await other.get("/v1/mutations?device_id=\(device)").mutations.isEmpty)
+        }
+    }
+
+    @Test func aGuessedClientIdHasNoMapping() async throws {
+        let secrets = try await Secrets()
+        for other in secrets.others {
+            for ids in [secrets.local.quoted, #""\#(secrets.server)""#] {
+                let reply = try await other.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(ids)]}"#)
+                #expect(reply.text == #"{"id_mappings":[]}"#)
+            }
+        }
+    }
+
+    @Test func aListCursorOfAnotherUserShowsOnesOwn() async throws {
+        let secrets = try await Secrets()
+        _ = try await secrets.scene.ada.push([secrets.scene.ada.create()])
+        let cursor = try #require(try await secrets.scene.ada.get("/v1/mutations?limit=1").next)
+        for other in secrets.others {
+            let own = [other.create(), other.create(), other.create()]
+            _ = try await other.push(own)
+            let page = try await other.get("/v1/mutations?cursor=\(cursor)").mutations
+            #expect(page.map { $0["id"]?.string } == own[1...].map(\.id))
+        }
+    }
+
+    @Test func aFeedShowsItsOwnTenantAndAnothersCursorIsWorthNothing() async throws {
+        let secrets = try await Secrets()
+        let (bob, eve) = (secrets.scene.bob, secrets.scene.eve)
+        #expect(try await bob.get("/v1/changes").changes.map { $0["id"]?.string } == [secrets.server])
+        #expect(try await eve.get("/v1/changes").changes.isEmpty)
+        #expect(try await eve.get("/v1/changes?entity_type=task").changes.isEmpty)
+        let epoch = secrets.feed.split(separator: "-")[1]
+        for cursor in [secrets.feed, "f1-\(epoch)-0-0-0", "f1-\(epoch)-0-9-0"] {
+            let reply = try await eve.get("/v1/changes?since=\(cursor)")
+            expectProblem(reply, .cursorExpired)
+            #expect(reply.json?["snapshot"]?.string == "/v1/changes")
+        }
+    }
+
+    @Test func anEntityOfAnotherTenantIsNotThere() async throws {
+        let secrets = try await Secrets()
+        let organization = secrets.scene.eve.organization
+        for operation in ["update", "replace", "delete"] {
+            let eve = try await SyncWorker(secrets.scene.gateway, organization: organization)
+            let unknown = UUID().lowercased
+            let guessed = eve.change(operation, server: secrets.server)
+            let reply = try await eve.push([guessed])
+            let missing = eve.change(operation, server: unknown)
+            let other = try await eve.push([missing])
+            #expect(reply.statuses == other.statuses)
+            for name in ["status", "error", "response", "version"] {
+                let values = [reply, other].map { $0.results[0].value(at: "/" + name)?.text ?? "-" }
+                let texts = values.map {
+                    $0.replacingOccurrences(of: secrets.server, with: "ID").replacingOccurrences(
+                        of: unknown,
+                        with: "ID"
+                    )
+                }
+                #expect(texts[0] == texts[1], "\(operation) \(name)")
+            }
+        }
+        try await secrets.expectUntouched()
+    }
+
+    @Test func namesOfOthersAreNoReferences() async throws {
+        let secrets = try await Secrets()
+        for other in secrets.others {
+            var needy = other.create()
+            needy["dependency_ids"] = "[\"\(secrets.create.id)\"]"
+            var needier = other.create()
+            needier["dependency_ids"] = "[\(secrets.local.quoted)]"
+            let local = other.draft("update", "task", ["local_id": secrets.local.quoted, "payload": "{}"])
+            let reply = try await other.push([needy, needier, local])
+            #expect(reply.statuses == ["rejected", "rejected", "rejected"])
+            #expect(
+                reply.results.map { $0["error"]?.errors ?? [] } == [
+                    ["/mutations/0/dependency_ids/0 dependency_ids_must_exist_in_queue"],
+                    ["/mutations/1/dependency_ids/0 dependency_ids_must_exist_in_queue"],
+                    ["/mutations/2/local_id entity_reference_must_exist"],
+                ]
+            )
+            let data = other.create("note", #"{"about":\#(secrets.local.quoted)}"#)
+            #expect(try await other.push([data]).statuses == ["succeeded"])
+            let documents = try await other.get("/v1/changes?entity_type=note").changes
+            #expect(documents.map { $0["document"]?.text } == [#"{"about":\#(secrets.local.quoted)}"#], "just data")
+        }
+        try await secrets.expectUntouched()
+    }
+
+    @Test func theSameIdsInTwoQueuesAreStrangersToEachOther() async throws {
+        let secrets = try await Secrets()
+        let scene = secrets.scene
+        // the same person with the same phone in both tenants, too
+        let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
+        var servers: Set<String> = [secrets.server]
+        for other in secrets.others + [twin] {
+            var same = secrets.create
+            same["payload"] = #"{"title":"another"}"#
+            let body = scene.ada.envelope([same])
+            let reply = try await other.post("/v1/mutations", body)
+            #expect(reply.statuses == ["succeeded"])
+            #expect(reply.results[0]["replayed"]?.bool == false)
+            #expect(reply.json?["accepted_sequence"]?.int64 == 1)
+            let server = try #require(reply.results[0]["server_id"]?.string)
+            #expect(servers.insert(server).inserted)
+            #expect(try await other.post("/v1/mutations", body).results[0]["replayed"]?.bool == true)
+            let own = try await other.get("/v1/mutations/\(same.id)")
+            #expect(own.json?["payload"]?.text == #"{"title":"another"}"#)
+        }
+        try await secrets.expectUntouched()
+        let reply = try await scene.ada.push([secrets.create])
+        #expect(reply.results[0]["replayed"]?.bool == true)
+        #expect(reply.results[0]["server_id"]?.string == secrets.server)
+        // once more with other content: nothing of the first is shown
+        var changed = secrets.create
+        changed["payload"] = "{}"
+        let reused = try await scene.ada.push([changed])
+        #expect(reused.results[0].errorCode == "idempotency_key_reused")
+        #expect(!reused.results[0].text.contains(secrets.server))
+    }
+
+    @Test func whatOnlyItsOwnerSeesDoesNotExistForOthers() async throws {
+        let secrets = try await Secrets(type: #"{"visibility":"user"}"#)
+        let organization = secrets.scene.bob.organization
+        for operation in ["update", "replace", "delete"] {
+            let bob = try await SyncWorker(secrets.scene.gateway, organization: organization)
+            #expect(try await bob.get("/v1/changes").changes.isEmpty)
+            let unknown = UUID().lowercased
+            let guessed = try await bob.push([bob.change(operation, server: secrets.server, base: 1)])
+            let missing = try await bob.push([bob.change(operation, server: unknown, base: 1)])
+            #expect(guessed.statuses == missing.statuses)
+            #expect(
+                guessed.results[0]["error"]?.text.replacingOccurrences(of: secrets.server, with: "ID")
+                    == missing.results[0]["error"]?.text.replacingOccurrences(of: unknown, with: "ID")
+            )
+        }
+        try await secrets.expectUntouched()
+    }
+
+    @Test func aConflictWithWhatOneMayNotSeeShowsNoneOfIt() async throws {
+        let scene = try await Scene()
+        let type = #"{"visibility":"user","id_space":"shared"}"#
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", type)
+        func entry(_ worker: SyncWorker, _ text: String) -> Draft {
+            worker.draft("create", "diary", ["server_id": "7", "payload": #"{"text":"\#(text)"}"#])
+        }
+        #expect(try await scene.ada.push([entry(scene.ada, "top secret")]).statuses == ["succeeded"])
+        let draft = entry(scene.bob, "mine")
+        let reply = try await scene.bob.push([draft])
+        #expect(reply.statuses == ["conflict"])
+        #expect(reply.results[0].errorCode == "conflict")
+        #expect(reply.results[0]["error"]?.names.contains("current") == false)
+        #expect(!reply.text.contains("top secret"))
+        #expect(!reply.text.contains(scene.ada.user.lowercased))
+        #expect(try await !scene.bob.get("/v1/mutations/\(draft.id)").text.contains("top secret"))
+        // in another tenant the id is free
+        #expect(try await scene.eve.push([scene.eve.create("diary")]).statuses == ["succeeded"])
+    }
+
+    @Test func whatAnOperatorDoesToOneTenantLeavesTheOtherAlone() async throws {
+        let secrets = try await Secrets()
+        let scene = secrets.scene
+        let others = "/admin/organizations/\(scene.eve.organization.lowercased)"
+        _ = try await scene.eve.push([scene.eve.create()])
+        let changes: [(HTTPMethod, String, String?)] = [
+            (.PUT, "", #"{"name":"x","settings":{"provisioning":"explicit","entity_types":"registered"}}"#),
+            (.PUT, "/entity-types/task", #"{"visibility":"user"}"#),
+            (.PUT, "/users/\(scene.ada.user.lowercased)", nil), (.DELETE, "/users/\(scene.ada.user.lowercased)", nil),
+            (.PUT, "", #"{"status":"suspended"}"#), (.DELETE, "", nil),
+        ]
+        let settings = try await scene.operate(.GET, scene.admin).text
+        for (method, path, body) in changes {
+            #expect(try await scene.operate(method, others + path, body).status < 300)
+            #expect(try await scene.operate(.GET, scene.admin).text == settings)
+            try await secrets.expectUntouched()
+        }
+        #expect(try await scene.bob.get("/v1/changes").changes.count == 1)
+    }
+}

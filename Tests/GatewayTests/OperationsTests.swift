@@ -1,0 +1,130 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import Testing
+
+/// `/livez`, `/readyz`, `/metrics`, and which listener has what.
+@Suite struct OperationsTests {
+    @Test func aGatewayTellsThatItLivesAndIsReady() async throws {
+        let scene = try await Scene()
+        for path in ["/livez", "/readyz"] {
+            for accept in ["*/*", "text/plain"] {
+                let reply = try await send(.GET, scene.gateway.operations + path, headers: [("Accept", accept)])
+                #expect(reply.status == 200)
+                #expect(reply.header("content-type") == ["application/json"])
+                #expect(reply.json?["status"]?.string == "ok")
+            }
+            #expect(try await send(.HEAD, scene.gateway.operations + path).status == 200)
+            let post = try await send(.POST, scene.gateway.operations + path)
+            expectProblem(post, .methodNotAllowed)
+            #expect(post.header("allow") == ["GET, HEAD"])
+        }
+        #expect(try await send(.GET, scene.gateway.operations + "/livez").json?["version"]?.string == "test")
+    }
+
+    @Test func aSchemaThatIsNotTheProgramsIsNotReady() async throws {
+        let scene = try await Scene()
+        try await scene.execute("DROP TABLE schema_migrations")
+        let reply = try await send(.GET, scene.gateway.operations + "/readyz")
+        #expect(reply.status == 503)
+        #expect(reply.json?["status"]?.string == "unavailable")
+        #expect(reply.json?["reasons"]?.elements?.count == 1)
+        #expect(try await send(.GET, scene.gateway.operations + "/livez").status == 200)
+    }
+
+    @Test func eachListenerHasItsOwnPathsAlone() async throws {
+        let scene = try await Scene()
+        for path in ["/livez", "/readyz", "/metrics", "/admin/organizations", scene.admin] {
+            let url = scene.gateway.address + path
+            expectProblem(try await send(.GET, url, token: LiveGateway.operatorToken), .notFound, errors: [])
+            expectProblem(try await send(.GET, url, token: scene.ada.token), .notFound, errors: [])
+        }
+        let body = Array(scene.ada.envelope([scene.ada.create()]).utf8)
+        for path in ["/v1/mutations", "/v1/changes", "/v1/id-mappings/lookup"] {
+            let url = scene.gateway.operations + path
+            expectProblem(try await send(.GET, url, token: scene.ada.token), .notFound, errors: [])
+            expectProblem(try await send(.POST, url, token: scene.ada.token, body: body), .notFound, errors: [])
+        }
+    }
+
+    @Test func withoutAnOperatorTokenThereIsNoAdministration() async throws {
+        let gateway = try await LiveGateway.start { $0.operatorToken = nil }
+        for token in [LiveGateway.operatorToken, nil] {
+            expectProblem(try await send(.GET, gateway.operations + "/admin/organizations", token: token), .notFound)
+        }
+        #expect(try await send(.GET, gateway.operations + "/readyz").status == 200)
+    }
+
+    @Test func pushesAndTheirMutationsAreCountedByResult() async throws {
+        let scene = try await Scene()
+        let good = scene.ada.create()
+        var bad = scene.ada.create()
+        bad["priority"] = "-1"
+        _ = try await scene.ada.push([good, bad, scene.ada.change(server: UUID().lowercased)])
+        _ = try await scene.ada.push([good])
+        _ = try await scene.ada.push([good, scene.ada.create()], after: 99)
+        _ = try await scene.ada.post("/v1/mutations", "{")
+        _ = try await scene.ada.get("/v1/changes")
+        _ = try await scene.ada.get("/v1/mutations/\(UUID().lowercased)")
+        _ = try await scene.ada.get("/nowhere/\(UUID().lowercased)")
+        let lines = Set(try await scene.metrics())
+        let expected = [
+            #"sluice_pushes_total{result="accepted"} 2"#, #"sluice_pushes_total{result="refused"} 2"#,
+            #"sluice_pushes_total{result="error"} 0"#,
+            #"sluice_mutations_total{replayed="false",status="succeeded"} 1"#,
+            #"sluice_mutations_total{replayed="true",status="succeeded"} 1"#,
+            #"sluice_mutations_total{replayed="false",status="rejected"} 1"#,
+            #"sluice_mutations_total{replayed="false",status="failed"} 1"#,
+            "sluice_push_mutations_count 2", "sluice_push_mutations_sum 4",
+            #"sluice_http_requests_total{method="POST",route="/v1/mutations",status="2xx"} 2"#,
+            #"sluice_http_requests_total{method="POST",route="/v1/mutations",status="4xx"} 2"#,
+            #"sluice_http_requests_total{method="GET",route="/v1/changes",status="2xx"} 1"#,
+            #"sluice_http_requests_total{method="GET",route="/v1/mutations/{id}",status="4xx"} 1"#,
+            #"sluice_http_requests_total{method="any",route="unmatched",status="4xx"} 1"#,
+            #"sluice_http_request_duration_seconds_count{route="/v1/changes"} 1"#,
+            "sluice_http_requests_in_flight 0", "sluice_http_held_body_bytes 0",
+        ]
+        #expect(expected.filter { !lines.contains($0) } == [])
+    }
+
+    @Test func noLabelNamesATenantAUserOrAPath() async throws {
+        let scene = try await Scene()
+        let draft = scene.ada.create("diary")
+        _ = try await scene.ada.push([draft])
+        _ = try await scene.ada.get("/v1/mutations/\(draft.id)")
+        _ = try await scene.ada.get("/\(scene.ada.user.lowercased)")
+        let text = try await scene.metrics().joined(separator: "\n").lowercased()
+        for secret in [scene.ada.organization, scene.ada.user, scene.ada.device].map(\.lowercased) + [
+            draft.id, "diary",
+        ] {
+            #expect(!text.contains(secret))
+        }
+    }
+
+    private static let promtool = ["/usr/bin/promtool", "/usr/local/bin/promtool"]
+        .first { FileManager.default.isExecutableFile(atPath: $0) }
+
+    @Test(.enabled(if: promtool != nil, "promtool is not installed (scripts/bootstrap --tests)"))
+    func prometheusHasNothingToRemark() async throws {
+        let scene = try await Scene()
+        try await scene.expectServed()
+        let reply = try await send(.GET, scene.gateway.operations + "/metrics")
+        #expect(reply.header("content-type") == ["text/plain; version=0.0.4; charset=utf-8"])
+        let process = Process()
+        let (input, output) = (Pipe(), Pipe())
+        process.executableURL = URL(fileURLWithPath: try #require(Self.promtool))
+        process.arguments = ["check", "metrics"]
+        process.standardInput = input
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        try input.fileHandleForWriting.write(contentsOf: Data(reply.body))
+        try input.fileHandleForWriting.close()
+        let remarks = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+        #expect(remarks.isEmpty, "\(String(decoding: remarks, as: UTF8.self))")
+    }
+}

@@ -1,0 +1,173 @@
+import Foundation
+import Glibc
+import JSONText
+import NIOHTTP1
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+/// A Postgres that is away or does not answer.
+@Suite struct OutageTests {
+    /// What every call of a client is answered with, in bounded time, while the store is away.
+    private static func expectUnavailable(
+        _ scene: Scene,
+        _ draft: Draft,
+        within limit: Duration = .seconds(5),
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        let ada = scene.ada
+        let calls: [@Sendable () async throws -> Reply] = [
+            { try await ada.push([draft]) },
+            { try await ada.push([draft], prefer: "wait=30") },
+            { try await ada.get("/v1/mutations") },
+            { try await ada.get("/v1/mutations/\(draft.id)?wait=30") },
+            { try await ada.get("/v1/changes") },
+            { try await ada.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(UUID().quoted)]}"#) },
+            { try await scene.operate(.GET, scene.admin) },
+            { try await scene.operate(.PUT, scene.admin, #"{"name":"x"}"#) },
+            { try await scene.operate(.DELETE, scene.admin) },
+        ]
+        try await withThrowingTaskGroup(of: (Reply, Duration).self) { group in
+            for call in calls {
+                group.addTask {
+                    let start = ContinuousClock.now
+                    return (try await call(), .now - start)
+                }
+            }
+            for try await (reply, time) in group {
+                expectProblem(reply, .storeUnavailable, errors: [], sourceLocation: sourceLocation)
+                #expect(reply.header("retry-after") == ["2"], sourceLocation: sourceLocation)
+                #expect(time < limit, sourceLocation: sourceLocation)
+            }
+        }
+    }
+
+    private static func expectAliveButNotReady(_ scene: Scene) async throws {
+        let live = try await send(.GET, scene.gateway.operations + "/livez")
+        #expect(live.status == 200)
+        let ready = try await send(.GET, scene.gateway.operations + "/readyz")
+        #expect(ready.status == 503)
+        #expect(ready.text == #"{"status":"unavailable","reasons":["the database cannot be reached"]}"#)
+        #expect(try await send(.GET, scene.gateway.operations + "/metrics").status == 200)
+    }
+
+    /// Asks until the gateway is ready again.
+    private static func waitUntilReady(_ scene: Scene, within limit: Duration = .seconds(10)) async throws {
+        let deadline = ContinuousClock.now + limit
+        while try await send(.GET, scene.gateway.operations + "/readyz").status != 200 {
+            guard .now < deadline else { throw LiveGateway.Unavailable(reason: "not ready again within \(limit)") }
+        }
+    }
+
+    @Test func aStoppedPostgresIsToldAndItsReturnIsNoticed() async throws {
+        let cluster = try await TestCluster.dedicated()
+        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
+        let before = try await scene.ada.push([scene.ada.create()])
+        #expect(before.status == 200)
+        let draft = scene.ada.create()
+        try await cluster.stop()
+        try await Self.expectUnavailable(scene, draft)
+        try await Self.expectAliveButNotReady(scene)
+        // and when the organization has to be looked up anew
+        scene.gateway.clock.advance(seconds: 60)
+        try await Self.expectUnavailable(scene, draft)
+        let stranger = try await SyncWorker(scene.gateway, organization: UUID())
+        expectProblem(try await stranger.get("/v1/changes"), .storeUnavailable, errors: [])
+
+        try await cluster.start()
+        try await Self.waitUntilReady(scene)
+        let after = try await scene.ada.push([draft])
+        #expect(after.statuses == ["succeeded"])
+        #expect(after.results[0]["replayed"]?.bool == false)
+        #expect(after.json?["accepted_sequence"]?.int64 == 2)
+        #expect(try await scene.ada.get("/v1/changes").changes.count == 2)
+        await cluster.close()
+    }
+
+    @Test func pushesUnderWayWhenPostgresCrashesAreTakenOnce() async throws {
+        let cluster = try await TestCluster.dedicated(isDurable: true)
+        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
+        let workers = try await (0..<8).asyncMap { _ in
+            try await SyncWorker(scene.gateway, organization: scene.ada.organization)
+        }
+        let drafts = workers.map { worker in (0..<3).map { _ in worker.create() } }
+        let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
+            for (worker, drafts) in zip(workers, drafts) { group.addTask { try await worker.push(drafts) } }
+            try await cluster.stop(immediate: true)
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        for reply in replies where reply.status != 200 { expectProblem(reply, .storeUnavailable, errors: []) }
+        try await cluster.start()
+        try await Self.waitUntilReady(scene)
+        for (worker, drafts) in zip(workers, drafts) {
+            #expect(try await worker.push(drafts).statuses == Array(repeating: "succeeded", count: 3))
+        }
+        let changes = try await scene.ada.get("/v1/changes").changes
+        #expect(changes.count == 24)
+        #expect(changes.allSatisfy { $0["version"]?.int64 == 1 })
+        await cluster.close()
+    }
+
+    @Test func aPostgresThatIsFrozenIsGivenUpInBoundedTime() async throws {
+        let cluster = try await TestCluster.dedicated()
+        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
+        #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
+        let draft = scene.ada.create()
+        let backends = try await Self.backends(of: scene)
+        #expect(!backends.isEmpty)
+        try await cluster.freeze(true)
+        for pid in backends { kill(pid, SIGSTOP) }
+        try await Self.expectUnavailable(scene, draft, within: .seconds(9))
+        try await Self.expectAliveButNotReady(scene)
+        for pid in backends { kill(pid, SIGCONT) }
+        try await cluster.freeze(false)
+        try await Self.waitUntilReady(scene)
+        #expect(try await scene.ada.push([draft]).statuses == ["succeeded"])
+        #expect(try await scene.ada.get("/v1/changes").changes.count == 2)
+        await cluster.close()
+    }
+
+    @Test func aTableThatSomeoneHoldsLockedIsNotWaitedForLong() async throws {
+        let scene = try await Scene()
+        #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
+        let draft = scene.ada.create()
+        let holder = try await scene.gateway.database.connect()
+        try await holder.execute(script: "BEGIN; LOCK TABLE lanes, id_mappings IN ACCESS EXCLUSIVE MODE")
+        let start = ContinuousClock.now
+        async let push = scene.ada.push([draft])
+        #expect(try await scene.ada.get("/v1/changes").status == 200, "what needs no lock goes on")
+        let lookup = try await scene.ada.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(UUID().quoted)]}"#)
+        expectProblem(lookup, .overloaded, errors: [])
+        #expect(lookup.header("retry-after") == ["1"])
+        #expect(ContinuousClock.now - start < .seconds(5))
+        try await holder.execute(script: "ROLLBACK")
+        holder.close()
+        #expect(try await push.statuses == ["succeeded"], "a push tries more than once")
+    }
+
+    private static func backends(of scene: Scene) async throws -> [pid_t] {
+        let connection = try await scene.gateway.database.connect()
+        defer { connection.close() }
+        let rows = try await connection.run(
+            Query(
+                Statement(
+                    "backends",
+                    """
+                    SELECT pid::bigint FROM pg_stat_activity
+                    WHERE datname = current_database() AND pid <> pg_backend_pid()
+                    """
+                )
+            )
+        )
+        return try (0..<rows.count).map { pid_t(try rows.int64($0, 0)) }
+    }
+}
+
+extension Sequence {
+    fileprivate func asyncMap<Value>(_ transform: (Element) async throws -> Value) async rethrows -> [Value] {
+        var values: [Value] = []
+        for element in self { values.append(try await transform(element)) }
+        return values
+    }
+}

@@ -1,0 +1,175 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// `GET /v1/changes`
+@Suite struct ReadingChangesTests {
+    private static func page(_ worker: SyncWorker, _ query: String = "") async throws -> Reply {
+        let reply = try await worker.get("/v1/changes" + query)
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(reply.json?.names == ["changes", "next", "up_to_date"])
+        return reply
+    }
+
+    private static func ids(_ reply: Reply) -> [String] { reply.changes.compactMap { $0["id"]?.string } }
+
+    @Test func aChangeHasTheMembersOfTheContractAndTheClientIdForItsCreatorAlone() async throws {
+        let scene = try await Scene()
+        let local = UUID()
+        let pushed = try await scene.ada.push([scene.ada.create("task", local: local, #"{"a" : 1.0}"#)])
+        let own = try #require(try await Self.page(scene.ada).changes.first)
+        let names = ["entity_type", "id", "client_id", "version", "deleted", "document", "updated_at", "updated_by"]
+        #expect(own.names == names)
+        #expect(own["entity_type"]?.string == "task")
+        #expect(own["id"]?.string == pushed.results[0]["server_id"]?.string)
+        #expect(own["client_id"]?.string == local.lowercased)
+        #expect(own["version"]?.int64 == 1)
+        #expect(own["deleted"]?.bool == false)
+        #expect(own["document"]?.text == #"{"a" : 1.0}"#)
+        #expect(own["updated_at"]?.string == scene.gateway.clock.now.rfc3339)
+        #expect(own["updated_by"]?.string == scene.ada.user.lowercased)
+        let other = try #require(try await Self.page(scene.bob).changes.first)
+        #expect(other.names == names.filter { $0 != "client_id" })
+    }
+
+    @Test func theLatestStateOfEachEntityComesOnceAtItsLatestPlace() async throws {
+        let scene = try await Scene()
+        let pushed = try await scene.ada.push((0..<3).map { _ in scene.ada.create() })
+        let servers = pushed.results.compactMap { $0["server_id"]?.string }
+        scene.gateway.clock.advance(seconds: 5)
+        _ = try await scene.bob.push([
+            scene.bob.change(server: servers[0]), scene.bob.change("delete", server: servers[1]),
+        ])
+        let reply = try await Self.page(scene.ada)
+        #expect(Self.ids(reply) == [servers[2], servers[0], servers[1]])
+        #expect(reply.changes.map { $0["version"]?.int64 } == [1, 2, 2])
+        #expect(reply.changes.map { $0["deleted"]?.bool } == [false, false, true])
+        #expect(reply.changes.map { $0["document"]?.text } == [#"{"title":"x"}"#, #"{"title":"y"}"#, "null"])
+        let (ada, bob) = (scene.ada.user.lowercased, scene.bob.user.lowercased)
+        #expect(reply.changes.map { $0["updated_by"]?.string } == [ada, bob, bob])
+        #expect(reply.json?["up_to_date"]?.bool == true)
+    }
+
+    @Test(arguments: [1, 2, 3, 5, 6, 1_000])
+    func pagesHoldEveryChangeOnceAndSayWhenTheyAreUpToDate(limit: Int) async throws {
+        let scene = try await Scene()
+        let pushed = try await scene.ada.push((0..<6).map { _ in scene.ada.create() })
+        var pages: [[String]] = []
+        var cursor: String?
+        while pages.count < 20 {
+            let since = cursor.map { "&since=" + $0 } ?? ""
+            let reply = try await Self.page(scene.bob, "?limit=\(limit)\(since)")
+            pages.append(Self.ids(reply))
+            cursor = reply.next
+            if reply.json?["up_to_date"]?.bool == true { break }
+        }
+        #expect(pages.flatMap { $0 } == pushed.results.compactMap { $0["server_id"]?.string })
+        #expect(pages.allSatisfy { $0.count <= limit })
+        let end = try #require(cursor)
+        let again = try await Self.page(scene.bob, "?since=\(end)")
+        #expect(again.changes.isEmpty)
+        #expect(again.next == end)
+        #expect(again.json?["up_to_date"]?.bool == true)
+    }
+
+    @Test func aPullThatReachesThePushesCursorHasSeenThePush() async throws {
+        let scene = try await Scene()
+        let first = try await scene.ada.push([scene.ada.create()])
+        let second = try await scene.ada.push([scene.ada.create()])
+        let cursors = [first, second].compactMap { $0.json?["feed"]?.string }
+        #expect(try await Self.page(scene.bob).next == cursors[1])
+        let reply = try await Self.page(scene.bob, "?since=\(cursors[0])")
+        #expect(Self.ids(reply) == [second.results[0]["server_id"]?.string])
+        #expect(try await Self.page(scene.bob, "?since=\(cursors[1])").changes.isEmpty)
+    }
+
+    @Test func theFilterTakesSeveralTypesInAnyOrderAndBindsItsCursors() async throws {
+        let scene = try await Scene()
+        let pushed = try await scene.ada.push([
+            scene.ada.create("task"), scene.ada.create("note"), scene.ada.create("contact"), scene.ada.create("note"),
+        ])
+        let servers = pushed.results.compactMap { $0["server_id"]?.string }
+        #expect(Self.ids(try await Self.page(scene.bob, "?entity_type=note")) == [servers[1], servers[3]])
+        #expect(try await Self.page(scene.bob, "?entity_type=unheard-of").changes.isEmpty)
+        let two = try await Self.page(scene.bob, "?entity_type=note,task&limit=1")
+        #expect(Self.ids(two) == [servers[0]])
+        #expect(two.json?["up_to_date"]?.bool == false)
+        let cursor = try #require(two.next)
+        for same in ["entity_type=note,task", "entity_type=task&entity_type=note", "entity_type=task,note,task"] {
+            let rest = try await Self.page(scene.bob, "?\(same)&since=\(cursor)")
+            #expect(Self.ids(rest) == [servers[1], servers[3]], "\(same)")
+            #expect(rest.json?["up_to_date"]?.bool == true)
+        }
+        for other in ["", "entity_type=task&", "entity_type=task,note,contact&"] {
+            expectProblem(
+                try await scene.bob.get("/v1/changes?\(other)since=\(cursor)"),
+                .invalidRequest,
+                errors: [" parameter_invalid"]
+            )
+        }
+    }
+
+    @Test func whatMakesNoSenseIsRefused() async throws {
+        let scene = try await Scene()
+        for query in [
+            "limit=0", "limit=1001", "limit=-1", "limit=many", "limit=1&limit=2", "since=x", "since=f1-1-1-1",
+            "since=f1-1-1-1-1-1", "since=f2-1-1-1-0", "since=f1-1--1-1-0", "since=f1-zzzzzzzzzzzzzzzz-1-1-0",
+            "since=m1-1-0", "since=%00", "since=a&since=b", "entity_type=Task", "entity_type=task,%20note",
+        ] {
+            expectProblem(
+                try await scene.ada.get("/v1/changes?" + query),
+                .invalidRequest,
+                errors: [" parameter_invalid"]
+            )
+        }
+    }
+
+    @Test func unknownParametersAreNamed() async throws {
+        let scene = try await Scene()
+        for query in ["cursor=x", "status=failed", "Since=x", "entity_types=task"] {
+            let reply = try await scene.ada.get("/v1/changes?" + query)
+            expectProblem(reply, .invalidRequest, errors: [" parameter_unknown"])
+            let name = String(query.prefix { $0 != "=" })
+            #expect(reply.json?["detail"]?.string?.contains("'\(name)'") == true)
+        }
+    }
+
+    @Test func aCursorOfAnotherEpochOrBehindTheHorizonIsExpiredAndTheAnswerSaysWhereToStart() async throws {
+        let scene = try await Scene()
+        let organization = scene.ada.organization.lowercased
+        _ = try await scene.ada.push([scene.ada.create("task"), scene.ada.create("note")])
+        let all = try #require(try await Self.page(scene.ada, "?limit=1").next)
+        let seen = try #require(try await Self.page(scene.ada).next)
+        let tasks = try #require(try await Self.page(scene.ada, "?entity_type=task").next)
+        _ = try await scene.ada.push([scene.ada.create("task")])
+        try await scene.execute(
+            "UPDATE feeds SET horizon = last_position WHERE organization_id = '\(organization)'"
+        )
+        for (query, snapshot) in [("", "/v1/changes"), ("&entity_type=task", "/v1/changes?entity_type=task")] {
+            let reply = try await scene.ada.get("/v1/changes?since=\(query.isEmpty ? seen : tasks)\(query)")
+            expectProblem(reply, .cursorExpired)
+            #expect(reply.json?["snapshot"]?.string == snapshot)
+            #expect(try await Self.page(scene.ada, String(snapshot.dropFirst(11))).changes.isEmpty == false)
+        }
+        expectProblem(try await scene.ada.get("/v1/changes?since=\(all)"), .cursorExpired)
+
+        let begun = try #require(try await Self.page(scene.ada, "?limit=1").next)
+        #expect(try await Self.page(scene.ada, "?since=\(begun)").changes.count == 2, "a first pull under way goes on")
+        try await scene.execute("UPDATE feeds SET epoch = epoch + 1 WHERE organization_id = '\(organization)'")
+        expectProblem(try await scene.ada.get("/v1/changes?since=\(begun)"), .cursorExpired)
+    }
+
+    @Test func whatOnlyItsOwnerSeesIsInNobodyElsesFeed() async throws {
+        let scene = try await Scene()
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
+        let pushed = try await scene.ada.push([scene.ada.create("diary"), scene.ada.create("task")])
+        let servers = pushed.results.compactMap { $0["server_id"]?.string }
+        #expect(Self.ids(try await Self.page(scene.ada)) == servers)
+        let bobs = try await Self.page(scene.bob)
+        #expect(Self.ids(bobs) == [servers[1]])
+        #expect(bobs.json?["up_to_date"]?.bool == true)
+        #expect(try await Self.page(scene.bob, "?entity_type=diary").changes.isEmpty)
+    }
+}

@@ -1,0 +1,127 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// `GET /v1/mutations/{id}`
+@Suite struct ReadingMutationsTests {
+    static let members =
+        PushOverHTTPTests.resultMembers.filter { $0 != "replayed" } + [
+            "user_id", "device_id", "operation", "entity_type", "endpoint", "payload", "headers", "dependency_ids",
+            "priority", "max_attempts", "conflict_resolution", "base_version", "last_error", "last_error_code",
+            "created_at", "accepted_at", "synced_at", "stale",
+        ]
+
+    @Test func aMutationIsReadWithEveryMemberOfItsResultAndOfTheSeed() async throws {
+        let scene = try await Scene()
+        let first = scene.ada.create("contact")
+        var draft = scene.ada.create("activity", #"{"title" : "Visit","amount":1.50}"#)
+        draft["endpoint"] = #""/api/v1/activities""#
+        draft["headers"] = #"{"accept-language":"nb"}"#
+        draft["dependency_ids"] = "[\(first["id"] ?? "")]"
+        draft["max_attempts"] = "3"
+        draft["conflict_resolution"] = #""client_wins""#
+        let pushed = try await scene.ada.push([first, draft])
+        let reply = try await scene.ada.get("/v1/mutations/\(draft.id)")
+        #expect(reply.status == 200)
+        #expect(reply.header("content-type") == ["application/json"])
+        let mutation = try #require(reply.json)
+        #expect(mutation.names == Self.members)
+        for name in PushOverHTTPTests.resultMembers where name != "replayed" {
+            #expect(mutation.value(at: "/" + name)?.text == pushed.results[1].value(at: "/" + name)?.text, "\(name)")
+        }
+        for name in [
+            "operation", "entity_type", "endpoint", "payload", "headers", "dependency_ids", "max_attempts",
+            "conflict_resolution", "created_at",
+        ] {
+            #expect(mutation.value(at: "/" + name)?.text == draft[name], "\(name)")
+        }
+        #expect(mutation["user_id"]?.string == scene.ada.user.lowercased)
+        #expect(mutation["device_id"]?.string == scene.ada.device.lowercased)
+        #expect(mutation["priority"]?.int64 == 10, "an activity's default")
+        #expect(mutation["base_version"]?.isNull == true)
+        #expect(mutation["last_error"]?.isNull == true)
+        #expect(mutation["last_error_code"]?.isNull == true)
+        #expect(mutation["accepted_at"]?.string == scene.gateway.clock.now.rfc3339)
+        #expect(mutation["synced_at"]?.string == scene.gateway.clock.now.rfc3339)
+        #expect(mutation["stale"]?.bool == false)
+    }
+
+    @Test func aFailureIsReadWithItsCodeAndWithoutATimeOfSuccess() async throws {
+        let scene = try await Scene()
+        let draft = scene.ada.change(server: UUID().lowercased)
+        #expect(try await scene.ada.push([draft]).statuses == ["failed"])
+        let mutation = try #require(try await scene.ada.get("/v1/mutations/\(draft.id)").json)
+        #expect(mutation.names == Self.members)
+        #expect(mutation["status"]?.string == "failed")
+        #expect(mutation.errorCode == "upstream_rejected")
+        #expect(mutation.value(at: "/response/status")?.int64 == 404)
+        #expect(mutation["last_error_code"]?.int64 == 404)
+        #expect(mutation["last_error"]?.string?.isEmpty == false)
+        #expect(mutation["synced_at"]?.isNull == true)
+    }
+
+    @Test func aMutationIsStaleOnceItsCreationIsOlderThanTheOrganizationAllows() async throws {
+        let scene = try await Scene(#"{"stale_after_days":2}"#)
+        let now = scene.gateway.clock.now
+        let drafts = [-172_800.0, -172_800.001, -10].map { age in
+            var draft = scene.ada.create()
+            draft["created_at"] = #""\#(now.adding(seconds: age).rfc3339)""#
+            return draft
+        }
+        _ = try await scene.ada.push(drafts)
+        #expect(try await scene.ada.get("/v1/mutations").mutations.map { $0["stale"]?.bool } == [false, true, false])
+        _ = try await scene.operate(.PUT, scene.admin, #"{"settings":{"stale_after_days":3}}"#)
+        #expect(try await scene.ada.get("/v1/mutations").mutations.map { $0["stale"]?.bool } == [false, false, false])
+        scene.gateway.clock.advance(seconds: 85_800)
+        let later = try await SyncWorker(
+            scene.gateway,
+            organization: scene.ada.organization,
+            user: scene.ada.user
+        )
+        #expect(try await later.get("/v1/mutations").mutations.map { $0["stale"]?.bool } == [false, false, false])
+        scene.gateway.clock.advance(seconds: 601)
+        #expect(try await later.get("/v1/mutations").mutations.map { $0["stale"]?.bool } == [true, true, false])
+    }
+
+    @Test func whatIsNotThereOrNoIdIsNotFound() async throws {
+        let scene = try await Scene()
+        _ = try await scene.ada.push([scene.ada.create()])
+        let ids = [
+            UUID().lowercased, "1", "x", "%20", "00000000-0000-0000-0000-00000000000g",
+            "%7B\(UUID().lowercased)%7D", UUID().lowercased.replacingOccurrences(of: "-", with: ""),
+        ]
+        for id in ids {
+            expectProblem(try await scene.ada.get("/v1/mutations/" + id), .notFound, errors: [])
+        }
+        for path in ["/v1/mutations/", "/v1/mutations/\(UUID().lowercased)/", "/v1//mutations"] {
+            expectProblem(try await scene.ada.get(path), .notFound, errors: [])
+        }
+    }
+
+    @Test func whatIsSettledIsAnsweredAtOnceHoweverLongTheWait() async throws {
+        let scene = try await Scene()
+        let (good, bad) = (scene.ada.create(), scene.ada.change(server: UUID().lowercased))
+        _ = try await scene.ada.push([good, bad])
+        let start = ContinuousClock.now
+        for id in [good.id, bad.id] {
+            #expect(try await scene.ada.get("/v1/mutations/\(id)?wait=60").status == 200)
+        }
+        expectProblem(try await scene.ada.get("/v1/mutations/\(UUID().lowercased)?wait=60"), .notFound)
+        #expect(ContinuousClock.now - start < .seconds(10))
+    }
+
+    @Test func aWaitIsANumberOfSeconds() async throws {
+        let scene = try await Scene()
+        let draft = scene.ada.create()
+        _ = try await scene.ada.push([draft])
+        for query in ["wait=-1", "wait=x", "wait=1.5", "wait=1&wait=2", "wait=99999999999999999999", "wait=%FF"] {
+            expectProblem(
+                try await scene.ada.get("/v1/mutations/\(draft.id)?\(query)"),
+                .invalidRequest,
+                errors: [" parameter_invalid"]
+            )
+        }
+    }
+}
