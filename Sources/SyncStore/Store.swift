@@ -98,7 +98,8 @@ public final class Store: Sendable {
             uri: configuration.databaseURL,
             settings: settings,
             connectTimeout: .seconds(2),
-            statementTimeout: .milliseconds(3_500)
+            // with the margin and the grace of a cancellation an answer comes within five seconds
+            statementTimeout: .milliseconds(2_500)
         )
     }
 

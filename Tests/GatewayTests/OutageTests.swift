@@ -118,7 +118,7 @@ import Testing
         #expect(!backends.isEmpty)
         try await cluster.freeze(true)
         for pid in backends { kill(pid, SIGSTOP) }
-        try await Self.expectUnavailable(scene, draft, within: .seconds(9))
+        try await Self.expectUnavailable(scene, draft, within: .seconds(5.5))
         try await Self.expectAliveButNotReady(scene)
         for pid in backends { kill(pid, SIGCONT) }
         try await cluster.freeze(false)

@@ -109,6 +109,17 @@ import Testing
         #expect(problem.errors[0].pointer.contains("priority") || problem.errors[0].detail.contains("priority"))
     }
 
+    /// However many defects the mutations have, those around them are found.
+    @Test func aMemberOfTheEnvelopeThatIsThereTwiceIsFoundBehindManyDefects() throws {
+        let doubles = (0..<70).map { #""a\#($0)":1,"a\#($0)":1"# }.joined(separator: ",")
+        let device = #""device_id":"\#(Self.device)""#
+        let error = #expect(throws: Problem.self) {
+            _ = try Self.read("{\(device),\"mutations\":[{\(doubles)}],\(device)}")
+        }
+        #expect(error?.errors.map(\.pointer) == ["/device_id"])
+        #expect(error?.errors.map(\.rule) == ["member_duplicate"])
+    }
+
     @Test func everythingThatIsWrongIsToldAtOnce() throws {
         let problem = try #require(try Self.problem(Self.body(["id": "1", "priority": "-1", "x": "1"])))
         #expect(problem.errors.count == 3)

@@ -24,14 +24,11 @@ public struct PushRequest: Sendable {
             throw Problem(jsonError: error, limit: limits.bodyBytes)
         }
         let envelope = try Envelope(tree.root)
-        for defect in tree.defects where !defect.pointer.hasPrefix("/mutations/") {
-            throw Problem(.invalidRequest, pointer: defect.pointer, rule: Rule.duplicateMember, defect.explanation)
-        }
         guard envelope.mutations.count <= limits.mutations else {
             let detail = "a push may hold \(limits.mutations) mutations, this one holds \(envelope.mutations.count)"
             throw Problem(.payloadTooLarge, detail + "; send them in several pushes")
         }
-        let hasDefects = !tree.defects.isEmpty
+        let hasDefects = tree.root.hasDefects
         deviceID = envelope.deviceID
         afterSequence = envelope.afterSequence
         entries = envelope.mutations.enumerated().map { index, value in
@@ -56,11 +53,11 @@ private struct Envelope {
         var list: JSONValue?
         for (name, value) in members {
             if name.equals("device_id") {
-                device = value
+                try Self.take(value, as: &device, "device_id")
             } else if name.equals("after_sequence") {
-                after = value
+                try Self.take(value, as: &after, "after_sequence")
             } else if name.equals("mutations") {
-                list = value
+                try Self.take(value, as: &list, "mutations")
             } else {
                 let pointer = JSONPointer.member(name.string)
                 let detail = "'\(name.string)' is not a member of a push: device_id, after_sequence, mutations"
@@ -90,6 +87,14 @@ private struct Envelope {
             throw Problem(.invalidRequest, pointer: "/mutations", rule: Rule.memberType, "mutations must be an array")
         }
         mutations = Array(elements)
+    }
+
+    private static func take(_ value: JSONValue, as member: inout JSONValue?, _ name: String) throws(Problem) {
+        guard member == nil else {
+            let detail = "'\(name)' is there twice"
+            throw Problem(.invalidRequest, pointer: "/\(name)", rule: Rule.duplicateMember, detail)
+        }
+        member = value
     }
 }
 

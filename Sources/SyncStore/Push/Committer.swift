@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import SyncModel
+import Synchronization
 
 /// Commits one group after another on a connection of its own. One group is two round trips: lock and read everything
 /// that the group needs; decide; write everything and commit.
@@ -18,6 +19,8 @@ final class Committer: Sendable {
     private let failure: StoreFailure
     private let metrics: CommitMetrics
     private let logger: Logger
+    /// The group that is being committed.
+    private let inHand = Mutex([PushJob]())
 
     init(
         queue: PushQueue,
@@ -41,15 +44,19 @@ final class Committer: Sendable {
     func run() async {
         while let group = await queue.next() {
             let start = ContinuousClock.now
+            inHand.withLock { $0 = group }
             await commit(group)
+            inHand.withLock { $0 = [] }
             metrics.group(pushes: group.count, mutations: group.reduce(0) { $0 + $1.weight }, took: .now - start)
         }
         connection.close()
     }
 
-    /// Answers what has waited too long.
+    /// Answers what has waited too long, in the queue or for a database that does not answer.
     func expire(after age: Duration) {
-        for job in queue.expired(age, now: .now) { job.answer.resume(returning: .failure(StoreFailure.unavailable)) }
+        let now = ContinuousClock.now
+        let late = inHand.withLock { $0.filter { now - $0.enqueuedAt >= age } } + queue.expired(age, now: now)
+        for job in late { job.reply.send(.failure(StoreFailure.unavailable)) }
     }
 
     // MARK: - One group
@@ -71,6 +78,8 @@ final class Committer: Sendable {
         var probesAll = false
         var last: PostgresError?
         for attempt in 1...Self.attempts {
+            // nobody waits for it any more, and others wait behind it
+            if attempt > 1, group.allSatisfy(\.reply.isSent) { return }
             do {
                 return try await tryOnce(group, probesAll: probesAll)
             } catch Setback.readAgain {
@@ -107,10 +116,10 @@ final class Committer: Sendable {
 
     private func fail(_ group: [PushJob], _ error: any Error) {
         let problem = failure.problem(error, doing: "commit pushes")
-        for job in group { job.answer.resume(returning: .failure(problem)) }
+        for job in group { job.reply.send(.failure(problem)) }
         // nobody behind gets another answer while the database is away: tell them now
         guard (error as? PostgresError)?.isUnavailable == true else { return }
-        for job in queue.drain() { job.answer.resume(returning: .failure(problem)) }
+        for job in queue.drain() { job.reply.send(.failure(problem)) }
     }
 
     private func tryOnce(_ group: [PushJob], probesAll: Bool) async throws {
@@ -173,7 +182,7 @@ final class Committer: Sendable {
     private func finish(_ group: [PushJob], _ plan: GroupPlan, _ feeds: [UUID: FeedCursor]) {
         for (index, job) in group.enumerated() {
             switch plan.outcomes[index] {
-            case .failure(let problem): job.answer.resume(returning: .failure(problem))
+            case .failure(let problem): job.reply.send(.failure(problem))
             case .success(let planned):
                 let device = WatermarkHints.Device(lane: job.lane, device: job.push.deviceID)
                 hints.note(planned.acceptedSequence, of: device)
@@ -187,7 +196,7 @@ final class Committer: Sendable {
                     verdicts: planned.verdicts,
                     mappings: planned.touchedMappings
                 )
-                job.answer.resume(returning: .success(answer))
+                job.reply.send(.success(answer))
             }
         }
     }

@@ -11,7 +11,8 @@ public import SyncModel
 /// An organization always goes to the same committer, so two groups of one process never wait for each other; and so do
 /// all of a partition, for the first row that a statement writes to a partition costs more than the next ten.
 public final class GroupCommit: Service {
-    /// How long a push may wait before it is answered that the store is unavailable.
+    /// How long a push may wait, queued or for the database, before it is answered that the store is unavailable: the
+    /// contract promises an answer within five seconds.
     static let patience: Duration = .milliseconds(4_500)
 
     private let committers: [Committer]
@@ -45,10 +46,10 @@ public final class GroupCommit: Service {
                 user: user,
                 isStrict: isStrict,
                 enqueuedAt: .now,
-                answer: continuation
+                reply: PushReply(continuation)
             )
             if !committer.queue.add(job) {
-                continuation.resume(returning: .failure(StoreFailure.overloaded("too many pushes are waiting")))
+                job.reply.send(.failure(StoreFailure.overloaded("too many pushes are waiting")))
             }
         }
         var answer = try result.get()
