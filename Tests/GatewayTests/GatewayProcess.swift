@@ -11,7 +11,7 @@ import Tokens
 /// A gateway as an operator runs it: the built `sluice serve`, in a process of its own that a test can kill.
 final class GatewayProcess: Sendable {
     static let secret = "a secret that only the tests know, of decent length"
-    static let operatorToken = "an operator token for tests"
+    static let operatorToken = "an-operator-token-for-tests"
 
     /// `http://127.0.0.1:…`, of `/v1` and of operations.
     let address: String
