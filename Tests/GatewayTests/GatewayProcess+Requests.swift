@@ -3,6 +3,17 @@ import NIOCore
 import NIOHTTP1
 
 extension GatewayProcess {
+    /// Waits until a metric without labels has this value.
+    func metric(_ name: String, reaches value: Int) async throws {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while .now < deadline {
+            let text = try await Self.get(operations + "/metrics", token: "").text
+            if text.split(separator: "\n").contains("\(name) \(value)") { return }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        throw Program.Failure("\(name) does not reach \(value)")
+    }
+
     static func get(_ url: String, token: String, within limit: Duration = .seconds(30)) async throws -> Reply {
         var request = HTTPClientRequest(url: url)
         request.headers.add(name: "authorization", value: "Bearer \(token)")

@@ -54,6 +54,22 @@ final class GatewayProcess: Sendable {
     /// What it has logged since it was last started.
     var log: String { current.output + current.complaint }
 
+    /// The log's lines.
+    var lines: [JSONValue] {
+        current.output.split(separator: "\n").compactMap { try? JSONTree(parsing: Array($0.utf8)).root }
+    }
+
+    /// The log's messages.
+    var messages: [String] { lines.compactMap { $0["message"]?.string } }
+
+    /// The exit status; nil while it runs.
+    var status: Int32? { current.status }
+
+    func send(_ signal: Int32) { current.send(signal) }
+
+    /// Waits for the end and answers the exit status.
+    func end(within limit: Duration) async throws -> Int32 { try await current.end(within: limit) }
+
     /// Ends the process as a crash does: nothing is flushed, nothing is finished.
     func crash() async throws {
         let program = current
