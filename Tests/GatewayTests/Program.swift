@@ -75,7 +75,7 @@ final class Program: Sendable {
 
     /// Runs a command to its end.
     static func run(
-        _ arguments: String...,
+        _ arguments: [String],
         environment: [String: String] = [:],
         within limit: Duration = .seconds(20)
     ) async throws -> Result {
