@@ -16,7 +16,16 @@ final class Program: Sendable {
     private let standardError: Int32
 
     /// - Parameter environment: beside this process's own, of which variables of Sluice and libpq are left out.
-    init(_ arguments: [String], environment: [String: String] = [:], directory: String? = nil) throws {
+    convenience init(_ arguments: [String], environment: [String: String] = [:], directory: String? = nil) throws {
+        try self.init(command: [Self.path] + arguments, environment: environment, directory: directory)
+    }
+
+    /// Not `sluice`, but what somebody types into a shell.
+    convenience init(shell text: String) throws {
+        try self.init(command: ["/bin/sh", "-c", text], environment: [:], directory: nil)
+    }
+
+    private init(command: [String], environment: [String: String], directory: String?) throws {
         standardOutput = try Self.unnamedFile()
         standardError = try Self.unnamedFile()
         var ends: [Int32] = [-1, -1]
@@ -33,7 +42,7 @@ final class Program: Sendable {
             """
         do {
             pid = try Self.spawn(
-                ["/bin/sh", "-c", script, "sh", directory ?? ".", Self.path] + arguments,
+                ["/bin/sh", "-c", script, "sh", directory ?? "."] + command,
                 Self.environment.merging(environment) { $1 },
                 [standardOutput, standardError, ends[0]]
             )
