@@ -102,6 +102,7 @@ enum Wiring {
         )
         configuration.maximumGracefulShutdownDuration = .seconds(13)
         configuration.maximumCancellationDuration = .seconds(1)
+        async let _ = Impatience.watch(logger: logger)
         try await ServiceGroup(configuration: configuration).run()
         await store.close()
         logger.info("Sluice ended")

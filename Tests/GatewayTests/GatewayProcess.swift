@@ -11,7 +11,7 @@ import Tokens
 /// A gateway as an operator runs it: the built `sluice serve`, in a process of its own that a test can kill.
 final class GatewayProcess: Sendable {
     static let secret = "a secret that only the tests know, of decent length"
-    static let operatorToken = "an operator token for tests"
+    static let operatorToken = "an-operator-token-for-tests"
 
     /// `http://127.0.0.1:…`, of `/v1` and of operations.
     let address: String
@@ -53,6 +53,22 @@ final class GatewayProcess: Sendable {
 
     /// What it has logged since it was last started.
     var log: String { current.output + current.complaint }
+
+    /// The log's lines.
+    var lines: [JSONValue] {
+        current.output.split(separator: "\n").compactMap { try? JSONTree(parsing: Array($0.utf8)).root }
+    }
+
+    /// The log's messages.
+    var messages: [String] { lines.compactMap { $0["message"]?.string } }
+
+    /// The exit status; nil while it runs.
+    var status: Int32? { current.status }
+
+    func send(_ signal: Int32) { current.send(signal) }
+
+    /// Waits for the end and answers the exit status.
+    func end(within limit: Duration) async throws -> Int32 { try await current.end(within: limit) }
 
     /// Ends the process as a crash does: nothing is flushed, nothing is finished.
     func crash() async throws {

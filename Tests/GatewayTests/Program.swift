@@ -16,22 +16,34 @@ final class Program: Sendable {
     private let standardError: Int32
 
     /// - Parameter environment: beside this process's own, of which variables of Sluice and libpq are left out.
-    init(_ arguments: [String], environment: [String: String] = [:], directory: String? = nil) throws {
+    convenience init(_ arguments: [String], environment: [String: String] = [:], directory: String? = nil) throws {
+        try self.init(command: [Self.path] + arguments, environment: environment, directory: directory)
+    }
+
+    /// Not `sluice`, but what somebody types into a shell.
+    convenience init(shell text: String) throws {
+        try self.init(command: ["/bin/sh", "-c", text], environment: [:], directory: nil)
+    }
+
+    private init(command: [String], environment: [String: String], directory: String?) throws {
         standardOutput = try Self.unnamedFile()
         standardError = try Self.unnamedFile()
         var ends: [Int32] = [-1, -1]
-        guard pipe2(&ends, O_CLOEXEC) == 0 else { throw Failure("no pipe left") }
+        // A pair of sockets and not a pipe, as it can be made so that no other child inherits it.
+        let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw Failure("no sockets left") }
         defer { close(ends[0]) }
         // The watchdog knows the program's process id, $$, which the program keeps as it takes the shell's place.
         let script = """
+            cd "$1" || exit
+            shift
             ( (read -r _ <&3 || kill -9 $$) >/dev/null 2>&1 & )
             exec "$@" 3<&-
             """
         do {
             pid = try Self.spawn(
-                ["/bin/sh", "-c", script, "sh", Self.path] + arguments,
+                ["/bin/sh", "-c", script, "sh", directory ?? "."] + command,
                 Self.environment.merging(environment) { $1 },
-                directory,
                 [standardOutput, standardError, ends[0]]
             )
         } catch {
@@ -72,7 +84,7 @@ final class Program: Sendable {
 
     /// Runs a command to its end.
     static func run(
-        _ arguments: String...,
+        _ arguments: [String],
         environment: [String: String] = [:],
         within limit: Duration = .seconds(20)
     ) async throws -> Result {
@@ -122,10 +134,10 @@ final class Program: Sendable {
     }
 
     private static func unnamedFile() throws -> Int32 {
-        var template = Array("/tmp/sluice-test-XXXXXX".utf8CString)
-        let file = mkostemp(&template, O_CLOEXEC | O_APPEND)
+        let path = "/tmp/sluice-test-\(UInt64.random(in: 0...(.max)))"
+        let file = open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw Failure("no temporary file") }
-        unlink(template)
+        unlink(path)
         return file
     }
 
@@ -141,7 +153,6 @@ final class Program: Sendable {
     private static func spawn(
         _ arguments: [String],
         _ environment: [String: String],
-        _ directory: String?,
         _ descriptors: [Int32]
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
@@ -156,8 +167,6 @@ final class Program: Sendable {
         for (number, descriptor) in descriptors.enumerated() {
             posix_spawn_file_actions_adddup2(&actions, descriptor, Int32(number) + 1)
         }
-        posix_spawn_file_actions_addclosefrom_np(&actions, Int32(descriptors.count) + 1)
-        if let directory { posix_spawn_file_actions_addchdir_np(&actions, directory) }
         // A session of its own, so that ctrl-C in the terminal reaches the tests alone. Signals as usual.
         let setsid: Int16 = 0x80
         posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGDEF) | Int16(POSIX_SPAWN_SETSIGMASK))

@@ -16,7 +16,7 @@ struct ConfigurationOptions: ParsableArguments {
     /// The settings; what is wrong with them is said, and ends the command.
     func load() async throws -> Settings {
         try await Self.explained { () async throws(ConfigurationError) in
-            try await Settings.load(configFile: configFile, environment: ProcessInfo.processInfo.environment)
+            try Settings.load(configFile: configFile, environment: ProcessInfo.processInfo.environment)
         }
     }
 

@@ -33,7 +33,7 @@ struct DoctorCommand: AsyncParsableCommand {
     private func examine() async -> [Diagnosis] {
         do throws(ConfigurationError) {
             let environment = ProcessInfo.processInfo.environment
-            let settings = try await Settings.load(configFile: options.configFile, environment: environment)
+            let settings = try Settings.load(configFile: options.configFile, environment: environment)
             return await HostExamination(settings: settings).diagnoses()
                 + DatabaseExamination(settings: settings).diagnoses()
         } catch {

@@ -15,8 +15,9 @@ struct ServeCommand: AsyncParsableCommand {
               sluice serve --config /etc/sluice.json
 
             SIGTERM and SIGINT end it within 15 seconds: what is in hand is finished
-            first. Without its database it starts all the same, answers 503, and
-            recovers by itself; with a schema that is behind it does not start.
+            first, unless Ctrl-C is pressed again. Without its database it starts all
+            the same, answers 503, and recovers by itself; with a schema that is
+            behind it does not start.
 
             SETTINGS
             Each is an environment variable, or a member of the configuration file:

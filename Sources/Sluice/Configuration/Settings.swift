@@ -37,11 +37,11 @@ struct Settings: Sendable {
     static func load(
         configFile: String?,
         environment: [String: String]
-    ) async throws(ConfigurationError) -> Settings {
+    ) throws(ConfigurationError) -> Settings {
         let variables = SettingsSource.environment(environment)
         var sources = [variables]
         let variable = try variables.text(Setting.configFile)
-        if let path = configFile ?? variable { sources.append(try await .file(path)) }
+        if let path = configFile ?? variable { sources.append(try .file(path)) }
         var reader = SettingsReader(sources: sources)
         var settings = Settings(&reader)
         settings.warnings += sources.flatMap(\.unknownNames)

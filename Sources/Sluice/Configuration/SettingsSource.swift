@@ -1,62 +1,47 @@
-import Configuration
 import Foundation
 import JSONText
 
 /// Where settings come from: the environment, or a file. All values are texts until they are checked.
 struct SettingsSource: Sendable {
-    private let provider: any ConfigProvider
-    /// The names that are set here.
-    let names: [String]
+    /// What is set, by the setting's name; nil where it is neither a text nor a number.
+    private let values: [String: String?]
     /// The file's path; nil for the environment.
     private let path: String?
 
-    /// The variables that begin with `SLUICE_`.
+    /// The variables that begin with `SLUICE_` and are in capitals. One that is empty is not set.
     static func environment(_ variables: [String: String]) -> SettingsSource {
-        let ours = variables.filter { $0.key.hasPrefix(Setting.prefix) }
-        return SettingsSource(
-            provider: EnvironmentVariablesProvider(environmentVariables: ours).prefixKeys(with: "sluice"),
-            names: ours.keys.sorted().map { $0.dropFirst(Setting.prefix.count).lowercased() },
-            path: nil
-        )
+        var values: [String: String?] = [:]
+        for (variable, value) in variables where variable.hasPrefix(Setting.prefix) && !value.isEmpty {
+            guard variable == variable.uppercased() else { continue }
+            values[variable.dropFirst(Setting.prefix.count).lowercased()] = value
+        }
+        return SettingsSource(values: values, path: nil)
     }
 
     /// A JSON object whose members are the settings' names in lower case, without `SLUICE_`.
-    static func file(_ path: String) async throws(ConfigurationError) -> SettingsSource {
+    static func file(_ path: String) throws(ConfigurationError) -> SettingsSource {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw ConfigurationError("The configuration file \(path) cannot be read.")
         }
-        guard let members = try? JSONTree(parsing: [UInt8](data)).root.members else {
+        guard let tree = try? JSONTree(parsing: [UInt8](data)), let members = tree.root.members else {
             throw ConfigurationError("The configuration file \(path) is not a JSON object.")
         }
-        let location: [AbsoluteConfigKey: ConfigValue] = ["filePath": ConfigValue(.string(path), isSecret: false)]
-        do {
-            return SettingsSource(
-                provider: try await FileProvider<JSONSnapshot>(
-                    config: ConfigReader(provider: InMemoryProvider(values: location))
-                ),
-                names: members.map { $0.name.string },
-                path: path
-            )
-        } catch {
-            // The library's error might show values.
-            throw ConfigurationError("The configuration file \(path) holds something else than texts and numbers.")
+        if let defect = tree.defects.first {
+            throw ConfigurationError("In the configuration file \(path), at \(defect.pointer): \(defect.explanation)")
         }
+        let values = members.map { ($0.name.string, text(of: $0.value)) }
+        return SettingsSource(values: Dictionary(values) { first, _ in first }, path: path)
     }
 
-    /// What is set here, as a text; nil when nothing is. A variable that is empty is not set.
+    private static func text(of value: JSONValue) -> String? {
+        value.kind == .number ? String(decoding: value.raw, as: UTF8.self) : value.string
+    }
+
+    /// What is set here, as a text; nil when nothing is.
     func text(_ name: String) throws(ConfigurationError) -> String? {
-        let key = AbsoluteConfigKey([name])
-        for type in [ConfigType.string, .int, .bool, .double] {
-            guard let found = try? provider.value(forKey: key, type: type) else { continue }
-            switch found.value?.content {
-            case .string(let text): return text.isEmpty && path == nil ? nil : text
-            case .int(let number): return String(number)
-            case .bool(let flag): return String(flag)
-            case .double(let number): return String(number)
-            default: return nil
-            }
-        }
-        throw ConfigurationError("\(label(name)) must be a text or a number.")
+        guard let value = values[name] else { return nil }
+        guard let value else { throw ConfigurationError("\(label(name)) must be a text or a number.") }
+        return value
     }
 
     /// How a setting is called here.
@@ -67,7 +52,7 @@ struct SettingsSource: Sendable {
 
     /// Warnings about names that mean nothing, each with the one that may have been meant.
     var unknownNames: [String] {
-        names.filter { !Setting.knownNames.contains($0) }.map { name in
+        values.keys.sorted().filter { !Setting.knownNames.contains($0) }.map { name in
             let nearest = NearestName.of(name, among: Setting.knownNames)
             let label = label(name)
             guard let nearest else { return "\(label) is not a setting and has no effect." }

@@ -74,9 +74,8 @@ struct ClusterLayout: Sendable {
     private static func isReachable(_ folder: String, by user: DatabaseUser?) async -> Bool {
         guard user != nil else { return true }
         let result = try? await run(
-            .name("sh"),
-            arguments: ["-c", "cd \"$1\" && touch .probe && rm .probe", "sh", folder],
-            platformOptions: .of(user),
+            UserShell.executable,
+            arguments: UserShell.arguments("cd \"$1\" && touch .probe && rm .probe", ["sh", folder], as: user),
             output: .discarded
         )
         return result?.terminationStatus.isSuccess ?? false

@@ -1,5 +1,4 @@
 import Glibc
-import Subprocess
 
 /// Whom a server runs as when root starts it: PostgreSQL refuses to be root.
 struct DatabaseUser: Sendable {
@@ -15,17 +14,5 @@ struct DatabaseUser: Sendable {
             return DatabaseUser(name: name, userID: entry.pw_uid, groupID: entry.pw_gid)
         }
         throw DevelopmentError("PostgreSQL does not run as root, and there is no user postgres or nobody to run it.")
-    }
-}
-
-extension PlatformOptions {
-    /// A child that runs as the user, if there is one.
-    static func of(_ user: DatabaseUser?) -> PlatformOptions {
-        var options = PlatformOptions()
-        guard let user else { return options }
-        options.userID = user.userID
-        options.groupID = user.groupID
-        options.supplementaryGroups = []
-        return options
     }
 }

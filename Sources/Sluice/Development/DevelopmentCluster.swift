@@ -42,10 +42,9 @@ struct DevelopmentCluster: Sendable {
             mv "$1.new" "$1" && rm -f "$1.new.log" || { tail -n 5 "$1.new.log" >&2; exit 1; }
             """
         let result = try await run(
-            .name("sh"),
-            arguments: ["-c", script, "sh", layout.data, ClusterLayout.superuser],
+            UserShell.executable,
+            arguments: UserShell.arguments(script, ["sh", layout.data, ClusterLayout.superuser], as: layout.user),
             environment: binaries.environment,
-            platformOptions: .of(layout.user),
             output: .discarded,
             error: .string(limit: 65_536)
         )
@@ -60,11 +59,11 @@ struct DevelopmentCluster: Sendable {
     /// ends it when this process is gone in whatever way.
     func whileRunning(_ body: (DatabaseWatch) async throws -> Void) async throws {
         try await StaleServer(layout: layout).clear()
-        var options = PlatformOptions.of(layout.user)
+        var options = PlatformOptions()
         options.createSession = true
         let watch = DatabaseWatch(log: layout.log)
         _ = try await run(
-            .name("sh"),
+            UserShell.executable,
             arguments: Watchdog.arguments(layout),
             environment: binaries.environment,
             platformOptions: options,

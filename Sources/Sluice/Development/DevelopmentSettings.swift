@@ -29,7 +29,7 @@ enum DevelopmentSettings {
         if variables[Setting.logLevel.variable] == nil { variables[Setting.logLevel.variable] = "notice" }
         if variables[Setting.logFormat.variable] == nil { variables[Setting.logFormat.variable] = "text" }
         return try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
-            try await Settings.load(configFile: nil, environment: variables)
+            try Settings.load(configFile: nil, environment: variables)
         }
     }
 

@@ -4,12 +4,13 @@ import Subprocess
 /// system sees to when this process ends, by whatever means.
 enum Watchdog {
     static func arguments(_ layout: ClusterLayout) -> Arguments {
-        Arguments([
-            "-c", script, "sluice-dev-watchdog", layout.log,
+        let words = [
+            "sluice-dev-watchdog", layout.log,
             "postgres", "-D", layout.data, "-k", layout.socketFolder, "-p", String(ClusterLayout.port),
             "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c", "cluster_name=sluice-dev",
             "-c", "logging_collector=off", "-c", "log_destination=stderr",
-        ])
+        ]
+        return UserShell.arguments(script, words, as: layout.user)
     }
 
     /// SIGINT is what "pg_ctl stop -m fast" sends. It is repeated, because a server that is just starting may miss it.

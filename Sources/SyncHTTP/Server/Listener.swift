@@ -22,7 +22,7 @@ struct Listener: Service {
                 availableConnectionsDelegate: .maximum(maximumConnections, logger: gateway.logger)
             ),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-            logger: gateway.logger,
+            logger: serverLogger,
             responder: { request, writer, channel in
                 let response = await gateway.respond(to: request, on: channel)
                 do {
@@ -57,6 +57,13 @@ struct Listener: Service {
                 )
             )
         }
+    }
+
+    /// That it listens is said by whoever knows what the address is for.
+    private var serverLogger: Logger {
+        var logger = gateway.logger
+        if logger.logLevel == .info { logger.logLevel = .notice }
+        return logger
     }
 
     /// Where the server really listens: the port may have been the system's choice.

@@ -15,6 +15,7 @@ struct AdministrationOptions: ParsableArguments {
     func run<Value: Sendable>(_ body: (Administration) async throws(Problem) -> Value) async throws -> Value {
         var settings = try await options.load()
         settings.databasePoolSize = 1
+        try await requireSchema(settings)
         let store = Wiring.store(settings, logger: Wiring.commandLogger())
         do throws(Problem) {
             let value = try await body(store.administration)
@@ -27,6 +28,20 @@ struct AdministrationOptions: ParsableArguments {
                 ([error.detail] + error.errors.map(\.detail).dropFirst()).joined(separator: "; "),
                 code
             )
+        }
+    }
+
+    /// Says what keeps the database from being used in an operator's words, before a statement fails in SQL's.
+    private func requireSchema(_ settings: Settings) async throws {
+        switch await SchemaCheck.look(at: settings.databaseURL) {
+        case .ready:
+            return
+        case .behind(let pending):
+            throw Terminal.failure("the schema lacks \(pending.joined(separator: ", ")); run: sluice migrate")
+        case .unfit(let reason):
+            throw Terminal.failure("the database cannot be used: \(reason)")
+        case .unreachable(let reason):
+            throw Terminal.failure("the database cannot be reached: \(reason)", Terminal.unavailable)
         }
     }
 

@@ -1,0 +1,187 @@
+import Foundation
+import Glibc
+import JSONText
+import TestSupport
+import Testing
+
+/// What the program says about itself, and how it refuses what it can't use.
+@Suite(.timeLimit(.minutes(1))) struct CommandTests {
+    private static let commands = [
+        ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
+        ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"], ["doctor"],
+    ]
+
+    @Test func helpListsEveryCommandAndTheExitCodes() async throws {
+        let help = try await Program.run(["--help"])
+        #expect(help.status == 0)
+        for command in Self.commands { #expect(help.output.contains(command[0])) }
+        #expect(help.output.contains("EXAMPLES") && help.output.contains("EXIT CODES"))
+        for code in ["64", "69", "78"] { #expect(help.output.contains(code)) }
+        #expect(help.complaint == "")
+        #expect(try await Program.run([]).output == help.output)
+    }
+
+    @Test(arguments: commands) func everyCommandsHelpHasExamplesThatNameIt(command: [String]) async throws {
+        let help = try await Program.run(command + ["--help"])
+        #expect(help.status == 0)
+        #expect(help.output.contains("EXAMPLE"))
+        #expect(help.output.contains("sluice " + command.joined(separator: " ")))
+        #expect(help.complaint == "")
+        for line in help.output.split(separator: "\n") { #expect(line.count <= 120, "\(line)") }
+    }
+
+    @Test func theHelpOfServeDocumentsEveryVariable() async throws {
+        let help = try await Program.run(["serve", "--help"])
+        let variables = [
+            "DATABASE_URL", "DATABASE_POOL_SIZE", "COMMITTERS", "PUBLIC_ADDRESS", "OPERATIONS_ADDRESS", "JWT_SECRET",
+            "JWT_KEYS_FILE", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_USER_CLAIM", "JWT_ORGANIZATION_CLAIM",
+            "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "LOG_LEVEL", "LOG_FORMAT", "MAX_MUTATIONS", "MAX_BODY_BYTES",
+            "MAX_PAYLOAD_BYTES", "MAX_CONNECTIONS", "MAX_BODY_BYTES_IN_FLIGHT",
+        ]
+        for variable in variables { #expect(help.output.contains("SLUICE_\(variable)"), "\(variable)") }
+        #expect(help.output.components(separatedBy: "; default: ").count == variables.count + 1)
+    }
+
+    @Test func theVersionIsOneLine() async throws {
+        let version = try await Program.run(["--version"])
+        #expect(version.status == 0)
+        #expect(version.output.wholeMatch(of: #/\d+\.\d+\.\d+\n/#) != nil)
+    }
+
+    @Test(arguments: [
+        ["sevre"], ["serve", "--prot", "1"], ["serve", "more"], ["migrate", "--partitions", "0"],
+        ["migrate", "--partitions", "1025"], ["migrate", "--partitions", "many"], ["token"],
+        ["token", "--organization", "x", "--user", "y"],
+        ["token", "--organization", UUID().uuidString, "--user", UUID().uuidString, "--ttl", "0"],
+        ["organizations", "create"], ["organizations", "suspend", "me"], ["organizations", "purge"],
+        ["dev", "--port", "65536"], ["dev", "--port", "-1"], ["dev", "--port", "9000", "--operations-port", "9000"],
+    ])
+    func wrongUsageIsExplainedAndEndsWith64(arguments: [String]) async throws {
+        let result = try await Program.run(arguments)
+        #expect(result.status == 64)
+        #expect(result.output == "")
+        #expect(result.complaint.contains("Error: "), "\(result.complaint)")
+        #expect(result.complaint.contains("Usage: sluice"), "\(result.complaint)")
+    }
+
+    @Test(arguments: [["migrate"], ["organizations", "list"], ["organizations", "create", "Acme"]])
+    func aDatabaseThatIsAwayIsExplainedAndEndsWith69(command: [String]) async throws {
+        let environment = ["SLUICE_DATABASE_URL": "postgresql://somebody:hushhush@/sluice?host=/nowhere"]
+        let result = try await Program.run(command, environment: environment)
+        #expect(result.status == 69)
+        #expect(result.output == "")
+        #expect(result.complaint.hasPrefix("sluice: the database cannot be reached: "), "\(result.complaint)")
+        #expect(result.complaint.split(separator: "\n").count <= 2)
+        #expect(!result.complaint.contains("hushhush"))
+    }
+
+    // MARK: - Tokens
+
+    @Test func aTokenOpensTheGatewayAndEndsInTime() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let gateway = try await GatewayProcess.start(database: database.uri)
+        let (organization, user) = (UUID(), UUID())
+        try await gateway.makeOrganization(organization)
+        // capitals, as iOS writes them
+        let arguments = ["token", "--organization", organization.uuidString, "--user", user.uuidString]
+        let environment = ["SLUICE_JWT_SECRET": GatewayProcess.secret]
+        let result = try await Program.run(arguments, environment: environment)
+        #expect(result.status == 0)
+        #expect(result.output.hasSuffix("\n") && result.output.split(separator: "\n").count == 1)
+        let token = result.output.trimmingCharacters(in: .newlines)
+        #expect(try await GatewayProcess.get(gateway.address + "/v1/changes", token: token).status == 200)
+
+        let short = try await Program.run(arguments + ["--ttl", "1"], environment: environment)
+        let shortLived = short.output.trimmingCharacters(in: .newlines)
+        let deadline = ContinuousClock.now + .seconds(5)
+        while try await GatewayProcess.get(gateway.address + "/v1/changes", token: shortLived).status == 200 {
+            try #require(.now < deadline, "a token outlives its time")
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        let wrong = try await Program.run(
+            arguments,
+            environment: ["SLUICE_JWT_SECRET": "another secret of decent length, too"]
+        )
+        let foreign = wrong.output.trimmingCharacters(in: .newlines)
+        #expect(try await GatewayProcess.get(gateway.address + "/v1/changes", token: foreign).status == 401)
+        #expect(try await gateway.terminate() == 0)
+    }
+
+    /// A command and a gateway with the same settings agree on claims, issuer and audience, too.
+    @Test func aTokenFollowsTheSettingsOfTheGateway() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let settings = [
+            "SLUICE_JWT_ISSUER": "https://login.example", "SLUICE_JWT_AUDIENCE": "sync",
+            "SLUICE_JWT_USER_CLAIM": "user_id", "SLUICE_JWT_ORGANIZATION_CLAIM": "tenant",
+            "SLUICE_JWT_SECRET": GatewayProcess.secret,
+        ]
+        let gateway = try await GatewayProcess.start(database: database.uri, settings: settings)
+        let organization = UUID()
+        try await gateway.makeOrganization(organization)
+        let arguments = ["token", "--organization", organization.uuidString, "--user", UUID().uuidString]
+        for (environment, status) in [(settings, 200), (["SLUICE_JWT_SECRET": GatewayProcess.secret], 401)] {
+            let token = try await Program.run(arguments, environment: environment).output
+                .trimmingCharacters(in: .newlines)
+            #expect(try await GatewayProcess.get(gateway.address + "/v1/changes", token: token).status == status)
+        }
+        #expect(try await gateway.terminate() == 0)
+    }
+
+    @Test func aTokenWithoutASecretIsRefused() async throws {
+        let result = try await Program.run(["token", "--organization", UUID().uuidString, "--user", UUID().uuidString])
+        #expect(result.status == 78)
+        #expect(result.complaint.contains("SLUICE_JWT_SECRET"))
+        #expect(result.output == "")
+    }
+
+    // MARK: - Addresses
+
+    @Test(arguments: ["SLUICE_PUBLIC_ADDRESS", "SLUICE_OPERATIONS_ADDRESS"])
+    func anAddressInUseIsNamed(variable: String) async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let port = try GatewayProcess.freePort()
+        let occupant = try Listening(on: port)
+        let gateway = try GatewayProcess(
+            database: database.uri,
+            settings: [variable: "127.0.0.1:\(port)", "SLUICE_LOG_LEVEL": "info"]
+        )
+        #expect(try await gateway.end(within: .seconds(10)) == 1)
+        let last = try #require(gateway.lines.last)
+        #expect(last["level"]?.string == "critical")
+        #expect(last["address"]?.string == "127.0.0.1:\(port)")
+        #expect(last["setting"]?.string == variable)
+        #expect(last["reason"]?.string == "another program listens there")
+        withExtendedLifetime(occupant) {}
+    }
+
+    @Test func anAddressOfAnotherMachineIsRefused() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let gateway = try GatewayProcess(
+            database: database.uri,
+            settings: ["SLUICE_PUBLIC_ADDRESS": "192.0.2.1:8080"]
+        )
+        #expect(try await gateway.end(within: .seconds(10)) == 1)
+        #expect(gateway.lines.last?["setting"]?.string == "SLUICE_PUBLIC_ADDRESS")
+    }
+}
+
+/// A port of this machine that somebody else has.
+final class Listening {
+    private let descriptor: Int32
+
+    init(on port: Int) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        address.sin_port = UInt16(port).bigEndian
+        let isBound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0 && listen(descriptor, 1) == 0
+            }
+        }
+        guard isBound else { throw Program.Failure("port \(port) is not free") }
+    }
+
+    deinit { close(descriptor) }
+}

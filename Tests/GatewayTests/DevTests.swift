@@ -1,0 +1,147 @@
+import Foundation
+import Glibc
+import JSONText
+import SyncModel
+import TestSupport
+import Testing
+
+/// `sluice dev`: what somebody does in the first five minutes.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct DevTests {
+    @Test func whatTheScreenSaysCanBePastedAndTheNextStartFindsTheData() async throws {
+        let place = try DevelopmentPlace()
+        let first = try await place.start()
+        #expect(first.screen.contains("Sluice \(try await Self.version) is up"))
+        #expect(first.screen.contains("http://127.0.0.1:"))
+        #expect(try await GatewayProcess.get(first.operations + "/readyz", token: "").status == 200)
+
+        // as printed: the token is a variable of the shell, the push a command, and so is the pull
+        let push = try await first.paste("/v1/mutations")
+        #expect(push.results.map { $0["status"]?.string } == ["succeeded", "succeeded", "succeeded"])
+        #expect(push.results.map { $0["replayed"]?.bool } == [false, false, false])
+        let ids = push.results.compactMap { $0["server_id"]?.uuid }
+        #expect(Set(ids).count == 3)
+        for result in push.results { #expect(result["server_id"]?.uuid != result["local_id"]?.uuid) }
+        let again = try await first.paste("/v1/mutations")
+        #expect(again.results.map { $0["replayed"]?.bool } == [true, true, true])
+        #expect(again.results.compactMap { $0["server_id"]?.uuid } == ids)
+        let changes = try await first.paste("/v1/changes").changes
+        #expect(changes.compactMap { $0["id"]?.uuid } == ids)
+        #expect(changes.dropFirst().first?["document"]?["contact_id"]?.uuid == ids.first)
+        #expect(changes.last?["document"]?["activity_id"]?.uuid == ids.dropFirst().first)
+        #expect(changes.last?["document"]?["amount"]?.text == "249.90")
+
+        #expect(try await first.end(with: SIGINT) == 0)
+        #expect(place.postgresProcesses == [])
+        #expect(first.screen.contains("ending PostgreSQL"))
+
+        let second = try await place.start()
+        #expect(!second.screen.contains("making a database cluster"))
+        let later = try await second.paste("/v1/mutations")
+        #expect(later.results.map { $0["replayed"]?.bool } == [true, true, true])
+        #expect(later.results.compactMap { $0["server_id"]?.uuid } == ids)
+        // the one that was pasted before opens the gateway still
+        #expect(try await first.pull(from: second.address).status == 200)
+        #expect(try await second.end(with: SIGTERM) == 0)
+        #expect(place.postgresProcesses == [])
+        place.remove()
+    }
+
+    @Test func anEndWithoutWarningLeavesNothingBehindThatStopsTheNextStart() async throws {
+        let place = try DevelopmentPlace()
+        let first = try await place.start()
+        let ids = try await first.paste("/v1/mutations").results.map { $0["server_id"]?.string }
+        #expect(try await first.end(with: SIGKILL) == -SIGKILL)
+        // at once: the watchdog may still be ending the server
+        let second = try await place.start()
+        let again = try await second.paste("/v1/mutations")
+        #expect(again.results.map { $0["replayed"]?.bool } == [true, true, true])
+        #expect(again.results.map { $0["server_id"]?.string } == ids)
+
+        // all of it at once, as when the machine loses power: the server's file stays, under a number that is another's
+        let victims = place.postgresProcesses
+        #expect(!victims.isEmpty)
+        second.program.send(SIGKILL)
+        for victim in victims { kill(victim, SIGKILL) }
+        _ = try await second.program.end(within: .seconds(5))
+        try await place.everythingHasEnded()
+        let file = try #require(place.postmasterFile)
+        var lines = try String(contentsOfFile: file, encoding: .utf8).components(separatedBy: "\n")
+        lines[0] = "\(getpid())"
+        try lines.joined(separator: "\n").write(toFile: file, atomically: false, encoding: .utf8)
+        let third = try await place.start()
+        #expect(try await third.paste("/v1/mutations").results.map { $0["server_id"]?.string } == ids)
+        #expect(kill(getpid(), 0) == 0, "whoever has the number now is left alone")
+        #expect(try await third.end(with: SIGINT) == 0)
+        #expect(place.postgresProcesses == [])
+        place.remove()
+    }
+
+    /// With the watchdog gone as well, the server of the run before is an orphan that nobody ends.
+    @Test func aServerThatIsLeftRunningIsEndedByTheNextStart() async throws {
+        let place = try DevelopmentPlace()
+        let first = try await place.start()
+        _ = try await first.paste("/v1/mutations")
+        for watchdog in place.watchdogs { kill(watchdog, SIGKILL) }
+        first.program.send(SIGKILL)
+        _ = try await first.program.end(within: .seconds(5))
+        let orphans = place.postgresProcesses
+        #expect(!orphans.isEmpty)
+        let second = try await place.start()
+        #expect(Set(place.postgresProcesses).isDisjoint(with: orphans))
+        #expect(try await second.paste("/v1/mutations").results.map { $0["replayed"]?.bool } == [true, true, true])
+        #expect(try await second.end(with: SIGINT) == 0)
+        #expect(place.postgresProcesses == [])
+        place.remove()
+    }
+
+    @Test func theServersEndEndsItAllWithTheReason() async throws {
+        let place = try DevelopmentPlace()
+        let run = try await place.start()
+        let main = try #require(place.mainProcess)
+        kill(main, SIGKILL)
+        #expect(try await run.program.end(within: .seconds(20)) == 1)
+        #expect((run.screen + run.program.complaint).contains("PostgreSQL server has ended"), "\(run.screen)")
+        place.remove()
+    }
+
+    @Test func twoInOneFolderAndPortsInUseAreRefused() async throws {
+        let place = try DevelopmentPlace()
+        let first = try await place.start()
+        let second = try place.program()
+        #expect(try await second.end(within: .seconds(10)) == 1)
+        #expect(second.complaint.hasPrefix("sluice: Another sluice dev runs in "), "\(second.complaint)")
+        let third = try Program(["dev", "--port", "\(first.port)"], directory: place.path)
+        #expect(try await third.end(within: .seconds(10)) == 1)
+        #expect(third.complaint.contains("--port"))
+        #expect(try await first.paste("/v1/changes").changes.isEmpty, "the first is not disturbed")
+        #expect(try await first.end(with: SIGINT) == 0)
+        place.remove()
+    }
+
+    @Test func secretsAreForTheirOwnerOnly() async throws {
+        let place = try DevelopmentPlace()
+        let run = try await place.start()
+        for name in ["jwt-secret", "operator-token"] {
+            let file = "\(place.path)/.sluice/\(name)"
+            let attributes = try FileManager.default.attributesOfItem(atPath: file)
+            #expect((attributes[.posixPermissions] as? Int).map { $0 & 0o077 } == 0)
+            let secret = try String(contentsOfFile: file, encoding: .utf8).trimmingCharacters(in: .newlines)
+            #expect(secret.count == 64)
+            #expect(!run.screen.contains(secret))
+        }
+        #expect(try String(contentsOfFile: "\(place.path)/.sluice/.gitignore", encoding: .utf8) == "*\n")
+        let token = try String(contentsOfFile: "\(place.path)/.sluice/operator-token", encoding: .utf8)
+        let list = try await GatewayProcess.get(
+            run.operations + "/admin/organizations",
+            token: token.trimmingCharacters(in: .newlines)
+        )
+        #expect(list.status == 200)
+        #expect(list.json?["organizations"]?.elements.map { $0.map { $0["name"]?.string } } == ["Demo"])
+        #expect(try await run.end(with: SIGINT) == 0)
+        place.remove()
+    }
+
+    private static var version: String {
+        get async throws { try await Program.run(["--version"]).output.trimmingCharacters(in: .newlines) }
+    }
+}

@@ -1,0 +1,141 @@
+import Foundation
+import Glibc
+import JSONText
+import NIOHTTP1
+import Testing
+
+/// A folder of its own in which `sluice dev` is run.
+final class DevelopmentPlace: Sendable {
+    let path: String
+
+    /// Short, as a socket's path has to be; open to the user whom Postgres runs as when root runs the tests.
+    init() throws {
+        var template = Array("/tmp/sluice-dev-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw Program.Failure("no temporary directory") }
+        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        chmod(path, 0o755)
+    }
+
+    /// Removes the folder, once nothing runs in it.
+    func remove() {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    /// Begins a run on ports of the system's choice.
+    func program() throws -> Program {
+        try Program(["dev", "--port", "0", "--operations-port", "0"], directory: path)
+    }
+
+    /// Begins a run and waits until the screen stands.
+    func start() async throws -> DevelopmentRun {
+        let program = try program()
+        let deadline = ContinuousClock.now + .seconds(60)
+        while .now < deadline {
+            if let run = DevelopmentRun(program) { return run }
+            if let status = program.status {
+                throw Program.Failure("dev ended with \(status): \(program.output)\(program.complaint)")
+            }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        throw Program.Failure("dev does not start: \(program.output)\(program.complaint)")
+    }
+
+    // MARK: - Its processes
+
+    /// All processes of its Postgres: their working directory is in here.
+    var postgresProcesses: [pid_t] {
+        Self.processes.filter { pid in
+            let directory = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(pid)/cwd")
+            return directory?.hasPrefix(path + "/") == true
+        }
+    }
+
+    /// The shells that end Postgres when its `sluice` is gone.
+    var watchdogs: [pid_t] {
+        Self.processes.filter { pid in
+            guard let words = FileManager.default.contents(atPath: "/proc/\(pid)/cmdline") else { return false }
+            let text = String(decoding: words, as: UTF8.self)
+            return text.contains("sluice-dev-watchdog") && text.contains(path)
+        }
+    }
+
+    var postmasterFile: String? {
+        let file = "\(path)/.sluice/postgres/data/postmaster.pid"
+        return FileManager.default.fileExists(atPath: file) ? file : nil
+    }
+
+    /// The process that Postgres began with.
+    var mainProcess: pid_t? {
+        guard let file = postmasterFile, let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+            return nil
+        }
+        return text.split(separator: "\n").first.flatMap { pid_t($0) }
+    }
+
+    /// Returns once no process is left.
+    func everythingHasEnded() async throws {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while !postgresProcesses.isEmpty || !watchdogs.isEmpty {
+            guard .now < deadline else { throw Program.Failure("processes are left") }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+    }
+
+    private static var processes: [pid_t] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).compactMap { pid_t($0) }
+    }
+}
+
+/// A run of `sluice dev` whose screen stands.
+struct DevelopmentRun: Sendable {
+    let program: Program
+    let address: String
+    let operations: String
+    let token: String
+
+    /// Nil until everything is on the screen.
+    init?(_ program: Program) {
+        let screen = program.output
+        guard let api = Self.word(after: "API         ", in: screen), api.hasSuffix("/v1"),
+            let readiness = Self.word(after: "Operations  ", in: screen), readiness.hasSuffix("/readyz"),
+            let export = Self.word(after: "export TOKEN='", in: screen), export.hasSuffix("'"),
+            screen.contains("/v1/changes' -H")
+        else { return nil }
+        self.program = program
+        address = String(api.dropLast("/v1".count))
+        operations = String(readiness.dropLast("/readyz".count))
+        token = String(export.dropLast())
+    }
+
+    var screen: String { program.output }
+    var port: Int { Int(address.split(separator: ":").last ?? "") ?? 0 }
+
+    /// Ends it as Ctrl-C, or somebody less patient, does; answers the exit status.
+    func end(with signal: Int32) async throws -> Int32 {
+        program.send(signal)
+        return try await program.end(within: .seconds(20))
+    }
+
+    /// Takes the command for a path off the screen, with the token's line, to a shell, and answers what it prints.
+    func paste(_ path: String) async throws -> Reply {
+        let paragraphs = screen.components(separatedBy: "\n\n")
+        let export = try #require(paragraphs.first { $0.hasPrefix("export TOKEN=") })
+        let command = try #require(paragraphs.first { $0.hasPrefix("curl ") && $0.contains(path + "'") })
+        let shell = try Program(shell: export + "\n" + command)
+        let status = try await shell.end(within: .seconds(20))
+        #expect(status == 0)
+        #expect(shell.complaint == "")
+        return Reply(status: 0, headers: [:], body: Array(shell.output.utf8))
+    }
+
+    /// What the gateway at another address answers to this run's token.
+    func pull(from address: String) async throws -> Reply {
+        try await GatewayProcess.get(address + "/v1/changes", token: token)
+    }
+
+    /// What follows a text, up to the next white space.
+    private static func word(after text: String, in screen: String) -> String? {
+        guard let range = screen.range(of: text) else { return nil }
+        return screen[range.upperBound...].split(whereSeparator: \.isWhitespace).first.map(String.init)
+    }
+}

@@ -1,0 +1,45 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+
+extension GatewayProcess {
+    /// Waits until a metric without labels has this value.
+    func metric(_ name: String, reaches value: Int) async throws {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while .now < deadline {
+            let text = try await Self.get(operations + "/metrics", token: "").text
+            if text.split(separator: "\n").contains("\(name) \(value)") { return }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        throw Program.Failure("\(name) does not reach \(value)")
+    }
+
+    static func get(_ url: String, token: String, within limit: Duration = .seconds(30)) async throws -> Reply {
+        var request = HTTPClientRequest(url: url)
+        request.headers.add(name: "authorization", value: "Bearer \(token)")
+        return try await send(request, within: limit)
+    }
+
+    static func post(
+        _ url: String,
+        token: String,
+        prefer: String? = nil,
+        body: String,
+        within limit: Duration = .seconds(30)
+    ) async throws -> Reply {
+        var request = HTTPClientRequest(url: url)
+        request.method = .POST
+        request.headers.add(name: "authorization", value: "Bearer \(token)")
+        request.headers.add(name: "content-type", value: "application/json")
+        if let prefer { request.headers.add(name: "prefer", value: prefer) }
+        request.body = .bytes(Array(body.utf8))
+        return try await send(request, within: limit)
+    }
+
+    /// Sends it once.
+    private static func send(_ request: HTTPClientRequest, within limit: Duration) async throws -> Reply {
+        let response = try await client.execute(request, timeout: .nanoseconds(Int64(limit / .nanoseconds(1))))
+        let bytes = try await response.body.collect(upTo: 64 << 20)
+        return Reply(status: Int(response.status.code), headers: response.headers, body: Array(bytes.readableBytesView))
+    }
+}

@@ -1,0 +1,66 @@
+import Foundation
+import JSONText
+
+/// Another device: it pulls an organization's changes as they come, page after page from the cursor it has, through
+/// whatever happens to the gateways.
+actor FeedFollower {
+    /// The last that the feed said of an entity.
+    struct Entity: Equatable, Sendable {
+        let type: String
+        let version: Int64
+        let document: String?
+    }
+
+    /// By server id.
+    private(set) var entities: [String: Entity] = [:]
+    private(set) var violations: [String] = []
+    private let organization: UUID
+    private let replicas: [String]
+    private let limit: Int
+
+    /// - Parameter limit: changes a page.
+    init(organization: UUID, replicas: [String], limit: Int) {
+        self.organization = organization
+        self.replicas = replicas
+        self.limit = limit
+    }
+
+    /// Follows until the load is over and the feed has nothing more.
+    func run(until load: Milestones) async throws {
+        let token = try await GatewayProcess.token(organization: organization, user: UUID())
+        var cursor: String?
+        var replica = 0
+        while true {
+            // asked first: what is accepted before the load is over must be on the pages read after it
+            let isOver = load.isOver
+            let since = cursor.map { "&since=\($0)" } ?? ""
+            let reply = try? await GatewayProcess.get(
+                replicas[replica] + "/v1/changes?limit=\(limit)\(since)",
+                token: token,
+                within: .seconds(8)
+            )
+            guard let reply, reply.status == 200 else {
+                if let reply, ![429, 503].contains(reply.status) { throw Program.Failure(reply.text) }
+                replica = (replica + 1) % replicas.count
+                try await Task.sleep(for: .milliseconds(20))
+                continue
+            }
+            for change in reply.changes { note(change) }
+            cursor = reply.next
+            guard reply.json?["up_to_date"]?.bool == true else { continue }
+            if isOver { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+    }
+
+    private func note(_ change: JSONValue) {
+        guard let id = change["id"]?.string, let type = change["entity_type"]?.string,
+            let version = change["version"]?.int64, let isDeleted = change["deleted"]?.bool
+        else { return violations.append(change.text) }
+        let document = isDeleted ? nil : change["document"]?.text
+        let entity = Entity(type: type, version: version, document: document)
+        if let earlier = entities.updateValue(entity, forKey: id), earlier.version >= version {
+            violations.append("\(id) goes from version \(earlier.version) to \(version)")
+        }
+    }
+}

@@ -1,0 +1,281 @@
+import Foundation
+import JSONText
+import Postgres
+import TestSupport
+import Testing
+
+/// Devices of several users in several organizations that all push at once, others that follow the feeds, and whatever
+/// a test does to the gateways or to Postgres meanwhile. Afterwards it looks whether all is as if nothing had happened.
+struct Load {
+    /// An organization and the document that all its devices write to.
+    struct Tenant {
+        let organization: UUID
+        let tally: String
+        let follower: FeedFollower
+    }
+
+    let seed: UInt64
+    let database: TestDatabase
+    let gateways: [GatewayProcess]
+    let tenants: [Tenant]
+    let workers: [RetryingWorker]
+    /// Each acknowledged batch is a step.
+    let done = Milestones()
+    let batches: Int
+
+    static let mutationsPerDevice: Int64 = 80
+
+    /// Two organizations of two users with two devices each.
+    init(seed: UInt64, on database: TestDatabase, gateways: [GatewayProcess]) async throws {
+        print("seed of the load: \(seed)")
+        var random = SeededRandom(seed)
+        let replicas = gateways.map(\.address)
+        var tenants: [Tenant] = []
+        var workers: [RetryingWorker] = []
+        for limit in [3, 50] {
+            let organization = random.uuid()
+            try await gateways[0].makeOrganization(organization)
+            let tally = try await Self.makeTally(organization, replicas[0])
+            let follower = FeedFollower(organization: organization, replicas: replicas, limit: limit)
+            tenants.append(Tenant(organization: organization, tally: tally, follower: follower))
+            for user in [random.uuid(), random.uuid()] {
+                for _ in 0..<2 {
+                    let outbox = Outbox(
+                        organization: organization,
+                        user: user,
+                        tally: tally,
+                        mutations: Self.mutationsPerDevice,
+                        random: SeededRandom(random.next())
+                    )
+                    workers.append(
+                        try await RetryingWorker(
+                            outbox,
+                            replicas: replicas,
+                            done: done,
+                            random: SeededRandom(random.next())
+                        )
+                    )
+                }
+            }
+        }
+        self.seed = seed
+        self.database = database
+        self.gateways = gateways
+        self.tenants = tenants
+        self.workers = workers
+        var batches = 0
+        for worker in workers { batches += worker.outbox.batches.count }
+        self.batches = batches
+    }
+
+    private static func makeTally(_ organization: UUID, _ address: String) async throws -> String {
+        let draft = Draft(members: [
+            "id": UUID().quoted, "idempotency_key": UUID().quoted, "local_id": UUID().quoted, "sequence_number": "1",
+            "operation": #""create""#, "entity_type": #""tally""#, "payload": "{}",
+            "created_at": #""2026-11-18T07:00:00.000Z""#,
+        ])
+        let reply = try await GatewayProcess.post(
+            address + "/v1/mutations",
+            token: try await GatewayProcess.token(organization: organization, user: UUID()),
+            body: #"{"device_id":\#(UUID().quoted),"mutations":[\#(draft.json)]}"#
+        )
+        return try #require(reply.results.first?["server_id"]?.string, "\(reply.text)")
+    }
+
+    /// Runs the load to its end.
+    ///
+    /// - Parameter disturbances: each is done at a moment of its own during the load, one after the other.
+    func run(_ disturbances: [@Sendable () async throws -> Void]) async throws {
+        var random = SeededRandom(seed &+ 1)
+        let moments = disturbances.indices.map { _ in Int.random(in: batches / 20..<batches * 17 / 20, using: &random) }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { [done] in
+                for (moment, disturb) in zip(moments.sorted(), disturbances) {
+                    await done.reach(moment)
+                    try await disturb()
+                }
+            }
+            for tenant in tenants { group.addTask { [done] in try await tenant.follower.run(until: done) } }
+            group.addTask { [done, workers] in
+                defer { done.finish() }
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for worker in workers { group.addTask { try await worker.run() } }
+                    try await group.waitForAll()
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    /// How often a worker had to try again.
+    var setbacks: Int {
+        get async {
+            var count = 0
+            for worker in workers { count += await worker.setbacks }
+            return count
+        }
+    }
+
+    /// All is there exactly once and in order: as the workers were told, as the feeds say, and as Postgres has it.
+    func expectAllOnceAndInOrder() async throws {
+        let connection = try await database.connect()
+        defer { connection.close() }
+        for tenant in tenants { try await expect(tenant) }
+        for worker in workers { try await expect(worker, on: connection) }
+        try await expectTotals(on: connection)
+    }
+
+    // MARK: - The feed
+
+    private func expect(_ tenant: Tenant) async throws {
+        let token = try await GatewayProcess.token(organization: tenant.organization, user: UUID())
+        let reply = try await GatewayProcess.get(
+            gateways[0].address + "/v1/changes?limit=1000",
+            token: token
+        )
+        #expect(reply.json?["up_to_date"]?.bool == true)
+        var feed: [String: FeedFollower.Entity] = [:]
+        for change in reply.changes {
+            let document = change["deleted"]?.bool == true ? nil : change["document"]?.text
+            let type = try #require(change["entity_type"]?.string)
+            let version = try #require(change["version"]?.int64)
+            let id = try #require(change["id"]?.string)
+            let entity = FeedFollower.Entity(type: type, version: version, document: document)
+            #expect(feed.updateValue(entity, forKey: id) == nil, "\(id) is in the feed twice, seed \(seed)")
+        }
+        #expect(await tenant.follower.violations == [], "seed \(seed)")
+        #expect(await tenant.follower.entities == feed, "whoever followed knows all, seed \(seed)")
+
+        var expected: [String: (type: String, version: Int64, members: [String: String]?)] = [:]
+        var tallied: [UUID] = []
+        for worker in workers where worker.outbox.organization == tenant.organization {
+            tallied += worker.outbox.tallied
+            for (id, entity) in try await worker.expectedEntities() { expected[id] = entity }
+        }
+        let marks = tallied.map { ($0.lowercased, "true") }
+        let members = Dictionary(uniqueKeysWithValues: marks)
+        expected[tenant.tally] = ("tally", Int64(tallied.count) + 1, members)
+        #expect(Set(feed.keys) == Set(expected.keys), "seed \(seed)")
+        for (id, entity) in feed {
+            #expect(entity.type == expected[id]?.type, "seed \(seed)")
+            #expect(entity.version == expected[id]?.version, "\(entity.type) \(id), seed \(seed)")
+            #expect(entity.members == expected[id]?.members, "\(entity.type) \(id), seed \(seed)")
+        }
+    }
+
+    // MARK: - A worker and its lane
+
+    private func expect(_ worker: RetryingWorker, on connection: Connection) async throws {
+        let outbox = worker.outbox
+        #expect(await worker.violations == [], "seed \(seed)")
+        let acknowledged = await worker.acknowledged
+        let drafts = outbox.batches.joined()
+        #expect(Set(acknowledged.keys) == Set(drafts.map(\.id)), "every mutation is acknowledged, seed \(seed)")
+
+        let path = "/v1/mutations?device_id=\(outbox.device.lowercased)&limit=1000"
+        let list = try await GatewayProcess.get(gateways[0].address + path, token: worker.token).mutations
+        #expect(list.map { $0["id"]?.string } == drafts.map(\.id), "the lane's order is the device's, seed \(seed)")
+
+        let rows = try await connection.run(
+            Query(
+                Statement(
+                    "load_device_\(outbox.device.lowercased)",
+                    """
+                    SELECT id, sequence_number, server_id::text, version, revision, status FROM mutations
+                    WHERE organization_id = '\(outbox.organization)' AND user_id = '\(outbox.user)'
+                        AND device_id = '\(outbox.device)'
+                    ORDER BY position
+                    """
+                )
+            )
+        )
+        #expect(rows.count == Int(outbox.count))
+        for row in 0..<rows.count {
+            let id = try rows.uuid(row, 0).lowercased
+            let told = acknowledged[id]
+            #expect(try rows.int64(row, 1) == Int64(row) + 1, "position and sequence disagree, seed \(seed)")
+            #expect(try rows.string(row, 2) == told?.serverID, "\(id), seed \(seed)")
+            #expect(try rows.int64(row, 3) == told?.version, "\(id), seed \(seed)")
+            #expect(try rows.int32(row, 4) == 1)
+            #expect(try rows.string(row, 5) == "succeeded")
+        }
+    }
+
+    // MARK: - Everything
+
+    /// Numbers of rows that add up over the whole database.
+    private func expectTotals(on connection: Connection) async throws {
+        var (mutations, creates) = (0, 0)
+        for worker in workers {
+            mutations += Int(worker.outbox.count)
+            creates += worker.outbox.entities.count
+        }
+        let expected: [(String, Int)] = [
+            ("FROM mutations", mutations + tenants.count),
+            ("FROM mutations WHERE operation = 'create'", creates + tenants.count),
+            ("FROM entities", creates + tenants.count),
+            ("FROM id_mappings WHERE status = 'resolved'", creates + tenants.count),
+            ("FROM id_mappings", creates + tenants.count),
+            ("FROM rejections", 0),
+            ("FROM devices", workers.count + tenants.count),
+            ("FROM users", workers.count / 2 + tenants.count),
+            ("FROM devices WHERE accepted_sequence = \(Self.mutationsPerDevice)", workers.count),
+            ("FROM lanes WHERE open_count <> 0 OR queued_count <> 0 OR halted_by IS NOT NULL", 0),
+            // a lane's positions are 1, 2, 3…
+            (
+                """
+                FROM lanes l WHERE next_position - 1 <> (
+                    SELECT count(*) FROM mutations m
+                    WHERE m.organization_id = l.organization_id AND m.user_id = l.user_id
+                        AND m.position BETWEEN 1 AND l.next_position - 1
+                )
+                """, 0
+            ),
+            // an entity's version counts what wrote it
+            (
+                """
+                FROM entities e WHERE version <> (
+                    SELECT count(*) FROM mutations m
+                    WHERE m.organization_id = e.organization_id AND m.server_id = e.id
+                )
+                """, 0
+            ),
+            (
+                "FROM feeds f WHERE last_position < (SELECT count(*) FROM entities e WHERE organization_id = f.organization_id)",
+                0
+            ),
+            ("FROM entities e JOIN feeds f USING (organization_id) WHERE e.feed_position > f.last_position", 0),
+        ]
+        for (index, (clause, count)) in expected.enumerated() {
+            let rows = try await connection.run(Query(Statement("load_\(index)", "SELECT count(*) \(clause)")))
+            #expect(try rows.int64(0, 0) == Int64(count), "\(clause), seed \(seed)")
+        }
+    }
+}
+
+extension RetryingWorker {
+    /// What only this device wrote, by server id, with client ids replaced by the server ids that it was told.
+    func expectedEntities() throws -> [String: (type: String, version: Int64, members: [String: String]?)] {
+        var serverIDs: [String: String] = [:]
+        for draft in outbox.batches.joined() where draft["operation"] == #""create""# {
+            serverIDs[draft["local_id"] ?? ""] = try #require(acknowledged[draft.id]).serverID
+        }
+        var entities: [String: (type: String, version: Int64, members: [String: String]?)] = [:]
+        for entity in outbox.entities {
+            let id = try #require(serverIDs[entity.localID.quoted])
+            let members = entity.document.mapValues { text in
+                serverIDs.reduce(text) { $0.replacingOccurrences(of: $1.key, with: #""\#($1.value)""#) }
+            }
+            entities[id] = (entity.type, entity.version, entity.isDeleted ? nil : members)
+        }
+        return entities
+    }
+}
+
+extension FeedFollower.Entity {
+    /// The document's members as texts, whatever their order; nil for a tombstone.
+    var members: [String: String]? {
+        guard let document, let members = try? JSONTree(parsing: Array(document.utf8)).root.members else { return nil }
+        return Dictionary(uniqueKeysWithValues: members.map { ($0.name.string, $0.value.text) })
+    }
+}

@@ -1,0 +1,101 @@
+import Foundation
+import JSONText
+
+/// A phone's sync worker that does not give up: it pushes its outbox a batch at a time, to whichever replica answers,
+/// until each batch is acknowledged. Like a real one it forgets what it was told, sends things twice, and sends them
+/// twice at the same time.
+actor RetryingWorker {
+    /// What an answer said of a mutation.
+    struct Acknowledgement: Equatable, Sendable {
+        let serverID: String
+        let version: Int64
+    }
+
+    let outbox: Outbox
+    let token: String
+    private let replicas: [String]
+    private let done: Milestones
+    private var random: SeededRandom
+    /// By the mutation's id.
+    private(set) var acknowledged: [String: Acknowledgement] = [:]
+    private var firsts: Set<String> = []
+    /// What must not happen and did.
+    private(set) var violations: [String] = []
+    /// Answers that were lost, or that asked to try again later.
+    private(set) var setbacks = 0
+
+    init(_ outbox: Outbox, replicas: [String], done: Milestones, random: SeededRandom) async throws {
+        self.outbox = outbox
+        self.replicas = replicas
+        self.done = done
+        self.random = random
+        token = try await GatewayProcess.token(organization: outbox.organization, user: outbox.user)
+    }
+
+    /// Gets the whole outbox across.
+    func run() async throws {
+        var last: [Draft] = []
+        for batch in outbox.batches {
+            // the phone lost the note that the last batch had arrived
+            let body = random.chance(15) ? last + batch : batch
+            if random.chance(15) {
+                async let other: Void = push(body)
+                try await push(body)
+                try await other
+            } else {
+                try await push(body)
+            }
+            if random.chance(10) { try await push(body, expectingReplay: true) }
+            last = batch
+            done.advance()
+        }
+    }
+
+    /// Pushes until there is an answer.
+    private func push(_ drafts: [Draft], expectingReplay: Bool = false) async throws {
+        let list = drafts.map(\.json).joined(separator: ",")
+        let body = #"{"device_id":"\#(outbox.device.lowercased)","mutations":[\#(list)]}"#
+        let deadline = ContinuousClock.now + .seconds(25)
+        var replica = Int.random(in: 0..<replicas.count, using: &random)
+        while true {
+            let reply = try? await GatewayProcess.post(
+                replicas[replica] + "/v1/mutations",
+                token: token,
+                body: body,
+                within: .seconds(8)
+            )
+            if let reply, reply.status == 200 { return note(reply, drafts, expectingReplay) }
+            if let reply, ![429, 503].contains(reply.status) {
+                throw Program.Failure("device \(outbox.device) was answered \(reply.status) \(reply.text)")
+            }
+            guard .now < deadline else { throw Program.Failure("device \(outbox.device): no answer") }
+            setbacks += 1
+            replica = (replica + 1) % replicas.count
+            // a worker's back-off, only shorter
+            try await Task.sleep(for: .milliseconds(Int.random(in: 10...60, using: &random)))
+        }
+    }
+
+    private func note(_ reply: Reply, _ drafts: [Draft], _ expectingReplay: Bool) {
+        let results = reply.results
+        if results.map({ $0["id"]?.string ?? "-" }) != drafts.map(\.id) {
+            violations.append("other results: \(reply.text)")
+        }
+        for result in results {
+            guard let id = result["id"]?.string, result["status"]?.string == "succeeded",
+                let server = result["server_id"]?.string, let version = result["version"]?.int64
+            else {
+                violations.append(result.text)
+                continue
+            }
+            let acknowledgement = Acknowledgement(serverID: server, version: version)
+            if let earlier = acknowledged.updateValue(acknowledgement, forKey: id), earlier != acknowledgement {
+                violations.append("\(id) is \(acknowledgement), was \(earlier)")
+            }
+            if result["replayed"]?.bool == true { continue }
+            if expectingReplay || !firsts.insert(id).inserted {
+                violations.append("\(id) is executed twice: \(result.text)")
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+import Foundation
+import JSONText
+import Postgres
+import TestSupport
+import Testing
+
+/// Crashes between a commit and its answer: the moment after which a gateway can't know what it has done.
+///
+/// A commit that waits for a standby which does not exist is on disk already, but its gateway has not heard of it.
+@Suite(.serialized, .timeLimit(.minutes(1))) struct LostAnswerTests {
+    private struct Scene {
+        let cluster: TestCluster
+        let database: TestDatabase
+        let gateway: GatewayProcess
+        let worker: SingleWorker
+        let sessions: DatabaseSessions
+
+        init() async throws {
+            cluster = try await TestCluster.dedicated(isDurable: true)
+            database = try await LiveGateway.migratedDatabase(on: cluster)
+            gateway = try await GatewayProcess.start(database: database.uri)
+            worker = try await SingleWorker(gateway)
+            sessions = DatabaseSessions(connection: try await database.connect())
+        }
+
+        /// Makes every commit that follows wait for its confirmation, or those that wait go on.
+        func hold(_ isHeld: Bool) async throws {
+            let standby = isHeld ? "nobody" : ""
+            try await sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = '\(standby)'")
+            try await sessions.connection.execute(script: "SELECT pg_reload_conf()")
+            let shown = Statement("shown_\(standby)", "SELECT current_setting('synchronous_standby_names')")
+            while try await sessions.connection.run(Query(shown)).string(0, 0) != standby {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+
+        /// Three mutations of which the later name the first.
+        func drafts() -> [Draft] {
+            let local = UUID().quoted
+            return [
+                worker.draft(1, ["local_id": local]),
+                worker.draft(2, ["payload": #"{"of":\#(local)}"#, "dependency_ids": "[\(local)]"]),
+                worker.draft(3, ["operation": #""update""#, "local_id": local]),
+            ]
+        }
+
+        func expectOnce(_ replies: [Reply], _ reopened: DatabaseSessions? = nil) async throws {
+            for reply in replies {
+                #expect(reply.status == 200, "\(reply.text)")
+                #expect(reply.statuses == ["succeeded", "succeeded", "succeeded"])
+                #expect(reply.results.map { $0["replayed"]?.bool } == [true, true, true])
+                #expect(reply.results.map { $0["revision"]?.int64 } == [1, 1, 1])
+                #expect(reply.results.map { $0["version"]?.int64 } == [1, 1, 2])
+                #expect(reply.json?["accepted_sequence"]?.int64 == 3)
+            }
+            let first = replies.first?.results.map { $0["server_id"]?.string }
+            for reply in replies { #expect(reply.results.map { $0["server_id"]?.string } == first) }
+            let changes = try await worker.get("/v1/changes").changes
+            #expect(Set(changes.map { $0["id"]?.string }) == Set(first ?? []))
+            #expect(changes.count == 2)
+            let counts = Statement(
+                "lost_counts",
+                """
+                SELECT (SELECT count(*) FROM mutations), (SELECT count(*) FROM entities),
+                    (SELECT count(*) FROM id_mappings), (SELECT sum(version)::bigint FROM entities),
+                    (SELECT next_position FROM lanes)
+                """
+            )
+            let rows = try await (reopened ?? sessions).connection.run(Query(counts))
+            #expect(try (0..<5).map { try rows.int64(0, $0) } == [3, 2, 2, 3, 4])
+        }
+
+        func close() async throws {
+            #expect(try await gateway.terminate() == 0)
+            await sessions.connection.closeAndWait()
+            await cluster.close()
+        }
+    }
+
+    @Test func aGatewayThatIsKilledBetweenCommitAndAnswerHasTheMutationOnce() async throws {
+        let scene = try await Scene()
+        let drafts = scene.drafts()
+        try await scene.hold(true)
+        let lost = Task { try await scene.worker.push(drafts) }
+        try await scene.sessions.await(1, waitingFor: "SyncRep")
+        try await scene.gateway.crash()
+        await #expect(throws: (any Error).self) { try await lost.value }
+        try await scene.sessions.terminateOthers()
+        try await scene.hold(false)
+
+        try scene.gateway.restart()
+        try await scene.gateway.waitUntilReady()
+        let replies = [try await scene.worker.push(drafts), try await scene.worker.push(drafts)]
+        try await scene.expectOnce(replies)
+        try await scene.close()
+    }
+
+    @Test func aPostgresThatCrashesAfterTheCommitHasTheMutationOnce() async throws {
+        let scene = try await Scene()
+        let drafts = scene.drafts()
+        try await scene.hold(true)
+        async let answer = scene.worker.push(drafts)
+        try await scene.sessions.await(1, waitingFor: "SyncRep")
+        try await scene.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
+        try await scene.cluster.stop(immediate: true)
+        // the gateway can't know: it must not say that the push was refused, or taken
+        let unknown = try await answer
+        #expect(unknown.status == 503, "\(unknown.text)")
+        #expect(unknown.code == "store_unavailable")
+        #expect(unknown.header("retry-after").count == 1)
+        try await scene.cluster.start()
+        try await scene.gateway.waitUntilReady(within: .seconds(10))
+
+        let replies = [try await scene.worker.push(drafts), try await scene.worker.push(drafts)]
+        let reopened = DatabaseSessions(connection: try await scene.database.connect())
+        try await scene.expectOnce(replies, reopened)
+        await reopened.connection.closeAndWait()
+        try await scene.close()
+    }
+
+    /// The gateway stays, its session goes: it finds out by itself what became of the commit.
+    @Test func aSessionThatEndsAtItsCommitIsLookedIntoByTheGatewayItself() async throws {
+        let scene = try await Scene()
+        let drafts = scene.drafts()
+        try await scene.hold(true)
+        async let answer = scene.worker.push(drafts)
+        try await scene.sessions.await(1, waitingFor: "SyncRep")
+        try await scene.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
+        try await scene.sessions.connection.execute(script: "SELECT pg_reload_conf()")
+        try await scene.sessions.terminateOthers()
+
+        let first = try await answer
+        #expect(first.status == 200, "\(first.text)")
+        #expect(first.statuses == ["succeeded", "succeeded", "succeeded"])
+        try await scene.expectOnce([try await scene.worker.push(drafts)])
+        try await scene.close()
+    }
+
+    /// The same without any trick: whoever pushed went away before the answer came.
+    @Test func anAnswerThatNobodyReadIsGivenAgain() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let gateway = try await GatewayProcess.start(database: database.uri)
+        let worker = try await SingleWorker(gateway)
+        let draft = worker.draft(1)
+        let body = worker.envelope([draft])
+        let phone = try RawConnection(port: gateway.port)
+        await phone.send(
+            "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(worker.token)\r\n"
+                + "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+        )
+        let sessions = DatabaseSessions(connection: try await database.connect())
+        let committed = Statement("committed", "SELECT count(*) FROM mutations")
+        while try await sessions.connection.run(Query(committed)).int64(0, 0) == 0 {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        try await gateway.crash()
+        phone.reset()
+        try gateway.restart()
+        try await gateway.waitUntilReady()
+        let reply = try await worker.push([draft])
+        #expect(reply.status == 200)
+        #expect(reply.results.map { $0["replayed"]?.bool } == [true])
+        #expect(try await worker.get("/v1/changes").changes.count == 1)
+        #expect(try await gateway.terminate() == 0)
+        await sessions.connection.closeAndWait()
+    }
+}

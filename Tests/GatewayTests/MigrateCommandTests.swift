@@ -1,0 +1,221 @@
+import Foundation
+import JSONText
+import Postgres
+import TestSupport
+import Testing
+
+/// `sluice migrate` and `sluice organizations`: what operators do to a database.
+@Suite(.timeLimit(.minutes(1))) struct MigrateCommandTests {
+    private struct Scene {
+        let database: TestDatabase
+
+        init(isMigrated: Bool) async throws {
+            database = isMigrated ? try await LiveGateway.migratedDatabase() : try await TestDatabase.make()
+        }
+
+        func sluice(_ arguments: String...) async throws -> Program.Result {
+            try await Program.run(arguments, environment: ["SLUICE_DATABASE_URL": database.uri])
+        }
+
+        /// What `serve` says when it starts on the database and ends at once.
+        func refusalToServe() async throws -> (status: Int32, last: JSONValue?) {
+            let gateway = try GatewayProcess(database: database.uri)
+            return (try await gateway.end(within: .seconds(10)), gateway.lines.last)
+        }
+
+        func execute(_ script: String) async throws {
+            let connection = try await database.connect()
+            try await connection.execute(script: script)
+            await connection.closeAndWait()
+        }
+
+        func number(_ sql: String) async throws -> Int64 {
+            let connection = try await database.connect()
+            defer { connection.close() }
+            return try await connection.run(Query(Statement("number", sql))).int64(0, 0)
+        }
+    }
+
+    private static let partitions = """
+        SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent
+        WHERE c.relname = 'mutations'
+        """
+
+    @Test func anEmptyDatabaseIsMigratedOnce() async throws {
+        let scene = try await Scene(isMigrated: false)
+        let dry = try await scene.sluice("migrate", "--dry-run")
+        #expect(dry.status == 0)
+        #expect(dry.output == "would apply 0001_base\n")
+        #expect(try await scene.number("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0)
+
+        let refusal = try await scene.refusalToServe()
+        #expect(refusal.status == 1)
+        #expect(refusal.last?["message"]?.string == "Database schema is behind; run: sluice migrate")
+        #expect(refusal.last?["reason"]?.string == "0001_base")
+
+        let first = try await scene.sluice("migrate", "--partitions", "3")
+        #expect(first.status == 0, "\(first.complaint)")
+        #expect(first.output == "applied 0001_base\n")
+        #expect(try await scene.number(Self.partitions) == 3)
+        let again = try await scene.sluice("migrate", "--partitions", "7")
+        #expect(again.status == 0)
+        #expect(again.output == "The schema is up to date.\n")
+        #expect(try await scene.number(Self.partitions) == 3)
+
+        let gateway = try await GatewayProcess.start(database: scene.database.uri)
+        let worker = try await SingleWorker(gateway)
+        #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
+        #expect(try await gateway.terminate() == 0)
+    }
+
+    @Test func severalAtOnceTakeTurns() async throws {
+        let scene = try await Scene(isMigrated: false)
+        async let first = scene.sluice("migrate", "--partitions", "2")
+        async let second = scene.sluice("migrate", "--partitions", "2")
+        async let third = scene.sluice("migrate", "--partitions", "2")
+        let results = [try await first, try await second, try await third]
+        #expect(results.map(\.status) == [0, 0, 0])
+        #expect(
+            results.map(\.output).sorted() == [
+                "The schema is up to date.\n", "The schema is up to date.\n", "applied 0001_base\n",
+            ]
+        )
+    }
+
+    @Test func aSchemaThatANewerVersionMigratedIsLeftAloneAndServed() async throws {
+        let scene = try await Scene(isMigrated: true)
+        try await scene.execute("INSERT INTO schema_migrations (name, checksum) VALUES ('9000_future', 'x')")
+        let result = try await scene.sluice("migrate")
+        #expect(result.status == 0)
+        #expect(result.output == "The schema is up to date.\nA newer version has applied 9000_future.\n")
+        let gateway = try await GatewayProcess.start(database: scene.database.uri)
+        #expect(try await gateway.terminate() == 0)
+    }
+
+    @Test(arguments: [
+        ("UPDATE schema_migrations SET checksum = 'edited'", "0001_base was changed after it had been applied"),
+        (
+            "INSERT INTO schema_migrations (name, checksum) VALUES ('0000_other', 'x')",
+            "0000_other has been applied, but this build does not know it"
+        ),
+    ])
+    func aSchemaThatDoesNotFitIsRefusedByMigrateAndServe(script: String, reason: String) async throws {
+        let scene = try await Scene(isMigrated: true)
+        try await scene.execute(script)
+        let result = try await scene.sluice("migrate")
+        #expect(result.status == 1)
+        #expect(result.complaint == "sluice: migration \(reason)\n")
+        #expect(result.output == "")
+        let refusal = try await scene.refusalToServe()
+        #expect(refusal.status == 1)
+        #expect(refusal.last?["error"]?.string == "migration \(reason)")
+    }
+
+    /// Tables of another program, a role without rights: the database's own words are the most helpful ones.
+    @Test func aDatabaseOfAnotherProgramIsRefusedAndStaysAsItIs() async throws {
+        let scene = try await Scene(isMigrated: false)
+        try await scene.execute("CREATE TABLE users (name text)")
+        let result = try await scene.sluice("migrate")
+        #expect(result.status == 1)
+        #expect(result.complaint.hasPrefix("sluice: migration 0001_base failed: "), "\(result.complaint)")
+        #expect(result.complaint.contains("users"))
+        #expect(try await scene.number("SELECT count(*) FROM pg_tables WHERE tablename = 'organizations'") == 0)
+    }
+
+    // MARK: - Organizations
+
+    @Test func anOrganizationIsCreatedListedSuspendedActivatedAndPurged() async throws {
+        let scene = try await Scene(isMigrated: true)
+        let none = try await scene.sluice("organizations", "list")
+        #expect(none.status == 0)
+        #expect(none.output == "")
+        #expect(none.complaint == "sluice: there are no organizations yet\n")
+
+        let id = UUID().lowercased
+        let created = try await scene.sluice("organizations", "create", "Acme Ltd", "--id", id.uppercased())
+        #expect(created.status == 0, "\(created.complaint)")
+        #expect(created.output == id + "\n")
+        let twice = try await scene.sluice("organizations", "create", "Acme Ltd", "--id", id)
+        #expect(twice.status == 1)
+        #expect(twice.complaint == "sluice: there is an organization \(id) already\n")
+        let other = try await scene.sluice("organizations", "create", "Søstre & sønner", "--json")
+        let json = try JSONTree(parsing: Array(other.output.utf8)).root
+        let otherID = try #require(json["id"]?.uuid)
+        #expect(json["name"]?.string == "Søstre & sønner")
+        #expect(json["status"]?.string == "active")
+
+        let list = try await scene.sluice("organizations", "list")
+        #expect(
+            list.output.split(separator: "\n").sorted()
+                == [
+                    "\(id)  active     Acme Ltd", "\(otherID.lowercased)  active     Søstre & sønner",
+                ].sorted()
+        )
+        let lines = try await scene.sluice("organizations", "list", "--json").output.split(separator: "\n")
+        #expect(lines.count == 2)
+        for line in lines { #expect((try? JSONTree(parsing: Array(line.utf8)))?.root["id"]?.uuid != nil) }
+
+        // a gateway follows
+        let gateway = try await GatewayProcess.start(database: scene.database.uri)
+        let worker = try await SingleWorker(gateway, organization: otherID)
+        #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
+        #expect(
+            try await scene.sluice("organizations", "suspend", otherID.lowercased).output.hasSuffix("is suspended\n")
+        )
+        try await expect(worker, comesToBeAnswered: 403)
+        #expect(try await scene.sluice("organizations", "activate", otherID.lowercased).output.hasSuffix("is active\n"))
+        try await expect(worker, comesToBeAnswered: 200)
+
+        let unconfirmed = try await scene.sluice("organizations", "purge", otherID.lowercased)
+        #expect(unconfirmed.status == 1)
+        #expect(unconfirmed.complaint.contains("Søstre & sønner") && unconfirmed.complaint.contains("--yes"))
+        #expect(try await scene.number("SELECT count(*) FROM mutations") == 1)
+        let purged = try await scene.sluice("organizations", "purge", otherID.lowercased, "--yes")
+        #expect(purged.status == 0, "\(purged.complaint)")
+        #expect(purged.output == "\(otherID.lowercased) is purged\n")
+        #expect(try await scene.number("SELECT count(*) FROM mutations") == 0)
+        #expect(try await scene.sluice("organizations", "list").output.split(separator: "\n").count == 1)
+        #expect(try await gateway.terminate() == 0)
+    }
+
+    @Test(arguments: [["suspend"], ["activate"], ["purge"], ["purge", "--yes"]])
+    func anUnknownOrganizationIsNamed(arguments: [String]) async throws {
+        let scene = try await Scene(isMigrated: true)
+        let id = UUID().lowercased
+        let result = try await Program.run(
+            ["organizations"] + arguments + [id],
+            environment: ["SLUICE_DATABASE_URL": scene.database.uri]
+        )
+        #expect(result.status == 1)
+        #expect(result.complaint == "sluice: there is no organization \(id)\n")
+        #expect(result.output == "")
+    }
+
+    @Test func aNameThatIsNoneIsRefused() async throws {
+        let scene = try await Scene(isMigrated: true)
+        for name in ["", String(repeating: "x", count: 201)] {
+            let result = try await scene.sluice("organizations", "create", name)
+            #expect(result.status == 1)
+            #expect(result.complaint.contains("name"), "\(result.complaint)")
+        }
+        #expect(try await scene.number("SELECT count(*) FROM organizations") == 0)
+    }
+
+    @Test func anUnmigratedDatabaseIsNotMistakenForAnEmptyOne() async throws {
+        let scene = try await Scene(isMigrated: false)
+        let result = try await scene.sluice("organizations", "list")
+        #expect(result.status == 1)
+        #expect(result.complaint == "sluice: the schema lacks 0001_base; run: sluice migrate\n")
+    }
+
+    /// Other processes take a change over within five seconds.
+    private func expect(_ worker: SingleWorker, comesToBeAnswered status: Int) async throws {
+        let deadline = ContinuousClock.now + .seconds(6)
+        while true {
+            let answer = try await worker.get("/v1/changes").status
+            if answer == status { return }
+            try #require(.now < deadline, "is still answered \(answer)")
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+}

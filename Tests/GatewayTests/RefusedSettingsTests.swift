@@ -1,0 +1,103 @@
+import Foundation
+import JSONText
+import TestSupport
+import Testing
+
+/// Settings that stop the program, as the person meets them who made the mistake.
+@Suite(.timeLimit(.minutes(1))) struct RefusedSettingsTests {
+    /// Every way to be wrong is tried on the settings themselves; here, that the program says it.
+    @Test func allProblemsAreSaidAtOnceAndNothingStarts() async throws {
+        let result = try await Program.run(
+            ["serve"],
+            environment: [
+                "SLUICE_DATABASE_URL": "sluice", "SLUICE_PUBLIC_ADDRESS": "8080", "SLUICE_MAX_BODY_BYTES": "4 MiB",
+                "SLUICE_JWT_SECRET": "hushhush", "SLUICE_LOG_FORMAT": "xml",
+            ]
+        )
+        #expect(result.status == 78)
+        #expect(result.output == "")
+        let lines = result.complaint.split(separator: "\n").map(String.init)
+        #expect(
+            lines == [
+                "sluice: SLUICE_DATABASE_URL must be a libpq URI such as postgresql://user@host:5432/sluice, "
+                    + "or libpq's key=value form.",
+                #"sluice: SLUICE_PUBLIC_ADDRESS is "8080", but must be host:port such as 127.0.0.1:8080 or "#
+                    + "[::1]:8080, the port from 0 to 65535.",
+                "sluice: SLUICE_JWT_SECRET must be at least 16 bytes long.",
+                #"sluice: SLUICE_LOG_FORMAT is "xml", but must be one of json, text."#,
+                #"sluice: SLUICE_MAX_BODY_BYTES is "4 MiB", but must be a whole number from 1024 to 67108864."#,
+            ]
+        )
+        #expect(!result.complaint.contains("hushhush"))
+    }
+
+    @Test func aGatewayWithoutKeysDoesNotStart() async throws {
+        let result = try await Program.run(["serve"])
+        #expect(result.status == 78)
+        #expect(result.complaint.contains("SLUICE_JWT_SECRET") && result.complaint.contains("SLUICE_JWT_KEYS_FILE"))
+    }
+
+    @Test func keysThatAreNoneAreRefusedWithTheFilesName() async throws {
+        let file = try TemporaryFile("-----BEGIN PUBLIC KEY-----\nnonsense\n-----END PUBLIC KEY-----\n")
+        let result = try await Program.run(["serve"], environment: ["SLUICE_JWT_KEYS_FILE": file.path])
+        #expect(result.status == 78)
+        #expect(result.complaint.contains(file.path), "\(result.complaint)")
+    }
+
+    @Test func aFileOfSettingsIsReadAndItsMistakesAreNamed() async throws {
+        let file = try TemporaryFile(#"{"max_mutations": 0, "public_adress": "127.0.0.1:1", "jwt_secret": "hushhush"}"#)
+        for (arguments, environment) in [(["--config", file.path], [:]), ([], ["SLUICE_CONFIG_FILE": file.path])] {
+            let result = try await Program.run(["serve"] + arguments, environment: environment)
+            #expect(result.status == 78)
+            #expect(result.complaint.contains(#""max_mutations" in \#(file.path) is "0", but must be"#))
+            #expect(result.complaint.contains(#""jwt_secret" in \#(file.path) must be at least 16 bytes long."#))
+            #expect(!result.complaint.contains("hushhush"))
+        }
+        let missing = try await Program.run(["serve", "--config", file.path + ".none"])
+        #expect(missing.status == 78)
+        #expect(missing.complaint.contains("\(file.path).none cannot be read"))
+    }
+
+    /// A secret in a file, as container platforms hand it over; names that mean nothing; and no secret in any log line.
+    @Test func secretsFromFilesWorkAndAreNeverLogged() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let secret = try TemporaryFile(GatewayProcess.secret + "\n")
+        let operatorToken = try TemporaryFile(GatewayProcess.operatorToken + "\r\n")
+        let uri = try TemporaryFile(database.uri + "\n")
+        let gateway = try await GatewayProcess.start(
+            database: "",
+            settings: [
+                "SLUICE_JWT_SECRET": "", "SLUICE_OPERATOR_TOKEN": "", "SLUICE_JWT_SECRET_FILE": secret.path,
+                "SLUICE_OPERATOR_TOKEN_FILE": operatorToken.path, "SLUICE_DATABASE_URL_FILE": uri.path,
+                "SLUICE_LOG_LEVEL": "trace", "SLUICE_PUBLIC_ADRESS": "127.0.0.1:1",
+            ]
+        )
+        let worker = try await SingleWorker(gateway)
+        #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
+        #expect(try await gateway.terminate() == 0)
+        let start = try #require(gateway.lines.first { $0["message"]?.string == "Sluice starts" })
+        for name in ["database_url", "jwt_secret", "operator_token"] {
+            #expect(start.value(at: "/" + name)?.string == "set")
+        }
+        let warnings = gateway.lines.filter { $0["level"]?.string == "warning" }.compactMap { $0["reason"]?.string }
+        #expect(
+            warnings == ["SLUICE_PUBLIC_ADRESS is not a setting and has no effect; is SLUICE_PUBLIC_ADDRESS meant?"]
+        )
+        for text in [GatewayProcess.secret, GatewayProcess.operatorToken, database.uri, worker.token] {
+            #expect(!gateway.log.contains(text))
+        }
+    }
+}
+
+/// A file with a text, removed with this object.
+final class TemporaryFile: Sendable {
+    let path = "/tmp/sluice-file-\(UInt64.random(in: 0...(.max)))"
+
+    init(_ text: String) throws {
+        try text.write(toFile: path, atomically: false, encoding: .utf8)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+}

@@ -1,0 +1,195 @@
+import Foundation
+import Glibc
+import JSONText
+import Postgres
+import TestSupport
+import Testing
+
+/// How `sluice serve` ends when it is asked to.
+@Suite(.serialized, .timeLimit(.minutes(1))) struct ShutdownTests {
+    private struct Scene {
+        let database: TestDatabase
+        let gateway: GatewayProcess
+        let worker: SingleWorker
+        let sessions: DatabaseSessions
+
+        init(on cluster: TestCluster? = nil) async throws {
+            database = try await LiveGateway.migratedDatabase(on: cluster)
+            gateway = try await GatewayProcess.start(database: database.uri, settings: ["SLUICE_LOG_LEVEL": "info"])
+            worker = try await SingleWorker(gateway)
+            sessions = DatabaseSessions(connection: try await database.connect())
+        }
+
+        /// The messages of the log, in order.
+        var messages: [String] { gateway.messages }
+
+        /// Returns once no new connection is taken.
+        func publicListenerIsClosed() async throws {
+            let deadline = ContinuousClock.now + .seconds(5)
+            while GatewayProcess.takesConnections(gateway.port) {
+                guard .now < deadline else { throw Program.Failure("connections are still taken") }
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+    }
+
+    @Test(arguments: [SIGTERM, SIGINT])
+    func pushesInHandAreAnsweredAndTheNextStartServesOn(signal: Int32) async throws {
+        let scene = try await Scene()
+        let other = try await SingleWorker(scene.gateway, organization: scene.worker.organization)
+        let first = scene.worker.draft(1)
+        _ = try await scene.worker.push([first])
+        // what every push to the organization has to raise is held by somebody else
+        try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
+        let (second, third) = (scene.worker.draft(2), other.draft(1))
+        async let held = scene.worker.push([second])
+        async let waiting = other.push([third], prefer: "wait=20")
+        try await scene.sessions.await(1, waitingFor: "Lock")
+
+        scene.gateway.send(signal)
+        try await scene.publicListenerIsClosed()
+        await #expect(throws: (any Error).self) { try await scene.worker.push([first], within: .seconds(2)) }
+        #expect(scene.gateway.status == nil, "it waits for what is in hand")
+        try await scene.sessions.connection.execute(script: "COMMIT")
+        for reply in [try await held, try await waiting] {
+            #expect(reply.status == 200, "\(reply.text)")
+            #expect(reply.statuses == ["succeeded"])
+            #expect(reply.results.first?["replayed"]?.bool == false)
+            #expect(reply.header("connection") == ["close"])
+        }
+        #expect(try await scene.gateway.end(within: .seconds(5)) == 0)
+        #expect(
+            scene.messages.suffix(2) == ["Sluice is shutting down; what is in hand is finished first", "Sluice ended"]
+        )
+
+        try scene.gateway.restart()
+        try await scene.gateway.waitUntilReady()
+        let again = try await scene.worker.push([first, second, scene.worker.draft(3)])
+        #expect(again.results.map { $0["replayed"]?.bool } == [true, true, false])
+        #expect(try await other.push([third]).results.map { $0["replayed"]?.bool } == [true])
+        #expect(try await scene.worker.get("/v1/changes").changes.count == 4)
+        #expect(try await scene.gateway.terminate() == 0)
+        await scene.sessions.connection.closeAndWait()
+    }
+
+    /// A person has to settle a conflict before the lane goes on; nobody will while the gateway ends.
+    @Test func aWaitForWhatAPersonHasToSettleEndsWithTheAnswerSoFar() async throws {
+        let scene = try await Scene()
+        let other = try await SingleWorker(scene.gateway, organization: scene.worker.organization)
+        let server = try #require(
+            try await scene.worker.push([scene.worker.draft(1)]).results.first?["server_id"]?.text
+        )
+        let update = ["operation": #""update""#, "server_id": server, "base_version": "1"]
+        _ = try await other.push([other.draft(1, update)])
+        let conflict = try await scene.worker.push([scene.worker.draft(2, update)])
+        #expect(conflict.statuses == ["conflict"])
+        async let waiting = scene.worker.push([scene.worker.draft(3)], prefer: "wait=30")
+        // a wait looks at the database again and again
+        let committed = Statement("shutdown_pending", "SELECT count(*) FROM mutations WHERE status = 'pending'")
+        while try await scene.sessions.connection.run(Query(committed)).int64(0, 0) == 0 {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        let start = ContinuousClock.now
+        scene.gateway.send(SIGTERM)
+        let reply = try await waiting
+        #expect(reply.status == 202, "\(reply.text)")
+        #expect(reply.statuses == ["pending"])
+        #expect(try await scene.gateway.end(within: .seconds(5)) == 0)
+        #expect(.now - start < .seconds(5))
+        await scene.sessions.connection.closeAndWait()
+    }
+
+    /// Phones on slow networks keep a connection open, or a request half-sent, for as long as they are let.
+    @Test func connectionsThatDoNothingDoNotHoldTheEndUp() async throws {
+        let scene = try await Scene()
+        let idle = try RawConnection(port: scene.gateway.port)
+        await idle.send("GET /v1/changes HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.worker.token)\r\n\r\n")
+        #expect(try await idle.reply().status == 200)
+        let halfway = try RawConnection(port: scene.gateway.port)
+        await halfway.send(
+            "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.worker.token)\r\n"
+                + "Content-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"
+        )
+        let start = ContinuousClock.now
+        // the gateway reads the body: it is in the middle of the request
+        #expect(try await halfway.reply().status == 100)
+        scene.gateway.send(SIGTERM)
+        #expect(await idle.rest().isEmpty, "an idle connection is closed")
+        #expect(.now - start < .seconds(2))
+        #expect(try await halfway.reply().status == 408)
+        #expect(try await scene.gateway.end(within: .seconds(10)) == 0)
+        #expect(.now - start < .seconds(12))
+        #expect(scene.messages.last == "Sluice ended")
+        await scene.sessions.connection.closeAndWait()
+    }
+
+    @Test func aDatabaseThatIsFrozenDoesNotHoldTheEndUp() async throws {
+        let cluster = try await TestCluster.dedicated()
+        let scene = try await Scene(on: cluster)
+        _ = try await scene.worker.push([scene.worker.draft(1)])
+        let backends = try await scene.sessions.others()
+        await scene.sessions.connection.closeAndWait()
+        for backend in backends { kill(backend, SIGSTOP) }
+        try await cluster.freeze(true)
+        let push = scene.worker.draft(2)
+        async let reply = scene.worker.push([push])
+        async let other = scene.worker.get("/v1/changes")
+        // the only sign of a request in hand while nothing else moves
+        try await scene.gateway.metric("sluice_http_requests_in_flight", reaches: 2)
+        let start = ContinuousClock.now
+        scene.gateway.send(SIGTERM)
+        for reply in [try await reply, try await other] {
+            #expect(reply.status == 503, "\(reply.text)")
+            #expect(reply.code == "store_unavailable")
+        }
+        #expect(try await scene.gateway.end(within: .seconds(15)) == 0)
+        #expect(.now - start < .seconds(15))
+
+        for backend in backends { kill(backend, SIGCONT) }
+        try await cluster.freeze(false)
+        try scene.gateway.restart()
+        try await scene.gateway.waitUntilReady()
+        #expect(try await scene.worker.push([push]).statuses == ["succeeded"])
+        #expect(try await scene.worker.get("/v1/changes").changes.count == 2)
+        #expect(try await scene.gateway.terminate() == 0)
+        await cluster.close()
+    }
+
+    @Test(arguments: [SIGTERM, SIGINT])
+    func aSecondCtrlCEndsItAtOnce(first: Int32) async throws {
+        let scene = try await Scene()
+        _ = try await scene.worker.push([scene.worker.draft(1)])
+        try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
+        let draft = scene.worker.draft(2)
+        let push = Task { try await scene.worker.push([draft]) }
+        try await scene.sessions.await(1, waitingFor: "Lock")
+        scene.gateway.send(first)
+        try await scene.publicListenerIsClosed()
+        // only Ctrl-C is a person who does not want to wait
+        scene.gateway.send(SIGTERM)
+        scene.gateway.send(SIGINT)
+        #expect(try await scene.gateway.end(within: .seconds(1)) == 130)
+        #expect(scene.messages.last == "Interrupted again; what was in hand was given up")
+        await #expect(throws: (any Error).self) { try await push.value }
+        try await scene.sessions.connection.execute(script: "COMMIT")
+        await scene.sessions.connection.closeAndWait()
+    }
+
+    @Test func theLogTellsOfStartAndEndAndNothingTwice() async throws {
+        let scene = try await Scene()
+        #expect(try await scene.gateway.terminate() == 0)
+        #expect(
+            scene.messages.filter { $0 != "Request answered" } == [
+                "Sluice starts", "Listening", "Sluice is shutting down; what is in hand is finished first",
+                "Sluice ended",
+            ]
+        )
+        let listening = try #require(scene.gateway.lines.first { $0["message"]?.string == "Listening" })
+        #expect(listening["public"]?.string == "127.0.0.1:\(scene.gateway.port)")
+        #expect(listening["operations"]?.string == String(scene.gateway.operations.dropFirst("http://".count)))
+        #expect(!scene.gateway.log.contains(GatewayProcess.secret))
+        #expect(!scene.gateway.log.contains(GatewayProcess.operatorToken))
+        #expect(!scene.gateway.log.contains(scene.database.uri))
+        await scene.sessions.connection.closeAndWait()
+    }
+}

@@ -1,0 +1,17 @@
+import Testing
+
+@testable import Sluice
+
+@Suite struct NearestNameTests {
+    @Test(arguments: [
+        ("max_mutation", "max_mutations"), ("max_mutatoins", "max_mutations"), ("jwtsecret", "jwt_secret"),
+        ("secret", nil), ("", nil), ("x", nil), ("log_level", "log_level"),
+    ])
+    func aSlipOfTheHandIsRecognized(name: String, meant: String?) {
+        #expect(NearestName.of(name, among: ["max_mutations", "jwt_secret", "log_level"]) == meant)
+    }
+
+    @Test func withoutCandidatesNothingIsMeant() {
+        #expect(NearestName.of("log_level", among: []) == nil)
+    }
+}

@@ -1,0 +1,172 @@
+import Logging
+import SyncHTTP
+import Testing
+
+@testable import Sluice
+
+@Suite struct SettingsTests {
+    @Test func nothingSetIsTheContractsDefaults() throws {
+        let settings = try load([:])
+        #expect(settings.databaseURL == "postgresql:///sluice")
+        #expect(settings.databasePoolSize == 8)
+        #expect(settings.committers == 2)
+        #expect(settings.publicAddress == ListenAddress(host: "127.0.0.1", port: 8_080))
+        #expect(settings.operationsAddress == ListenAddress(host: "127.0.0.1", port: 8_081))
+        #expect(settings.jwtSecret == nil && settings.jwtKeysFile == nil)
+        #expect(settings.jwtIssuer == nil && settings.jwtAudience == nil)
+        #expect(settings.jwtUserClaim == "sub" && settings.jwtOrganizationClaim == "org")
+        #expect(settings.jwtLeewaySeconds == 0)
+        #expect(settings.operatorToken == nil)
+        #expect(settings.logLevel == .info && settings.logFormat == nil)
+        #expect(settings.maxMutations == 500)
+        #expect(settings.maxBodyBytes == 4_194_304)
+        #expect(settings.maxPayloadBytes == 262_144)
+        #expect(settings.maxConnections == 10_000)
+        #expect(settings.maxBodyBytesInFlight == 67_108_864)
+        #expect(settings.warnings == [])
+    }
+
+    @Test func everySettingIsReadFromItsVariableAndFromItsMember() throws {
+        let values = [
+            "database_url": "host=db dbname=sluice", "database_pool_size": "20", "committers": "4",
+            "public_address": "[::]:80", "operations_address": "0.0.0.0:81",
+            "jwt_secret": "0123456789abcdef0123456789abcdef",
+            "jwt_keys_file": "/keys", "jwt_issuer": "https://i", "jwt_audience": "a", "jwt_user_claim": "u",
+            "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
+            "log_level": "debug", "log_format": "text", "max_mutations": "10000", "max_body_bytes": "67108864",
+            "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
+        ]
+        #expect(values.keys.sorted() == Setting.all.map(\.name).sorted())
+        let variables = Dictionary(uniqueKeysWithValues: values.map { ("SLUICE_" + $0.key.uppercased(), $0.value) })
+        let members = values.map { name, value in
+            Int(value) == nil ? #""\#(name)":"\#(value)""# : #""\#(name)":\#(value)"#
+        }
+        let file = "{" + members.joined(separator: ",") + "}"
+        for settings in [try load(variables), try load([:], file: file)] {
+            #expect(settings.databaseURL == values["database_url"])
+            #expect(settings.databasePoolSize == 20)
+            #expect(settings.committers == 4)
+            #expect(settings.publicAddress == ListenAddress(host: "::", port: 80))
+            #expect(settings.operationsAddress == ListenAddress(host: "0.0.0.0", port: 81))
+            #expect(settings.jwtSecret == values["jwt_secret"])
+            #expect(settings.jwtKeysFile == "/keys")
+            #expect(settings.jwtIssuer == "https://i")
+            #expect(settings.jwtAudience == "a")
+            #expect(settings.jwtUserClaim == "u")
+            #expect(settings.jwtOrganizationClaim == "o")
+            #expect(settings.jwtLeewaySeconds == 60)
+            #expect(settings.operatorToken == values["operator_token"])
+            #expect(settings.logLevel == .debug)
+            #expect(settings.logFormat == .text)
+            #expect(settings.maxMutations == 10_000)
+            #expect(settings.maxBodyBytes == 67_108_864)
+            #expect(settings.maxPayloadBytes == 16_777_216)
+            #expect(settings.maxConnections == 1)
+            #expect(settings.maxBodyBytesInFlight == 8_589_934_592)
+            #expect(settings.warnings == [])
+        }
+    }
+
+    @Test func theEnvironmentGoesBeforeTheFileAndTheFileBeforeTheDefault() throws {
+        let settings = try load(
+            ["SLUICE_MAX_MUTATIONS": "1", "SLUICE_MAX_CONNECTIONS": ""],
+            file: #"{"max_mutations": 2, "max_connections": 3, "jwt_issuer": "i"}"#
+        )
+        #expect(settings.maxMutations == 1)
+        #expect(settings.maxConnections == 3, "an empty variable is not set")
+        #expect(settings.jwtIssuer == "i")
+        #expect(settings.committers == 2)
+    }
+
+    @Test func aFileIsNamedByTheOptionOrElseByTheVariable() throws {
+        let (first, second) = (try TextFile(#"{"max_mutations": 1}"#), try TextFile(#"{"max_mutations": 2}"#))
+        let environment = ["SLUICE_CONFIG_FILE": second.path]
+        #expect(try Settings.load(configFile: nil, environment: environment).maxMutations == 2)
+        #expect(try Settings.load(configFile: first.path, environment: environment).maxMutations == 1)
+    }
+
+    @Test func variablesOfOthersMeanNothing() throws {
+        let settings = try load(["MAX_MUTATIONS": "1", "sluice_max_mutations": "2", "SLUICE_committers": "3"])
+        #expect(settings.maxMutations == 500 && settings.committers == 2)
+        #expect(settings.warnings == [])
+    }
+
+    @Test(arguments: [
+        ("SLUICE_MAX_MUTATION", "is SLUICE_MAX_MUTATIONS meant?"), ("SLUICE_PORT", nil),
+        ("SLUICE_OPERATOR_TOKEN_FIEL", "is SLUICE_OPERATOR_TOKEN_FILE meant?"),
+    ])
+    func aNameThatMeansNothingIsWarnedOf(variable: String, hint: String?) throws {
+        let warnings = try load([variable: "x"]).warnings
+        #expect(warnings.count == 1)
+        #expect(warnings.first?.hasPrefix("\(variable) is not a setting and has no effect") == true)
+        if let hint { #expect(warnings.first?.hasSuffix(hint) == true) }
+    }
+
+    @Test func aMemberThatMeansNothingIsWarnedOf() throws {
+        let file = try TextFile(#"{"max_mutation": 1, "SLUICE_COMMITTERS": 1}"#)
+        let warnings = try Settings.load(configFile: file.path, environment: [:]).warnings
+        #expect(warnings.count == 2)
+        #expect(
+            warnings.contains { $0.hasPrefix(#""max_mutation" in "#) && $0.hasSuffix(#"is "max_mutations" meant?"#) }
+        )
+    }
+
+    @Test func aShortSecretIsWarnedOf() throws {
+        #expect(
+            try load(["SLUICE_JWT_SECRET": "0123456789abcdef"]).warnings == [
+                "SLUICE_JWT_SECRET has 16 bytes; 32 or more are good."
+            ]
+        )
+    }
+
+    @Test func whatIsInForceIsShownWithoutSecrets() throws {
+        let settings = try load([
+            "SLUICE_DATABASE_URL": "postgresql://u:hushhush@db/sluice", "SLUICE_JWT_SECRET": "hushhush-hushhush",
+            "SLUICE_MAX_MUTATIONS": "7",
+        ])
+        let shown = Dictionary(uniqueKeysWithValues: settings.inForce)
+        #expect(shown.count == Setting.all.count)
+        #expect(shown["database_url"] == "set" && shown["jwt_secret"] == "set")
+        #expect(shown["operator_token"] == "none: /admin is off")
+        #expect(shown["max_mutations"] == "7")
+        #expect(shown["public_address"] == "127.0.0.1:8080")
+        #expect(!shown.values.contains { $0.contains("hushhush") })
+    }
+
+    // MARK: - Secrets in files
+
+    @Test(arguments: ["", "\n", "\r\n", "\n\n"])
+    func aSecretIsReadFromAFileWithoutTheLinesEnd(end: String) throws {
+        let secret = " a secret with spaces, æøå "
+        let file = try TextFile(secret + end)
+        #expect(try load(["SLUICE_JWT_SECRET_FILE": file.path]).jwtSecret == secret)
+        #expect(try load([:], file: #"{"jwt_secret_file": "\#(file.path)"}"#).jwtSecret == secret)
+    }
+
+    @Test func theEnvironmentsSecretGoesBeforeTheFilesTwin() throws {
+        let file = try TextFile("from a file of its own")
+        let member = #"{"jwt_secret_file": "\#(file.path)"}"#
+        #expect(try load(["SLUICE_JWT_SECRET": "from a variable!"], file: member).jwtSecret == "from a variable!")
+        let plain = #"{"jwt_secret": "from a member of the file"}"#
+        let settings = try load(["SLUICE_JWT_SECRET_FILE": file.path], file: plain)
+        #expect(settings.jwtSecret == "from a file of its own")
+    }
+
+    @Test func aSecretsFileThatIsNoUseIsRefused() throws {
+        let (empty, binary) = (try TextFile("\n"), try TextFile(bytes: Array(repeating: 0xff, count: 40)))
+        let short = try TextFile("short\n")
+        for (path, problem) in [
+            ("/nowhere/secret", "names /nowhere/secret, which cannot be read."),
+            (empty.path, "names \(empty.path), which is empty."),
+            (binary.path, "names \(binary.path), which is not UTF-8 text."),
+            (short.path, "must be at least 16 bytes long."), ("/tmp", "names /tmp, which cannot be read."),
+        ] {
+            #expect(try problems(["SLUICE_JWT_SECRET_FILE": path]) == ["SLUICE_JWT_SECRET_FILE " + problem])
+        }
+        #expect(
+            try problems(["SLUICE_JWT_SECRET_FILE": short.path, "SLUICE_JWT_SECRET": "0123456789abcdef"]) == [
+                "SLUICE_JWT_SECRET and SLUICE_JWT_SECRET_FILE are both set; choose one."
+            ]
+        )
+    }
+}
