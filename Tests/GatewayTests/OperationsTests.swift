@@ -3,6 +3,7 @@ import JSONText
 import NIOHTTP1
 import SyncHTTP
 import SyncModel
+import TestSupport
 import Testing
 
 /// `/livez`, `/readyz`, `/metrics`, and which listener has what.
@@ -103,28 +104,12 @@ import Testing
         }
     }
 
-    private static let promtool = ["/usr/bin/promtool", "/usr/local/bin/promtool"]
-        .first { FileManager.default.isExecutableFile(atPath: $0) }
-
-    @Test(.enabled(if: promtool != nil, "promtool is not installed (scripts/bootstrap --tests)"))
+    @Test(.enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)"))
     func prometheusHasNothingToRemark() async throws {
         let scene = try await Scene()
         try await scene.expectServed()
         let reply = try await send(.GET, scene.gateway.operations + "/metrics")
         #expect(reply.header("content-type") == ["text/plain; version=0.0.4; charset=utf-8"])
-        let process = Process()
-        let (input, output) = (Pipe(), Pipe())
-        process.executableURL = URL(fileURLWithPath: try #require(Self.promtool))
-        process.arguments = ["check", "metrics"]
-        process.standardInput = input
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        try input.fileHandleForWriting.write(contentsOf: Data(reply.body))
-        try input.fileHandleForWriting.close()
-        let remarks = try output.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0)
-        #expect(remarks.isEmpty, "\(String(decoding: remarks, as: UTF8.self))")
+        #expect(try await Promtool.remarks(on: reply.body) == "")
     }
 }

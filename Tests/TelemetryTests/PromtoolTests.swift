@@ -1,19 +1,16 @@
 import CoreMetrics
-import Foundation
+import TestSupport
 import Testing
 
 @testable import Telemetry
 
 @Suite("Prometheus's own checker")
 struct PromtoolTests {
-    static let promtool = ["/usr/bin/promtool", "/usr/local/bin/promtool"]
-        .first { FileManager.default.isExecutableFile(atPath: $0) }
-
     @Test(
         "promtool check metrics accepts the page and has nothing to remark",
-        .enabled(if: promtool != nil, "promtool is not installed (scripts/bootstrap --tests)")
+        .enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)")
     )
-    func accepted() throws {
+    func accepted() async throws {
         let registry = PrometheusRegistry(seriesLimit: 5)
         let factory = PrometheusMetricsFactory(registry)
         registry.addProcessMetrics()
@@ -30,25 +27,6 @@ struct PromtoolTests {
         ] {
             factory.makeMeter(label: "sluice_level_ratio", dimensions: [("k", name)]).set(value)
         }
-        let (status, output) = try check(registry.renderText())
-        #expect(status == 0, "\(output)")
-        #expect(output.isEmpty, "\(output)")
-    }
-
-    private func check(_ text: String) throws -> (status: Int32, output: String) {
-        let process = Process()
-        let input = Pipe()
-        let output = Pipe()
-        process.executableURL = URL(fileURLWithPath: try #require(Self.promtool))
-        process.arguments = ["check", "metrics"]
-        process.standardInput = input
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        try input.fileHandleForWriting.write(contentsOf: Data(text.utf8))
-        try input.fileHandleForWriting.close()
-        let answer = try output.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        return (process.terminationStatus, String(decoding: answer, as: UTF8.self))
+        #expect(try await Promtool.remarks(on: Array(registry.renderText().utf8)) == "")
     }
 }
