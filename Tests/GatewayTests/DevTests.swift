@@ -94,6 +94,25 @@ import Testing
         place.remove()
     }
 
+    @Test func aSecondCtrlCEndsBothAtOnce() async throws {
+        let place = try DevelopmentPlace()
+        let run = try await place.start()
+        // a request of which the rest never comes
+        let phone = try RawConnection(port: run.port)
+        await phone.send(
+            "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(run.token)\r\n"
+                + "Content-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"
+        )
+        #expect(try await phone.reply().status == 100)
+        run.program.send(SIGINT)
+        while GatewayProcess.takesConnections(run.port) { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(run.program.status == nil, "it waits for what is in hand")
+        run.program.send(SIGINT)
+        #expect(try await run.program.end(within: .seconds(1)) == 130)
+        try await place.everythingHasEnded()
+        place.remove()
+    }
+
     @Test func theServersEndEndsItAllWithTheReason() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
