@@ -1,8 +1,8 @@
 import Glibc
 import Synchronization
 
-/// A child in a session of its own whose standard input is a pipe from this process. The pipe's end here is closed on
-/// exec, so no other child keeps it open.
+/// A child in a session of its own whose standard input comes from this process, and ends with it: no other child
+/// keeps the end here open.
 final class ChildProcess: Sendable {
     private struct State {
         var pipe: Int32
@@ -16,9 +16,11 @@ final class ChildProcess: Sendable {
 
     init(_ command: [String]) throws {
         var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw TestCluster.Failure(description: "no pipe left") }
-        _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
-        _ = fcntl(ends[1], F_SETFD, FD_CLOEXEC)
+        // a pair of sockets and not a pipe, as it can be made so that no other child inherits it
+        let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else {
+            throw TestCluster.Failure(description: "no sockets left")
+        }
         defer { _ = close(ends[0]) }
         do {
             pid = try Self.spawn(command, input: ends[0])

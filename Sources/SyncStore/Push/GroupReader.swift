@@ -131,7 +131,8 @@ struct GroupReader {
                 let isNew = watermarks.map { (entry.sequenceNumber ?? 0) > $0[index] } ?? false
                 if !isNew {
                     if let key = entry.idempotencyKey { probedKeys.insert(key) }
-                    if let id = entry.id { probedIDs.insert(id) }
+                    // a number below a watermark decides by its key alone
+                    if watermarks == nil, let id = entry.id { probedIDs.insert(id) }
                 }
                 guard let mutation = entry.mutation else { continue }
                 probedIDs.formUnion(mutation.dependencyIDs)
