@@ -10,6 +10,15 @@ extension PrometheusRegistry {
         onScrape { $0.setGauge("sluice_build_info", [("version", Version.current)], to: 1) }
     }
 
+    /// What committers count. Comes before the store is made: a metric is described as it was when it was made.
+    func describeCommitGroups() {
+        let group = "sluice_commit_group_"
+        describe(group + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")
+        describe(group + "mutations", kind: .histogram, help: "Mutations committed in one transaction.")
+        describe(group + "duration_seconds", kind: .histogram, help: "Time from a group's first read to its commit.")
+        describe(group + "retries_total", kind: .counter, help: "Groups tried again, by the reason.")
+    }
+
     /// What the store keeps count of: its connections, and the pushes that wait for a committer.
     func addStoreMetrics(of store: Store) {
         let connections = "sluice_database_pool_connections"
@@ -29,11 +38,6 @@ extension PrometheusRegistry {
             registry.setGauge(waiting, to: Double(pool.waiting))
             registry.setGauge(pushes, to: Double(store.pushes.waiting))
         }
-        let group = "sluice_commit_group_"
-        describe(group + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")
-        describe(group + "mutations", kind: .histogram, help: "Mutations committed in one transaction.")
-        describe(group + "duration_seconds", kind: .histogram, help: "Time from a group's first read to its commit.")
-        describe(group + "retries_total", kind: .counter, help: "Groups tried again, by the reason.")
     }
 
     /// How well remembering verified tokens works.

@@ -44,6 +44,7 @@ enum Wiring {
         let registry = PrometheusRegistry()
         MetricsSystem.bootstrap(PrometheusMetricsFactory(registry))
         HTTPMetrics.describe(in: registry)
+        registry.describeCommitGroups()
         registry.addProcessMetrics()
         registry.addBuildInformation()
         return registry

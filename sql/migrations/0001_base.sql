@@ -8,8 +8,8 @@
 --   * Text that stands in a key compares by bytes (COLLATE "C"): equal here means equal on the wire.
 
 -- Vocabularies and bounds, each in one place. They are domains because a CHECK of a column is parsed anew for every
--- partition that a statement writes to (two thirds of a small insert's time with sixteen of them), a domain's once a
--- session. Rules between columns are CHECKs.
+-- partition that a statement writes to (with sixteen of them more than half the time of a small insert), a domain's
+-- once a session. Rules between columns are CHECKs.
 CREATE DOMAIN whole_number AS bigint CHECK (VALUE >= 0);
 CREATE DOMAIN ordinal AS bigint CHECK (VALUE >= 1);
 CREATE DOMAIN priority AS smallint CHECK (VALUE BETWEEN 0 AND 1000);

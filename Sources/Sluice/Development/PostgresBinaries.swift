@@ -17,7 +17,7 @@ struct PostgresBinaries: Sendable {
             ["initdb", "postgres"].allSatisfy { FileManager.default.isExecutableFile(atPath: "\(folder)/\($0)") }
         }
         guard let found else {
-            let product = major.map { "PostgreSQL \($0)" } ?? "PostgreSQL 14 or later"
+            let product = major.map { "PostgreSQL \($0)" } ?? "PostgreSQL 15 or later"
             throw DevelopmentError(
                 """
                 No \(product) server is installed: neither \(root)/*/bin nor PATH has initdb and postgres.

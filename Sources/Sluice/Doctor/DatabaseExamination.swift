@@ -21,8 +21,8 @@ struct DatabaseExamination {
 
     private func reached(_ facts: DatabaseFacts) -> Diagnosis {
         let finding = "\(facts.name) on PostgreSQL \(facts.version)"
-        if facts.versionNumber >= 140_000 { return .ok("database", finding) }
-        return .failed("database", finding, "Use PostgreSQL 14 or later.")
+        if facts.versionNumber >= 150_000 { return .ok("database", finding) }
+        return .failed("database", finding, "Use PostgreSQL 15 or later.")
     }
 
     private func encoding(_ facts: DatabaseFacts) -> Diagnosis {
