@@ -12,7 +12,7 @@ public struct StoreConfiguration: Sendable {
     public var committers: Int
 
     /// Creates the settings.
-    public init(databaseURL: String, poolSize: Int = 8, committers: Int = 2) {
+    public init(databaseURL: String, poolSize: Int = 8, committers: Int = 3) {
         self.databaseURL = databaseURL
         self.poolSize = poolSize
         self.committers = committers

@@ -9,7 +9,7 @@ import Testing
         let settings = try load([:])
         #expect(settings.databaseURL == "postgresql:///sluice")
         #expect(settings.databasePoolSize == 8)
-        #expect(settings.committers == 2)
+        #expect(settings.committers == 3)
         #expect(settings.publicAddress == ListenAddress(host: "127.0.0.1", port: 8_080))
         #expect(settings.operationsAddress == ListenAddress(host: "127.0.0.1", port: 8_081))
         #expect(settings.jwtSecret == nil && settings.jwtKeysFile == nil)
@@ -75,7 +75,7 @@ import Testing
         #expect(settings.maxMutations == 1)
         #expect(settings.maxConnections == 3, "an empty variable is not set")
         #expect(settings.jwtIssuer == "i")
-        #expect(settings.committers == 2)
+        #expect(settings.committers == 3)
     }
 
     @Test func aFileIsNamedByTheOptionOrElseByTheVariable() throws {
@@ -86,8 +86,8 @@ import Testing
     }
 
     @Test func variablesOfOthersMeanNothing() throws {
-        let settings = try load(["MAX_MUTATIONS": "1", "sluice_max_mutations": "2", "SLUICE_committers": "3"])
-        #expect(settings.maxMutations == 500 && settings.committers == 2)
+        let settings = try load(["MAX_MUTATIONS": "1", "sluice_max_mutations": "2", "SLUICE_committers": "7"])
+        #expect(settings.maxMutations == 500 && settings.committers == 3)
         #expect(settings.warnings == [])
     }
 

@@ -17,7 +17,7 @@ extension Setting {
     static let committers = Setting(
         name: "committers",
         form: .number(1...32),
-        fallback: "2",
+        fallback: "3",
         meaning: "Committers of pushes, each with a connection of its own."
     )
 

@@ -10,13 +10,18 @@ struct ChangesEndpoint: Sendable {
 
     func page(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let query = try Query(of: exchange, allowing: ["since", "limit", "entity_type"])
-        let page = try await store.changes.page(
-            since: try query.text("since"),
-            limit: try query.limit(default: Self.defaultLimit),
-            entityTypes: try query.entityTypes("entity_type"),
-            organization: caller.organization,
-            user: caller.user
-        )
+        let since = try query.text("since")
+        let limit = try query.limit(default: Self.defaultLimit)
+        let types = try query.entityTypes("entity_type")
+        let page = try await LongWork.run {
+            try await store.changes.page(
+                since: since,
+                limit: limit,
+                entityTypes: types,
+                organization: caller.organization,
+                user: caller.user
+            )
+        }
         return Answer(.ok, json: page)
     }
 }

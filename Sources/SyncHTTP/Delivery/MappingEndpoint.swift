@@ -10,7 +10,10 @@ struct MappingEndpoint: Sendable {
 
     func lookUp(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try Query(of: exchange)
-        let lookup = try await bodies.withBody(of: exchange) { try MappingLookup(body: $0, limit: bodies.limit) }
+        let limit = bodies.limit
+        let lookup = try await bodies.withBody(of: exchange) { body in
+            try await LongWork.read(body) { body throws(Problem) in try MappingLookup(body: body, limit: limit) }
+        }
         let mappings = try await store.mappings.lookup(
             lookup.clientIDs,
             entityType: lookup.entityType,

@@ -33,7 +33,9 @@ struct MutationEndpoints: Sendable {
             limit: try query.limit(default: 100),
             cursor: try query.text("cursor")
         )
-        let page = try await store.mutations.list(filter, organization: caller.organization, user: caller.user)
+        let page = try await LongWork.run {
+            try await store.mutations.list(filter, organization: caller.organization, user: caller.user)
+        }
         return Answer(.ok, json: page)
     }
 

@@ -12,8 +12,6 @@ struct PushEndpoint: Sendable {
     private let metrics = PushMetrics()
     /// Bodies that are decoded at the same time, in bytes: some hundreds of full pushes, or thousands of small ones.
     private static let decodedBytes = 4_194_304
-    /// Bytes that are read within a millisecond or so.
-    private static let quicklyRead = 65_536
 
     init(store: Store, bodies: BodyReader, limits: IntakeLimits, longestWait: Duration) {
         self.store = store
@@ -38,7 +36,8 @@ struct PushEndpoint: Sendable {
     }
 
     private func accept(_ body: [UInt8], _ caller: Caller, _ preferences: Preferences) async throws -> PushAnswer {
-        let push = try await read(body)
+        let limits = limits
+        let push = try await LongWork.read(body) { body throws(Problem) in try PushRequest(body: body, limits: limits) }
         let answer = try await store.pushes.submit(
             push,
             organization: caller.organization,
@@ -47,16 +46,6 @@ struct PushEndpoint: Sendable {
         )
         metrics.record(answer)
         return answer
-    }
-
-    /// Other connections wait for this one's event loop: a body that takes long to read is read elsewhere.
-    private func read(_ body: [UInt8]) async throws(Problem) -> PushRequest {
-        guard body.count > Self.quicklyRead else { return try PushRequest(body: body, limits: limits) }
-        let limits = limits
-        let result = await withTaskExecutorPreference(globalConcurrentExecutor) {
-            Result { () throws(Problem) in try PushRequest(body: body, limits: limits) }
-        }
-        return try result.get()
     }
 
     /// Waits if the caller asked for it. What is accepted stays accepted, so a wait that ends early is no failure.

@@ -271,7 +271,7 @@ public struct PushPlanner {
             mapping.status = .resolved
             createdIDs[accepted.index] = serverID
         }
-        plan.mappings.append(mapping)
+        plan.mappings.append(NewMapping(mapping: mapping, createdAt: mutation.createdAt))
     }
 
     // MARK: - The whole
@@ -301,7 +301,7 @@ public struct PushPlanner {
     /// Every resolved mapping of this user that the batch touches, in the order in which it does.
     private func touchedMappings() -> [IDMapping] {
         guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
-        let created = Dictionary(grouping: plan.mappings, by: \.clientID)
+        let created = Dictionary(grouping: plan.mappings.lazy.map(\.mapping), by: \.clientID)
         var seen: Set<UUID> = []
         var touched: [IDMapping] = []
         func touch(_ id: UUID) {

@@ -24,6 +24,14 @@ public struct NewMutation: Sendable {
     public var conflictResolution: ConflictResolution
 }
 
+/// A mapping to be stored.
+public struct NewMapping: Sendable {
+    /// What leads where.
+    public var mapping: IDMapping
+    /// When the entity was created on the device.
+    public var createdAt: Timestamp
+}
+
 /// Everything that one push changes, decided; the store writes it in set-based SQL.
 public struct PushPlan: Sendable {
     /// In request order.
@@ -33,7 +41,7 @@ public struct PushPlan: Sendable {
     /// In running order.
     public var mutations: [NewMutation] = []
     /// New mappings; one row each, pending ones too.
-    public var mappings: [IDMapping] = []
+    public var mappings: [NewMapping] = []
     /// Refused entries to remember.
     public var rejections: [Rejection] = []
     /// The lane afterwards.

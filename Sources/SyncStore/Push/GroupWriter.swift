@@ -127,15 +127,8 @@ struct GroupWriter {
 
     private mutating func addMappings() {
         let rows = changes.flatMap { change in
-            let createdAt = Dictionary(
-                change.plan.mutations.map { ($0.mutation.id, $0.mutation.createdAt) },
-                uniquingKeysWith: { first, _ in first }
-            )
-            return change.plan.mappings.map { mapping in
-                (
-                    group[change.index].lane, change.plan.lane.changePosition, mapping,
-                    createdAt[mapping.mutationID] ?? now
-                )
+            change.plan.mappings.map { new in
+                (group[change.index].lane, change.plan.lane.changePosition, new.mapping, new.createdAt)
             }
         }
         guard !rows.isEmpty else { return }
