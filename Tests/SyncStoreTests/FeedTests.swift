@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import SyncModel
+import TestSupport
 import Testing
 
 @testable import SyncStore
@@ -83,7 +84,7 @@ import Testing
 
     // MARK: - Steps
 
-    private static func write(_ phone: Phone, _ replicas: Replicas, _ generator: SplitMix64) async throws {
+    private static func write(_ phone: Phone, _ replicas: Replicas, _ generator: SeededRandom) async throws {
         var generator = generator
         var own: [(type: String, local: UUID)] = []
         for _ in 0..<40 {
@@ -109,7 +110,7 @@ import Testing
     private static func follow(
         _ phone: Phone,
         _ types: [String],
-        _ generator: SplitMix64,
+        _ generator: SeededRandom,
         _ seed: Seed,
         until isOver: () -> Bool
     ) async throws -> Seen {

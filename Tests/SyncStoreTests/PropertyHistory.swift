@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import SyncModel
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import SyncStore
@@ -101,7 +102,7 @@ final class HistoryWorld: Sendable {
 actor HistoryPhone {
     private let world: HistoryWorld
     private let phone: Phone
-    private var generator: SplitMix64
+    private var generator: SeededRandom
     private(set) var captured: [CapturedMutation] = []
     private var outbox: [CapturedMutation] = []
     private var acknowledged: Int64 = 0
@@ -111,7 +112,7 @@ actor HistoryPhone {
     /// Client ids whose server ids an answer told.
     private var known: [UUID: String] = [:]
 
-    init(_ world: HistoryWorld, user: UUID, _ generator: SplitMix64) {
+    init(_ world: HistoryWorld, user: UUID, _ generator: SeededRandom) {
         self.world = world
         self.generator = generator
         phone = Phone(world.replicas.base, world.organization, user: user)

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import SyncModel
+import TestSupport
 import Testing
 
 @testable import SyncStore
@@ -10,7 +11,7 @@ import Testing
     @Test(arguments: 1...3)
     func everyMutationOfARandomHistoryTakesEffectOnceAndInOrder(_ run: Int) async throws {
         let seed = Seed()
-        var generator = SplitMix64(seed.value &+ UInt64(run))
+        var generator = SeededRandom(seed.value &+ UInt64(run))
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization()
         _ = try await replicas.base.store.administration.putEntityType(

@@ -7,46 +7,11 @@ import TestSupport
 
 @testable import SyncStore
 
-/// Sebastiano Vigna's SplitMix64: small, and the same everywhere.
-struct SplitMix64: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(_ seed: UInt64) {
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return z ^ (z >> 31)
-    }
-
-    /// True once in `count` times.
-    mutating func oneIn(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
-
-    mutating func uuid() -> UUID {
-        let (high, low) = (next(), next())
-        func byte(_ word: UInt64, _ place: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: word >> (place * 8)) }
-        return UUID(
-            uuid: (
-                byte(high, 0), byte(high, 1), byte(high, 2), byte(high, 3), byte(high, 4), byte(high, 5),
-                0x40 | byte(high, 6) & 0x0f, byte(high, 7), 0x80 | byte(low, 0) & 0x3f, byte(low, 1), byte(low, 2),
-                byte(low, 3), byte(low, 4), byte(low, 5), byte(low, 6), byte(low, 7)
-            )
-        )
-    }
-
-    /// A generator of its own, for a task beside this one.
-    mutating func split() -> SplitMix64 { SplitMix64(next()) }
-}
-
 /// What a random test starts from: `SLUICE_TEST_SEED`, else a new number. Every expectation shows it.
 struct Seed: CustomStringConvertible {
     let value: UInt64
     var description: String { "SLUICE_TEST_SEED=\(value)" }
-    var generator: SplitMix64 { SplitMix64(value) }
+    var generator: SeededRandom { SeededRandom(value) }
 
     init() {
         value = ProcessInfo.processInfo.environment["SLUICE_TEST_SEED"].flatMap(UInt64.init) ?? .random(in: 1 ... .max)
@@ -69,7 +34,7 @@ final class Replicas: Sendable {
 
     subscript(index: Int) -> Gateway { gateways.withLock { $0[index] } }
 
-    func random(_ generator: inout SplitMix64) -> Gateway { self[Int.random(in: 0...1, using: &generator)] }
+    func random(_ generator: inout SeededRandom) -> Gateway { self[Int.random(in: 0...1, using: &generator)] }
 
     /// Drops a replica with all that it remembers and starts another in its place.
     func restart(_ index: Int) async throws {

@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import TestSupport
 
 /// What one device has gathered offline, batch by batch, and what must have become of it once all of it is accepted.
 struct Outbox: Sendable {

@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import TestSupport
 
 /// A phone's sync worker that does not give up: it pushes its outbox a batch at a time, to whichever replica answers,
 /// until each batch is acknowledged. Like a real one it forgets what it was told, sends things twice, and sends them
