@@ -145,7 +145,7 @@ import Testing
             database: database.uri,
             settings: [variable: "127.0.0.1:\(port)", "SLUICE_LOG_LEVEL": "info"]
         )
-        #expect(try await gateway.end(within: .seconds(10)) == 1)
+        #expect(try await gateway.end(within: .seconds(30)) == 1)
         let last = try #require(gateway.lines.last)
         #expect(last["level"]?.string == "critical")
         #expect(last["address"]?.string == "127.0.0.1:\(port)")
@@ -160,7 +160,7 @@ import Testing
             database: database.uri,
             settings: ["SLUICE_PUBLIC_ADDRESS": "192.0.2.1:8080"]
         )
-        #expect(try await gateway.end(within: .seconds(10)) == 1)
+        #expect(try await gateway.end(within: .seconds(30)) == 1)
         #expect(gateway.lines.last?["setting"]?.string == "SLUICE_PUBLIC_ADDRESS")
     }
 }

@@ -184,7 +184,7 @@ import Testing
 
     /// Looks until the gateway holds this much of request bodies.
     private static func waitUntilHeld(_ scene: Scene, bytes: Int) async throws {
-        let deadline = ContinuousClock.now + .seconds(10)
+        let deadline = ContinuousClock.now + .seconds(60)
         while try await !scene.metrics().contains("sluice_http_held_body_bytes \(bytes)") {
             guard .now < deadline else { throw LiveGateway.Unavailable(reason: "\(bytes) bytes are never held") }
         }

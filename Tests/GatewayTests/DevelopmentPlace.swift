@@ -74,7 +74,7 @@ final class DevelopmentPlace: Sendable {
 
     /// Returns once no process is left.
     func everythingHasEnded() async throws {
-        let deadline = ContinuousClock.now + .seconds(10)
+        let deadline = ContinuousClock.now + .seconds(60)
         while !postgresProcesses.isEmpty || !watchdogs.isEmpty {
             guard .now < deadline else { throw Program.Failure("processes are left") }
             try await Task.sleep(for: .milliseconds(10))

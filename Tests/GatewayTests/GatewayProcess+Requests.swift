@@ -5,7 +5,7 @@ import NIOHTTP1
 extension GatewayProcess {
     /// Waits until a metric without labels has this value.
     func metric(_ name: String, reaches value: Int) async throws {
-        let deadline = ContinuousClock.now + .seconds(10)
+        let deadline = ContinuousClock.now + .seconds(60)
         while .now < deadline {
             let text = try await Self.get(operations + "/metrics", token: "").text
             if text.split(separator: "\n").contains("\(name) \(value)") { return }

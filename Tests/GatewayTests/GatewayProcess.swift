@@ -74,7 +74,7 @@ final class GatewayProcess: Sendable {
     func crash() async throws {
         let program = current
         program.send(SIGKILL)
-        _ = try await program.end(within: .seconds(10))
+        _ = try await program.end(within: .seconds(30))
     }
 
     /// Starts it again where it was, after a crash or an orderly end; does not wait until it is ready.

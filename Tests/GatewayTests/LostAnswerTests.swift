@@ -109,7 +109,7 @@ import Testing
         #expect(unknown.code == "store_unavailable")
         #expect(unknown.header("retry-after").count == 1)
         try await scene.cluster.start()
-        try await scene.gateway.waitUntilReady(within: .seconds(10))
+        try await scene.gateway.waitUntilReady(within: .seconds(30))
 
         let replies = [try await scene.worker.push(drafts), try await scene.worker.push(drafts)]
         let reopened = DatabaseSessions(connection: try await scene.database.connect())

@@ -20,7 +20,7 @@ import Testing
         /// What `serve` says when it starts on the database and ends at once.
         func refusalToServe() async throws -> (status: Int32, last: JSONValue?) {
             let gateway = try GatewayProcess(database: database.uri)
-            return (try await gateway.end(within: .seconds(10)), gateway.lines.last)
+            return (try await gateway.end(within: .seconds(30)), gateway.lines.last)
         }
 
         func execute(_ script: String) async throws {

@@ -69,7 +69,7 @@ struct DatabaseSessions: Sendable {
             WHERE datname = current_database() AND '\(event)' IN (wait_event_type, wait_event)
             """
         )
-        let deadline = ContinuousClock.now + .seconds(10)
+        let deadline = ContinuousClock.now + .seconds(60)
         while try await connection.run(Query(statement)).int64(0, 0) < count {
             guard .now < deadline else { throw Program.Failure("no session waits for \(event)") }
             try await Task.sleep(for: .milliseconds(5))

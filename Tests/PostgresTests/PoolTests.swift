@@ -5,7 +5,7 @@ import Testing
 @Suite struct PoolTests {
     private func withPool<Value: Sendable>(
         maximum: Int = 8,
-        acquireTimeout: Duration = .seconds(3),
+        acquireTimeout: Duration = .seconds(60),
         settings: [(String, String)] = [],
         _ body: @Sendable (Pool) async throws -> Value
     ) async throws -> Value {
