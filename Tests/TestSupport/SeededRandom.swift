@@ -4,10 +4,12 @@ public import Foundation
 public struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
+    /// A generator that begins anew from a seed.
     public init(_ seed: UInt64) {
         state = seed
     }
 
+    /// The next 64 bits.
     public mutating func next() -> UInt64 {
         state &+= 0x9e37_79b9_7f4a_7c15
         var word = state
