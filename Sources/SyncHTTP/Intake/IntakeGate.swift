@@ -24,12 +24,17 @@ final class IntakeGate: Sendable {
     }
 
     private let capacity: Int
+    private let now: @Sendable () -> ContinuousClock.Instant
     private let state = Mutex(State())
 
     /// - Parameter capacity: bytes; something larger enters when nothing else is in.
-    init(capacity: Int) {
+    init(capacity: Int, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
         self.capacity = capacity
+        self.now = now
     }
+
+    /// How many wait for room.
+    var waiting: Int { state.withLock { $0.waiting.count } }
 
     /// Runs an operation as soon as there is room for it.
     ///
@@ -53,7 +58,7 @@ final class IntakeGate: Sendable {
         }
         if isEmpty { return true }
         return await withCheckedContinuation { admission in
-            state.withLock { $0.waiting.append(Waiter(weight: weight, since: .now, admission: admission)) }
+            state.withLock { $0.waiting.append(Waiter(weight: weight, since: now(), admission: admission)) }
             // room may have come between the two
             leave(0)
         }
@@ -64,7 +69,7 @@ final class IntakeGate: Sendable {
         var refused: [Waiter] = []
         state.withLock { state in
             state.entered -= weight
-            let now = ContinuousClock.now
+            let now = now()
             while let next = state.waiting.first {
                 if now - next.since > Self.patience {
                     refused.append(next)
