@@ -51,24 +51,21 @@ final class IntakeGate: Sendable {
     }
 
     private func enter(_ weight: Int) async -> Bool {
-        let isEmpty = state.withLock { state in
-            guard state.waiting.isEmpty, state.entered + weight <= capacity else { return false }
-            state.entered += weight
-            return true
-        }
-        if isEmpty { return true }
-        return await withCheckedContinuation { admission in
-            state.withLock { $0.waiting.append(Waiter(weight: weight, since: now(), admission: admission)) }
-            // room may have come between the two
-            leave(0)
+        await withCheckedContinuation { admission in
+            settle { $0.waiting.append(Waiter(weight: weight, since: now(), admission: admission)) }
         }
     }
 
     private func leave(_ weight: Int) {
+        settle { $0.entered -= weight }
+    }
+
+    /// Makes a change, then lets in who has room by now and turns away who has waited too long.
+    private func settle(_ change: (inout State) -> Void) {
         var admitted: [Waiter] = []
         var refused: [Waiter] = []
         state.withLock { state in
-            state.entered -= weight
+            change(&state)
             let now = now()
             while let next = state.waiting.first {
                 if now - next.since > Self.patience {
