@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Synchronization
+import TestSupport
 
 /// A process of the built `sluice`. It gets SIGKILL when this object goes, or when this process ends, however it ends.
 final class Program: Sendable {
@@ -12,8 +13,8 @@ final class Program: Sendable {
 
     let pid: pid_t
     private let state: Mutex<State>
-    private let standardOutput: Int32
-    private let standardError: Int32
+    private let standardOutput: UnnamedFile
+    private let standardError: UnnamedFile
 
     /// - Parameter environment: beside this process's own, of which variables of Sluice and libpq are left out.
     convenience init(_ arguments: [String], environment: [String: String] = [:], directory: String? = nil) throws {
@@ -26,8 +27,9 @@ final class Program: Sendable {
     }
 
     private init(command: [String], environment: [String: String], directory: String?) throws {
-        standardOutput = try Self.unnamedFile()
-        standardError = try Self.unnamedFile()
+        let (standardOutput, standardError) = (try UnnamedFile(), try UnnamedFile())
+        self.standardOutput = standardOutput
+        self.standardError = standardError
         var ends: [Int32] = [-1, -1]
         // A pair of sockets and not a pipe, as it can be made so that no other child inherits it.
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
@@ -41,13 +43,17 @@ final class Program: Sendable {
             exec "$@" 3<&-
             """
         do {
-            pid = try Self.spawn(
+            pid = try spawn(
                 ["/bin/sh", "-c", script, "sh", directory ?? "."] + command,
-                Self.environment.merging(environment) { $1 },
-                [standardOutput, standardError, ends[0]]
-            )
+                environment: Self.environment.merging(environment) { $1 }
+            ) { actions in
+                posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+                posix_spawn_file_actions_adddup2(&actions, standardOutput.descriptor, 1)
+                posix_spawn_file_actions_adddup2(&actions, standardError.descriptor, 2)
+                posix_spawn_file_actions_adddup2(&actions, ends[0], 3)
+            }
         } catch {
-            for descriptor in [ends[1], standardOutput, standardError] { close(descriptor) }
+            close(ends[1])
             throw error
         }
         state = Mutex(State(pipe: ends[1]))
@@ -56,8 +62,6 @@ final class Program: Sendable {
     deinit {
         send(SIGKILL)
         while status == nil { usleep(1_000) }
-        close(standardOutput)
-        close(standardError)
     }
 
     /// The built program, beside the tests' own.
@@ -93,8 +97,8 @@ final class Program: Sendable {
         return Result(status: status, output: program.output, complaint: program.complaint)
     }
 
-    var output: String { Self.text(of: standardOutput) }
-    var complaint: String { Self.text(of: standardError) }
+    var output: String { standardOutput.text }
+    var complaint: String { standardError.text }
 
     func send(_ signal: Int32) {
         // under the lock, so that the number is not another process's by now
@@ -131,57 +135,5 @@ final class Program: Sendable {
 
     private static let environment = ProcessInfo.processInfo.environment.filter {
         !$0.key.hasPrefix("SLUICE_") && !$0.key.hasPrefix("PG")
-    }
-
-    private static func unnamedFile() throws -> Int32 {
-        let path = "/tmp/sluice-test-\(UInt64.random(in: 0...(.max)))"
-        let file = open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw Failure("no temporary file") }
-        unlink(path)
-        return file
-    }
-
-    private static func text(of file: Int32) -> String {
-        var found = stat()
-        guard fstat(file, &found) == 0 else { return "" }
-        var bytes = [UInt8](repeating: 0, count: Int(found.st_size))
-        let count = pread(file, &bytes, bytes.count, 0)
-        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
-    }
-
-    /// - Parameter descriptors: what becomes 1, 2 and 3 there.
-    private static func spawn(
-        _ arguments: [String],
-        _ environment: [String: String],
-        _ descriptors: [Int32]
-    ) throws -> pid_t {
-        var actions = posix_spawn_file_actions_t()
-        var attributes = posix_spawnattr_t()
-        posix_spawn_file_actions_init(&actions)
-        posix_spawnattr_init(&attributes)
-        defer {
-            posix_spawn_file_actions_destroy(&actions)
-            posix_spawnattr_destroy(&attributes)
-        }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        for (number, descriptor) in descriptors.enumerated() {
-            posix_spawn_file_actions_adddup2(&actions, descriptor, Int32(number) + 1)
-        }
-        // A session of its own, so that ctrl-C in the terminal reaches the tests alone. Signals as usual.
-        let setsid: Int16 = 0x80
-        posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGDEF) | Int16(POSIX_SPAWN_SETSIGMASK))
-        var none = sigset_t()
-        var all = sigset_t()
-        sigemptyset(&none)
-        sigfillset(&all)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setsigdefault(&attributes, &all)
-        let argv = arguments.map { strdup($0) }
-        let envp = environment.map { strdup("\($0.key)=\($0.value)") }
-        defer { for text in argv + envp { free(text) } }
-        var pid = pid_t()
-        let failure = posix_spawn(&pid, arguments[0], &actions, &attributes, argv + [nil], envp + [nil])
-        guard failure == 0 else { throw Failure("\(arguments[0]): error \(failure)") }
-        return pid
     }
 }

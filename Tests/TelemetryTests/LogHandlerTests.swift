@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import TestSupport
 import Testing
 
 @testable import Telemetry
@@ -96,7 +97,7 @@ struct LogHandlerTests {
     @Test("Lines of many threads do not mix, however long")
     func whole() async throws {
         let text = String(repeating: "x", count: 20_000)
-        let file = try LogFile()
+        let file = try UnnamedFile()
         let writer = LineWriter(fileDescriptor: file.descriptor)
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
@@ -106,7 +107,7 @@ struct LogHandlerTests {
                 }
             }
         }
-        let lines = try file.lines()
+        let lines = file.lines
         #expect(lines.count == 160)
         #expect(lines.allSatisfy { $0.first == "{" && $0.last == "}" })
     }

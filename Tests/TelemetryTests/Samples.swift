@@ -1,34 +1,20 @@
 import Foundation
 import Logging
-import Synchronization
+import TestSupport
 
 @testable import Telemetry
 
 /// The lines that log handlers write while `write` runs.
 func captured(_ write: (LineWriter) -> Void) throws -> [String] {
-    let file = try LogFile()
+    let file = try UnnamedFile()
     write(LineWriter(fileDescriptor: file.descriptor))
-    return try file.lines()
+    return file.lines
 }
 
-/// A file that goes with this object. No pipe: reading one blocks a thread that the writer may need.
-final class LogFile {
-    let descriptor: Int32
-
-    init() throws {
-        var template = Array("/tmp/sluice-tests-XXXXXX".utf8CString)
-        descriptor = mkstemp(&template)
-        guard descriptor >= 0 else { throw POSIXError(.EIO) }
-        unlink(template)
-    }
-
-    deinit { close(descriptor) }
-
-    func lines() throws -> [String] {
-        var bytes = [UInt8](repeating: 0, count: Int(lseek(descriptor, 0, SEEK_END)))
-        guard pread(descriptor, &bytes, bytes.count, 0) == bytes.count else { throw POSIXError(.EIO) }
-        let text = String(decoding: bytes, as: UTF8.self)
-        return text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init)
+extension UnnamedFile {
+    /// The complete lines that were written.
+    var lines: [String] {
+        text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init)
     }
 }
 

@@ -23,7 +23,10 @@ final class ChildProcess: Sendable {
         }
         defer { _ = close(ends[0]) }
         do {
-            pid = try Self.spawn(command, input: ends[0])
+            pid = try spawn(command) { files in
+                posix_spawn_file_actions_adddup2(&files, ends[0], 0)
+                posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0)
+            }
         } catch {
             _ = close(ends[1])
             throw error
@@ -63,33 +66,5 @@ final class ChildProcess: Sendable {
     /// Looks now and then rather than block a thread that other tests need.
     func waitForEnd() async throws {
         while !hasEnded { try await Task.sleep(for: .milliseconds(10)) }
-    }
-
-    private static func spawn(_ command: [String], input: Int32) throws -> pid_t {
-        var actions = posix_spawn_file_actions_t()
-        var attributes = posix_spawnattr_t()
-        posix_spawn_file_actions_init(&actions)
-        posix_spawnattr_init(&attributes)
-        defer {
-            posix_spawn_file_actions_destroy(&actions)
-            posix_spawnattr_destroy(&attributes)
-        }
-        posix_spawn_file_actions_adddup2(&actions, input, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
-        // A session of its own, so that ctrl-C in the terminal reaches the tests first. Signals as usual.
-        let setsid: Int16 = 0x80
-        posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGDEF) | Int16(POSIX_SPAWN_SETSIGMASK))
-        var none = sigset_t()
-        var all = sigset_t()
-        sigemptyset(&none)
-        sigfillset(&all)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setsigdefault(&attributes, &all)
-        let arguments = command.map { strdup($0) }
-        defer { for argument in arguments { free(argument) } }
-        var pid = pid_t()
-        let failure = posix_spawnp(&pid, command[0], &actions, &attributes, arguments + [nil], environ)
-        guard failure == 0 else { throw TestCluster.Failure(description: "\(command[0]): error \(failure)") }
-        return pid
     }
 }

@@ -1,0 +1,43 @@
+public import Glibc
+
+/// Starts a child in a session of its own, so that ctrl-C in the terminal reaches the tests first, with signals as usual.
+///
+/// - Parameters:
+///   - environment: nil leaves it this process's own.
+///   - files: says what the child's descriptors are.
+/// - Returns: the process id; the caller waits for it.
+public func spawn(
+    _ command: [String],
+    environment: [String: String]? = nil,
+    files: (inout posix_spawn_file_actions_t) -> Void
+) throws -> pid_t {
+    var actions = posix_spawn_file_actions_t()
+    var attributes = posix_spawnattr_t()
+    posix_spawn_file_actions_init(&actions)
+    posix_spawnattr_init(&attributes)
+    defer {
+        posix_spawn_file_actions_destroy(&actions)
+        posix_spawnattr_destroy(&attributes)
+    }
+    files(&actions)
+    let setsid: Int16 = 0x80
+    posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGDEF) | Int16(POSIX_SPAWN_SETSIGMASK))
+    var none = sigset_t()
+    var all = sigset_t()
+    sigemptyset(&none)
+    sigfillset(&all)
+    posix_spawnattr_setsigmask(&attributes, &none)
+    posix_spawnattr_setsigdefault(&attributes, &all)
+    let arguments = command.map { strdup($0) }
+    let variables = environment?.map { strdup("\($0.key)=\($0.value)") }
+    defer { for text in arguments + (variables ?? []) { free(text) } }
+    var pid = pid_t()
+    let failure =
+        if let variables {
+            posix_spawnp(&pid, command[0], &actions, &attributes, arguments + [nil], variables + [nil])
+        } else {
+            posix_spawnp(&pid, command[0], &actions, &attributes, arguments + [nil], environ)
+        }
+    guard failure == 0 else { throw TestCluster.Failure(description: "\(command[0]): error \(failure)") }
+    return pid
+}
