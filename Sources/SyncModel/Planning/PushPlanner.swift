@@ -279,24 +279,21 @@ public struct PushPlanner {
     private mutating func finish(_ judge: PushJudge) -> PushPlan {
         plan.rejections = Array(judge.rejections.values)
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
-        var byKey: [UUID: MutationRecord]?
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }
             guard case .replayed(let record)? = judge.verdicts[entry.index] else {
                 return judge.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not judged"))
             }
             // a repetition within the push shows what its first came to
-            let acceptedNow = byKey ?? recordsByKey
-            byKey = acceptedNow
-            return .replayed(acceptedNow[record.idempotencyKey] ?? record)
+            return .replayed(recordsByKey[record.idempotencyKey] ?? record)
         }
         plan.touchedMappings = touchedMappings()
         return plan
     }
 
-    private var recordsByKey: [UUID: MutationRecord] {
+    /// Made when it is first asked for, once every accepted entry has run: few pushes repeat anything.
+    private lazy var recordsByKey: [UUID: MutationRecord] =
         Dictionary(records.compactMap { $0.map { ($0.idempotencyKey, $0) } }) { first, _ in first }
-    }
 
     /// Every resolved mapping of this user that the batch touches, in the order in which it does.
     private func touchedMappings() -> [IDMapping] {

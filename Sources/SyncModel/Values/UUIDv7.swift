@@ -5,28 +5,25 @@ import Synchronization
 ///
 /// Random bytes are drawn from the system a few hundred ids at a time, for each draw is a system call.
 public final class UUIDv7Generator: Sendable {
-    private struct Reserve {
-        var words: [UInt64] = []
-    }
-
     private static let refill = 512
-    private let reserve = Mutex(Reserve())
+    /// Random words that were drawn and not used yet.
+    private let reserve = Mutex([UInt64]())
 
     /// Creates a generator with nothing in reserve.
     public init() {}
 
     /// A new id.
     public func make(at now: Timestamp) -> UUID {
-        let (high, low) = reserve.withLock { reserve in
-            if reserve.words.count < 2 {
+        let (high, low) = reserve.withLock { words in
+            if words.count < 2 {
                 var system = SystemRandomNumberGenerator()
-                reserve.words = [UInt64](unsafeUninitializedCapacity: Self.refill) { buffer, count in
+                words = [UInt64](unsafeUninitializedCapacity: Self.refill) { buffer, count in
                     let bytes = UnsafeMutableRawBufferPointer(buffer)
                     system.fill(bytes)
                     count = Self.refill
                 }
             }
-            return (reserve.words.removeLast(), reserve.words.removeLast())
+            return (words.removeLast(), words.removeLast())
         }
         return Self.assemble(UInt64(max(0, now.microseconds / 1_000)), high, low)
     }

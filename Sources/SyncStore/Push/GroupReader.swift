@@ -19,7 +19,7 @@ struct GroupReader {
         lanes = group.map(\.lane).sorted()
         for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
         let watermarks = group.map { hints?[WatermarkHints.Device(lane: $0.lane, device: $0.push.deviceID)] }
-        addLanes(remembered: watermarks.map { $0 != nil })
+        addLanes(maybeNew: zip(group, watermarks).filter { $1 == nil }.map(\.0.lane).sorted())
         addLookUps(hints == nil ? nil : watermarks.map { $0 ?? 0 })
         addEntities(contexts)
     }
@@ -59,13 +59,12 @@ struct GroupReader {
 
     // MARK: - Lanes and devices
 
-    private mutating func addLanes(remembered: [Bool]) {
+    /// - Parameter maybeNew: the lane of a device that is remembered was there, and only a purge takes it away.
+    private mutating func addLanes(maybeNew: [LaneKey]) {
         let pushOfLane = pushOfLane
         func push(_ rows: Rows, _ row: Int) throws -> Int? {
             pushOfLane[LaneKey(organization: try rows.uuid(row, 0), user: try rows.uuid(row, 1))]
         }
-        // the lane of a device that is remembered was there, and only a purge takes it away
-        let maybeNew = lanes.filter { lane in pushOfLane[lane].map { !remembered[$0] } ?? true }
         if !maybeNew.isEmpty {
             steps.append(
                 (
