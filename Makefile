@@ -33,7 +33,6 @@ format: ## brings all Swift files into shape
 
 bench: ## what it can do on this machine, beside its peers
 	@scripts/bootstrap --bench
-	$(RELEASE) --product sluice
 	@scripts/bench
 
 verify: lint test ## lint and test: what must hold before a commit
