@@ -100,10 +100,34 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(
+            name: "SyncUpstream",
+            dependencies: [
+                "SyncModel", "JSONText",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "SyncDispatch",
+            dependencies: [
+                "SyncModel", "SyncStore",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
         .executableTarget(
             name: "Sluice",
             dependencies: [
-                "CMalloc", "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Telemetry", "Tokens",
+                "CMalloc", "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncModel", "SyncStore", "SyncUpstream",
+                "Telemetry", "Tokens",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -171,6 +195,26 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Subprocess", package: "swift-subprocess"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "SyncUpstreamTests",
+            dependencies: [
+                "SyncUpstream", "SyncModel", "JSONText", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "SyncDispatchTests",
+            dependencies: [
+                "SyncDispatch", "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),

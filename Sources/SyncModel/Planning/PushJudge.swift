@@ -111,7 +111,7 @@ struct PushJudge {
             if case .rejectedBefore = verdict { refuseDependants(of: mutation) }
             return
         }
-        var judged = Accepted(index: index, mutation: mutation, type: EntityType(firstUseOf: mutation.entityType))
+        var judged = Accepted(index: index, mutation: mutation, type: EntityType(firstUseOf: mutation.entityType, hasUpstream: false))
         do throws(Problem) {
             if isCyclic {
                 throw at(

@@ -39,7 +39,7 @@ public struct PushPlanner {
         /// The type of a mutation; an unknown one is made at its first use, unless the organization wants it declared.
         func type(_ name: String) -> EntityType? {
             if let type = types[name] { return type }
-            return organization.settings.entityTypes == .open ? EntityType(firstUseOf: name) : nil
+            return organization.settings.entityTypes == .open ? EntityType(firstUseOf: name, hasUpstream: organization.upstream != nil) : nil
         }
     }
 

@@ -86,13 +86,22 @@ public struct Organization: Sendable, Hashable {
     public var status: OrganizationStatus
     /// What operators set.
     public var settings: OrganizationSettings
+    /// Where mutations of forwarded types go; nil when the organization has no upstream.
+    public var upstream: UpstreamSettings?
 
     /// Creates the value.
-    public init(id: UUID, name: String, status: OrganizationStatus, settings: OrganizationSettings) {
+    public init(
+        id: UUID,
+        name: String,
+        status: OrganizationStatus,
+        settings: OrganizationSettings,
+        upstream: UpstreamSettings? = nil
+    ) {
         self.id = id
         self.name = name
         self.status = status
         self.settings = settings
+        self.upstream = upstream
     }
 }
 
@@ -106,25 +115,38 @@ public struct EntityType: Sendable, Hashable {
     public var visibility: Visibility
     /// Priority of mutations that name none (seed 001, `priority`).
     public var defaultPriority: Int16
+    /// Whether mutations are replayed against the organization's upstream; otherwise they take effect in the built-in
+    /// store.
+    public var isForwarded: Bool
     /// Whether a mutation or an entity of the type exists, so that the id space is fixed.
     public var isInUse: Bool
 
     /// Creates the value.
-    public init(name: String, idSpace: IDSpace, visibility: Visibility, defaultPriority: Int16, isInUse: Bool) {
+    public init(
+        name: String,
+        idSpace: IDSpace,
+        visibility: Visibility,
+        defaultPriority: Int16,
+        isForwarded: Bool,
+        isInUse: Bool
+    ) {
         self.name = name
         self.idSpace = idSpace
         self.visibility = visibility
         self.defaultPriority = defaultPriority
+        self.isForwarded = isForwarded
         self.isInUse = isInUse
     }
 
-    /// What an unknown type becomes at its first use: mapped, visible to the organization, in the built-in store.
-    public init(firstUseOf name: String) {
+    /// What an unknown type becomes at its first use: mapped; with an upstream forwarded and visible to its user, else
+    /// in the built-in store and visible to the organization (product rule 16).
+    public init(firstUseOf name: String, hasUpstream: Bool) {
         self.init(
             name: name,
             idSpace: .mapped,
-            visibility: .organization,
+            visibility: hasUpstream ? .user : .organization,
             defaultPriority: EntityType.defaultPriority(name),
+            isForwarded: hasUpstream,
             isInUse: false
         )
     }

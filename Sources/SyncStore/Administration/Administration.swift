@@ -142,7 +142,7 @@ public struct Administration: Sendable {
         }
         let request = try EntityTypeRequest(body)
         guard try await self.organization(organization) != nil else { return nil }
-        let first = EntityType(firstUseOf: name)
+        let first = EntityType(firstUseOf: name, hasUpstream: false)
         var make = Parameters()
         make.add(organization)
         make.add(name)

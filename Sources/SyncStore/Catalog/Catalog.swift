@@ -93,9 +93,10 @@ public final class Catalog: Sendable {
         do {
             let rows = try await pool.run([
                 Query(Self.organizationStatement, parameters), Query(Self.typesStatement, parameters),
+                Query(Self.upstreamStatement, parameters),
             ])
             read = Entry(
-                organization: try Self.organization(rows[0]),
+                organization: try Self.organization(rows[0], upstream: rows[2]),
                 types: try Self.types(rows[1]),
                 partition: try Self.partition(rows[0], of: id),
                 readAt: moment
@@ -147,8 +148,16 @@ public final class Catalog: Sendable {
     static let typesStatement = Statement(
         "catalog_entity_types",
         """
-        SELECT name, id_space, visibility, default_priority, is_in_use
+        SELECT name, id_space, visibility, default_priority, is_forwarded, is_in_use
         FROM entity_types WHERE organization_id = $1
+        """
+    )
+
+    static let upstreamStatement = Statement(
+        "catalog_upstream",
+        """
+        SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers
+        FROM upstreams WHERE organization_id = $1
         """
     )
 
@@ -157,13 +166,27 @@ public final class Catalog: Sendable {
         "SELECT 1 FROM users WHERE organization_id = $1 AND user_id = $2"
     )
 
-    private static func organization(_ rows: Rows) throws -> Organization? {
+    private static func organization(_ rows: Rows, upstream: Rows) throws -> Organization? {
         guard rows.count > 0 else { return nil }
         return Organization(
             id: try rows.uuid(0, 0),
             name: try rows.string(0, 1),
             status: OrganizationStatus(rawValue: try rows.string(0, 2)) ?? .suspended,
-            settings: OrganizationSettings(stored: try JSONTree(parsing: rows.bytes(0, 3)).root)
+            settings: OrganizationSettings(stored: try JSONTree(parsing: rows.bytes(0, 3)).root),
+            upstream: upstream.count > 0 ? try Self.upstream(upstream) : nil
+        )
+    }
+
+    private static func upstream(_ rows: Rows) throws -> UpstreamSettings {
+        UpstreamSettings(
+            baseURL: try rows.string(0, 0),
+            credential: try rows.optionalBytes(0, 1).flatMap {
+                UpstreamCredential(stored: try JSONTree(parsing: $0).root)
+            },
+            timeoutSeconds: Int(try rows.int16(0, 2)),
+            maximumConcurrency: Int(try rows.int16(0, 3)),
+            idPointer: try rows.string(0, 4),
+            headers: UpstreamSettings.headers(stored: try JSONTree(parsing: rows.bytes(0, 5)).root)
         )
     }
 
@@ -181,7 +204,8 @@ public final class Catalog: Sendable {
                 idSpace: IDSpace(rawValue: try rows.string(row, 1)) ?? .mapped,
                 visibility: Visibility(rawValue: try rows.string(row, 2)) ?? .user,
                 defaultPriority: try rows.int16(row, 3),
-                isInUse: try rows.bool(row, 4)
+                isForwarded: try rows.bool(row, 4),
+                isInUse: try rows.bool(row, 5)
             )
             types[type.name] = type
         }

@@ -179,6 +179,7 @@ struct GroupWriter {
         parameters.add(rows.map(\.1.idSpace.rawValue))
         parameters.add(rows.map(\.1.visibility.rawValue))
         parameters.add(rows.map(\.1.defaultPriority))
+        parameters.add(rows.map(\.1.isForwarded))
         queries.append(Query(GroupStatements.useTypes, parameters))
     }
 

@@ -106,13 +106,16 @@ extension GroupStatements {
         "group_use_types",
         """
         INSERT INTO entity_types AS t (
-            organization_id, name, id_space, visibility, default_priority, is_in_use)
-        SELECT k.organization_id, k.name, k.id_space, k.visibility, k.default_priority, true
-        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::int2[])
-            AS k (organization_id, name, id_space, visibility, default_priority)
+            organization_id, name, id_space, visibility, default_priority, is_forwarded, is_in_use)
+        SELECT k.organization_id, k.name, k.id_space, k.visibility, k.default_priority, k.is_forwarded, true
+        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::int2[], $6::bool[])
+            AS k (organization_id, name, id_space, visibility, default_priority, is_forwarded)
         ORDER BY k.organization_id, k.name
         ON CONFLICT (organization_id, name) DO UPDATE
-        SET is_in_use = CASE WHEN t.id_space = excluded.id_space AND t.visibility = excluded.visibility THEN true END
+        SET is_in_use = CASE
+            WHEN t.id_space = excluded.id_space AND t.visibility = excluded.visibility
+                AND t.is_forwarded = excluded.is_forwarded
+            THEN true END
         """
     )
 

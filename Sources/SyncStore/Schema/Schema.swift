@@ -7,7 +7,8 @@ public enum Schema {
 
     /// Every migration, in order; a test compares the list with the folder.
     public static let migrations = [
-        Migration(name: "0001_base", sql: String(decoding: PackageResources._001_base_sql, as: UTF8.self))
+        Migration(name: "0001_base", sql: String(decoding: PackageResources._001_base_sql, as: UTF8.self)),
+        Migration(name: "0002_upstream", sql: String(decoding: PackageResources._002_upstream_sql, as: UTF8.self)),
     ]
 
     /// Applies what is missing.
