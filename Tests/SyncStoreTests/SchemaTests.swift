@@ -21,10 +21,10 @@ import Testing
 
     static let statements: [Statement] =
         [
-            GroupStatements.makeLanes, GroupStatements.lockLanes, GroupStatements.devices,
+            GroupStatements.makeLanes, LaneRows.lock, GroupStatements.devices,
             GroupStatements.mutationsByKey,
             GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings, GroupStatements.open,
-            GroupStatements.lockEntities, GroupStatements.writeLanes, GroupStatements.writeDevices,
+            GroupStatements.lockEntities, LaneRows.write, GroupStatements.writeDevices,
             GroupStatements.writeUsers, GroupStatements.writeMutations, GroupStatements.writeMappings,
             GroupStatements.writeRejections, GroupStatements.useTypes, GroupStatements.raiseFeeds,
             GroupStatements.readFeeds, GroupStatements.makeEntities, GroupStatements.changeEntities,
@@ -57,7 +57,7 @@ import Testing
             try await connection.execute(script: "ANALYZE \(table)")
         }
         let hot = [
-            GroupStatements.lockLanes, GroupStatements.devices, GroupStatements.mutationsByKey,
+            LaneRows.lock, GroupStatements.devices, GroupStatements.mutationsByKey,
             GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings,
             GroupStatements.lockEntities, GroupStatements.open,
         ]

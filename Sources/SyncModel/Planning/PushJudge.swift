@@ -111,7 +111,11 @@ struct PushJudge {
             if case .rejectedBefore = verdict { refuseDependants(of: mutation) }
             return
         }
-        var judged = Accepted(index: index, mutation: mutation, type: EntityType(firstUseOf: mutation.entityType, hasUpstream: false))
+        var judged = Accepted(
+            index: index,
+            mutation: mutation,
+            type: EntityType(firstUseOf: mutation.entityType, hasUpstream: false)
+        )
         do throws(Problem) {
             if isCyclic {
                 throw at(
@@ -221,7 +225,12 @@ struct PushJudge {
 
     private mutating func judgeIdentity(of mutation: Mutation, in judged: inout Accepted) throws(Problem) {
         let index = judged.index
-        if mutation.operation != .delete, mutation.payload?.kind != .object {
+        if judged.type.isForwarded {
+            if mutation.endpoint == nil {
+                let detail = "endpoint is required: '\(mutation.entityType)' is replayed against the organization's API"
+                throw at(index, "/endpoint", Rule.required, detail)
+            }
+        } else if mutation.operation != .delete, mutation.payload?.kind != .object {
             throw at(
                 index,
                 "/payload",

@@ -39,7 +39,8 @@ public struct PushPlanner {
         /// The type of a mutation; an unknown one is made at its first use, unless the organization wants it declared.
         func type(_ name: String) -> EntityType? {
             if let type = types[name] { return type }
-            return organization.settings.entityTypes == .open ? EntityType(firstUseOf: name, hasUpstream: organization.upstream != nil) : nil
+            return organization.settings.entityTypes == .open
+                ? EntityType(firstUseOf: name, hasUpstream: organization.upstream != nil) : nil
         }
     }
 
@@ -100,7 +101,10 @@ public struct PushPlanner {
         let mutation = accepted.mutation
         let unmet = unmetDependencies(of: accepted)
         var outcome = Outcome(status: unmet.isEmpty ? .pending : .blocked, serverID: serverID(of: accepted))
-        if unmet.isEmpty, plan.lane.haltedBy == nil, plan.lane.queuedCount == 0 { apply(accepted, to: &outcome) }
+        // what is forwarded is sent once this is committed, and whatever comes behind it waits for its turn
+        if unmet.isEmpty, !accepted.type.isForwarded, plan.lane.haltedBy == nil, plan.lane.queuedCount == 0 {
+            apply(accepted, to: &outcome)
+        }
         let record = MutationRecord(
             id: mutation.id,
             idempotencyKey: mutation.idempotencyKey,
@@ -122,8 +126,8 @@ public struct PushPlanner {
             acceptedAt: context.now,
             syncedAt: outcome.status.isFinal ? context.now : nil
         )
-        plan.lane.nextPosition += 1
         count(record)
+        plan.lane.nextPosition += 1
         addMapping(for: accepted, record)
         if !accepted.type.isInUse, !plan.typesToRegister.contains(where: { $0.name == accepted.type.name }) {
             plan.typesToRegister.append(accepted.type)
@@ -256,7 +260,7 @@ public struct PushPlanner {
     }
 
     private mutating func count(_ record: MutationRecord) {
-        if record.status.isQueued { plan.lane.queuedCount += 1 }
+        if record.status.isQueued { plan.lane.enqueue(position: record.position, acceptedAt: record.acceptedAt) }
         if !record.status.isFinal { plan.lane.openCount += 1 }
     }
 
@@ -278,6 +282,8 @@ public struct PushPlanner {
 
     private mutating func finish(_ judge: PushJudge) -> PushPlan {
         plan.rejections = Array(judge.rejections.values)
+        // a lane that had something to run is looked at anyway, or waits for its back-off
+        if snapshot.lane.queuedCount == 0 { plan.lane.wake(now: context.now) }
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }

@@ -1,24 +1,5 @@
 public import Foundation
 
-/// A lane as its locked row shows it.
-public struct LaneState: Sendable, Hashable {
-    /// The place that the next mutation takes.
-    public var nextPosition: Int64 = 1
-    /// Raised by one with each change to the lane's mutations and mappings.
-    public var changePosition: Int64 = 0
-    /// Mutations that run when their turn comes: pending or in flight.
-    public var queuedCount: Int32 = 0
-    /// Mutations that are not final.
-    public var openCount: Int32 = 0
-    /// The mutation that holds everything behind it until a person settles it.
-    public var haltedBy: UUID?
-    /// Whether the row was made for this push: the user's first.
-    public var isNew = false
-
-    /// A new lane.
-    public init() {}
-}
-
 /// A mutation that is not final and touches an entity of the push.
 public struct OpenMutation: Sendable {
     /// The mutation's id.

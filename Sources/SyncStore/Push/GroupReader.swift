@@ -68,7 +68,7 @@ struct GroupReader {
         if !maybeNew.isEmpty {
             steps.append(
                 (
-                    Query(GroupStatements.makeLanes, Self.keys(maybeNew)),
+                    Query(GroupStatements.makeLanes, LaneRows.keys(maybeNew)),
                     { rows, snapshot in
                         for row in 0..<rows.count {
                             if let push = try push(rows, row) { snapshot.pushes[push].lane.isNew = true }
@@ -79,16 +79,14 @@ struct GroupReader {
         }
         steps.append(
             (
-                Query(GroupStatements.lockLanes, Self.keys(lanes)),
+                LaneRows.lock(lanes),
                 { rows, snapshot in
-                    for row in 0..<rows.count {
-                        guard let push = try push(rows, row) else { continue }
+                    for (key, lane) in try LaneRows.lanes(rows) {
+                        guard let push = pushOfLane[key] else { continue }
+                        let isNew = snapshot.pushes[push].lane.isNew
                         snapshot.hasLane[push] = true
-                        snapshot.pushes[push].lane.nextPosition = try rows.int64(row, 2)
-                        snapshot.pushes[push].lane.changePosition = try rows.int64(row, 3)
-                        snapshot.pushes[push].lane.queuedCount = try rows.int32(row, 4)
-                        snapshot.pushes[push].lane.openCount = try rows.int32(row, 5)
-                        snapshot.pushes[push].lane.haltedBy = try rows.optionalUUID(row, 6)
+                        snapshot.pushes[push].lane = lane
+                        snapshot.pushes[push].lane.isNew = isNew
                     }
                 }
             )
@@ -105,13 +103,6 @@ struct GroupReader {
                 }
             )
         )
-    }
-
-    private static func keys(_ lanes: [LaneKey]) -> Parameters {
-        var keys = Parameters()
-        keys.add(lanes.map(\.organization))
-        keys.add(lanes.map(\.user))
-        return keys
     }
 
     // MARK: - Known mutations, refusals, mappings

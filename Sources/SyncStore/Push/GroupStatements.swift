@@ -28,21 +28,6 @@ enum GroupStatements {
         """
     )
 
-    static let lockLanes = Statement(
-        "group_lock_lanes",
-        """
-        SELECT l.*
-        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
-        CROSS JOIN LATERAL (
-            SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count,
-                x.halted_by
-            FROM lanes x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
-            FOR UPDATE
-        ) l
-        """
-    )
-
     static let devices = Statement(
         "group_devices",
         """

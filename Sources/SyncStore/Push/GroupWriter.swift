@@ -50,17 +50,9 @@ struct GroupWriter {
     private mutating func addLanes() {
         guard !changes.isEmpty else { return }
         let sorted = changes.sorted { group[$0.index].lane < group[$1.index].lane }
-        var lanes = Parameters()
-        lanes.add(sorted.map { group[$0.index].lane.organization })
-        lanes.add(sorted.map { group[$0.index].lane.user })
-        var devices = lanes
-        lanes.add(sorted.map(\.plan.lane.nextPosition))
-        lanes.add(sorted.map(\.plan.lane.changePosition))
-        lanes.add(sorted.map(\.plan.lane.queuedCount))
-        lanes.add(sorted.map(\.plan.lane.openCount))
-        lanes.add(sorted.map(\.plan.lane.haltedBy))
-        queries.append(Query(GroupStatements.writeLanes, lanes))
+        queries.append(LaneRows.write(sorted.map { (group[$0.index].lane, $0.plan.lane) }))
 
+        var devices = LaneRows.keys(sorted.map { group[$0.index].lane })
         devices.add(sorted.map { group[$0.index].push.deviceID })
         devices.add(sorted.map(\.plan.acceptedSequence))
         devices.add(timestamp: now.microseconds)

@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import SyncModel
 
 /// Columns (push, organization, user, id) of one input to a group's statements.
 struct PushColumns {

@@ -18,17 +18,6 @@ struct PushJob: Sendable {
     var weight: Int { max(1, push.entries.count) }
 }
 
-/// Names a lane.
-struct LaneKey: Sendable, Hashable, Comparable {
-    let organization: UUID
-    let user: UUID
-
-    /// The order in which locks are taken.
-    static func < (left: LaneKey, right: LaneKey) -> Bool {
-        left.organization != right.organization ? left.organization < right.organization : left.user < right.user
-    }
-}
-
 /// Where the answer to a push goes. The first one counts: a push that was answered for want of time may still be
 /// committed, and is a repetition when it comes again.
 final class PushReply: Sendable {

@@ -1,4 +1,5 @@
 import Foundation
+import SyncModel
 import Synchronization
 
 /// Remembers the watermarks of devices seen lately, so that a push's new keys need not be looked up. A hint, never the

@@ -2,21 +2,6 @@ import Postgres
 
 /// The statements of a group's second round trip. Each writes the rows of the whole group.
 extension GroupStatements {
-    /// An upsert, though the rows are there and locked: it finds them by key whatever the tables' size.
-    static let writeLanes = Statement(
-        "group_write_lanes",
-        """
-        INSERT INTO lanes AS l (
-            organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by)
-        SELECT k.*
-        FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::uuid[])
-            AS k (organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by)
-        ON CONFLICT (organization_id, user_id) DO UPDATE
-        SET next_position = excluded.next_position, change_position = excluded.change_position,
-            queued_count = excluded.queued_count, open_count = excluded.open_count, halted_by = excluded.halted_by
-        """
-    )
-
     static let writeDevices = Statement(
         "group_write_devices",
         """
