@@ -8,14 +8,17 @@ public struct StoreConfiguration: Sendable {
     public var databaseURL: String
     /// Connections for everything but group commit.
     public var poolSize: Int
-    /// Committers, each with a connection of its own.
+    /// Committers of pushes, and as many of what lanes come to; each has a connection of its own.
     public var committers: Int
+    /// How long a worker may hold a lane without a sign of life, in seconds.
+    public var leaseSeconds: Double
 
     /// Creates the settings.
-    public init(databaseURL: String, poolSize: Int = 8, committers: Int = 3) {
+    public init(databaseURL: String, poolSize: Int = 8, committers: Int = 3, leaseSeconds: Double = 120) {
         self.databaseURL = databaseURL
         self.poolSize = poolSize
         self.committers = committers
+        self.leaseSeconds = leaseSeconds
     }
 }
 
@@ -24,7 +27,11 @@ public final class Store: Sendable {
     /// Organizations and entity types, cached.
     public let catalog: Catalog
     /// Takes pushes in; a service to run.
-    public let pushes: GroupCommit
+    public let pushes: PushCommit
+    /// Tells who has an interest in a lane that it was changed.
+    public let signals: LaneSignals
+    /// Runs lanes step by step; a service to run.
+    public let lanes: LaneStore
     /// Reads mutations back.
     public let mutations: MutationReader
     /// Looks up id mappings.
@@ -45,22 +52,38 @@ public final class Store: Sendable {
         )
         let catalog = Catalog(pool: pool, now: now, failure: failure)
         let settledness = Settledness(pool: pool, failure: failure)
-        let metrics = CommitMetrics()
-        let committers = (0..<max(1, configuration.committers)).map { _ in
-            Committer(
-                queue: PushQueue(limits: PushQueue.GroupLimits()),
-                connection: CommitterConnection(Self.connection(configuration, settings: Self.hotSettings)),
+        let signals = LaneSignals()
+        let pushes = Self.committers(
+            of: PushWork(catalog: catalog, signals: signals, now: now),
+            configuration,
+            failure: failure,
+            metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes")
+        )
+        let lanes = Self.committers(
+            of: LaneWork(
                 catalog: catalog,
+                signals: signals,
+                leaseSeconds: configuration.leaseSeconds,
                 now: now,
-                failure: failure,
-                metrics: metrics,
                 logger: logger
-            )
-        }
+            ),
+            configuration,
+            failure: failure,
+            metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps")
+        )
         self.pool = pool
         self.catalog = catalog
         self.logger = logger
-        pushes = GroupCommit(committers: committers, catalog: catalog, settledness: settledness, failure: failure)
+        self.signals = signals
+        self.pushes = PushCommit(
+            committers: Committers(pushes, catalog: catalog, patience: PushCommit.patience),
+            settledness: settledness
+        )
+        self.lanes = LaneStore(
+            committers: Committers(lanes, catalog: catalog, patience: LaneStore.patience),
+            pool: pool,
+            failure: failure
+        )
         mutations = MutationReader(pool: pool, now: now, settledness: settledness, failure: failure)
         mappings = MappingReader(pool: pool, failure: failure)
         changes = ChangeReader(pool: pool, failure: failure)
@@ -88,6 +111,23 @@ public final class Store: Sendable {
     /// Closes the pool; committers close theirs when they end.
     public func close() async {
         await pool.close()
+    }
+
+    private static func committers<Work: GroupWork>(
+        of work: Work,
+        _ configuration: StoreConfiguration,
+        failure: StoreFailure,
+        metrics: CommitMetrics
+    ) -> [Committer<Work>] {
+        (0..<max(1, configuration.committers)).map { _ in
+            Committer(
+                work: work,
+                limits: GroupLimits(),
+                connection: CommitterConnection(connection(configuration, settings: hotSettings)),
+                failure: failure,
+                metrics: metrics
+            )
+        }
     }
 
     private static func connection(

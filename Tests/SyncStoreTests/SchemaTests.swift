@@ -24,11 +24,12 @@ import Testing
             GroupStatements.makeLanes, LaneRows.lock, GroupStatements.devices,
             GroupStatements.mutationsByKey,
             GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings, GroupStatements.open,
-            GroupStatements.lockEntities, LaneRows.write, GroupStatements.writeDevices,
+            EntityStatements.lockEntities, LaneRows.write, GroupStatements.writeDevices,
             GroupStatements.writeUsers, GroupStatements.writeMutations, GroupStatements.writeMappings,
-            GroupStatements.writeRejections, GroupStatements.useTypes, GroupStatements.raiseFeeds,
-            GroupStatements.readFeeds, GroupStatements.makeEntities, GroupStatements.changeEntities,
-            Catalog.organizationStatement, Catalog.typesStatement, Catalog.upstreamStatement, Catalog.userStatement, Settledness.statement,
+            GroupStatements.writeRejections, GroupStatements.useTypes, EntityStatements.raiseFeeds,
+            GroupStatements.readFeeds, EntityStatements.makeEntities, EntityStatements.changeEntities,
+            Catalog.organizationStatement, Catalog.typesStatement, Catalog.upstreamStatement, Catalog.userStatement,
+            Settledness.statement,
             MutationReader.byIDStatement, MutationReader.listStatement, MappingReader.statement, ChangeReader.statement,
             Administration.listStatement, Administration.getStatement, Administration.makeStatement,
             Administration.changeStatement, Administration.feedStatement, Administration.putUserStatement,
@@ -59,7 +60,7 @@ import Testing
         let hot = [
             LaneRows.lock, GroupStatements.devices, GroupStatements.mutationsByKey,
             GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings,
-            GroupStatements.lockEntities, GroupStatements.open,
+            EntityStatements.lockEntities, GroupStatements.open,
         ]
         for statement in hot {
             let plan = try await explain(statement, phone, on: connection)

@@ -102,7 +102,7 @@ enum BuiltInStore {
     }
 
     /// RFC 7396; nil when the result would be too large.
-    private static func merge(_ patch: [UInt8], into document: [UInt8]?) -> [UInt8]? {
+    static func merge(_ patch: [UInt8], into document: [UInt8]?) -> [UInt8]? {
         guard let patch = try? JSONTree(parsing: patch).root,
             let merged = try? JSONValue.mergePatch(target: document, patch: patch),
             merged.count <= maximumDocumentBytes

@@ -48,6 +48,8 @@ public struct EntityState: Sendable {
     public var runBase: Int64
     /// Whether the database has a row of it.
     public var isStored: Bool
+    /// The upstream's validator of this state; nil for built-in types, and where the upstream gave none.
+    public var etag: String?
 
     /// Creates the value.
     public init(
@@ -59,7 +61,8 @@ public struct EntityState: Sendable {
         clientID: UUID?,
         lastWriter: Writer,
         runBase: Int64,
-        isStored: Bool
+        isStored: Bool,
+        etag: String? = nil
     ) {
         self.isIntegerID = isIntegerID
         self.version = version
@@ -70,6 +73,7 @@ public struct EntityState: Sendable {
         self.lastWriter = lastWriter
         self.runBase = runBase
         self.isStored = isStored
+        self.etag = etag
     }
 
     /// Whether a writer who saw `baseVersion` may write: nobody else wrote since. A writer's own writes since then,
@@ -85,6 +89,7 @@ public struct EntityState: Sendable {
         next.document = document
         next.isDeleted = isDeleted
         next.version = version + 1
+        next.etag = nil
         if writer != lastWriter { next.runBase = version }
         next.lastWriter = writer
         return next

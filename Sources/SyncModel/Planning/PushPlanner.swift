@@ -138,7 +138,8 @@ public struct PushPlanner {
                 mutation: mutation,
                 record: record,
                 priority: mutation.priority ?? accepted.type.defaultPriority,
-                conflictResolution: strategy(of: mutation)
+                conflictResolution: strategy(of: mutation),
+                references: record.status.isFinal ? [] : accepted.references.keys.sorted()
             )
         )
     }
@@ -188,7 +189,6 @@ public struct PushPlanner {
     private mutating func apply(_ accepted: PushJudge.Accepted, to outcome: inout Outcome) {
         let mutation = accepted.mutation
         let id = outcome.serverID ?? ServerID(context.makeID())
-        let key = EntityKey(type: mutation.entityType, id: id.text)
         let write = BuiltInStore.Write(
             operation: mutation.operation,
             id: id,
@@ -200,40 +200,16 @@ public struct PushPlanner {
             visibility: accepted.type.visibility,
             strategy: strategy(of: mutation)
         )
-        let stored = entities[key]
-        switch BuiltInStore.decide(write, on: stored) {
-        case .applied(let state, let resolution, let current):
-            outcome.serverID = id
-            outcome.status = .succeeded
-            outcome.version = state?.version ?? stored?.version
-            outcome.resolution = resolution
-            outcome.responseStatus = mutation.operation == .create ? 201 : mutation.operation == .delete ? 204 : 200
-            if let current { outcome.error = conflictProblem(current, mutation, id).json }
-            if let state { entities.write(key, state) }
-        case .adopted(let current):
-            outcome.serverID = id
-            outcome.status = .discarded
-            outcome.version = current?.version
-            outcome.resolution = .serverWins
-            outcome.responseStatus = 409
-            outcome.error = conflictProblem(current, mutation, id).json
-        case .conflict(let current):
-            outcome.status = .conflict
-            outcome.responseStatus = 409
-            outcome.error = conflictProblem(current, mutation, id).json
-            outcome.lastError = detail(of: mutation, current)
-            if context.organization.settings.onConflict == .halt { plan.lane.haltedBy = mutation.id }
-        case .refused(let status, let detail):
-            outcome.status = .failed
-            outcome.responseStatus = Int16(status)
-            var problem = Problem(.upstreamRejected, detail)
-            problem.errors = [
-                ProblemDetail(pointer: "/mutations/\(accepted.index)", rule: "http_\(status)", detail: detail)
-            ]
-            outcome.error = problem.json
-            outcome.lastError = detail
-            if context.organization.settings.onFailure == .halt { plan.lane.haltedBy = mutation.id }
-        }
+        let pointer = "/mutations/\(accepted.index)"
+        let result = BuiltInStore.apply(write, type: mutation.entityType, pointer: pointer, to: &entities)
+        outcome.status = result.status
+        outcome.serverID = result.serverID
+        outcome.version = result.version
+        outcome.resolution = result.resolution
+        outcome.responseStatus = result.responseStatus
+        outcome.error = result.error
+        outcome.lastError = result.lastError
+        if context.organization.settings.halts(at: result.status) { plan.lane.haltedBy = mutation.id }
     }
 
     /// The payload with server ids in the place of client ids.
@@ -243,20 +219,6 @@ public struct PushPlanner {
             uuid == accepted.mutation.localID ? ownID.replacement : resolve(uuid, accepted)?.replacement
         }
         return rewritten ?? Array(payload.raw)
-    }
-
-    private func conflictProblem(_ current: EntityState?, _ mutation: Mutation, _ id: ServerID) -> Problem {
-        var problem = Problem(.conflict, detail(of: mutation, current))
-        problem.current = current?.json(type: mutation.entityType, id: id)
-        return problem
-    }
-
-    private func detail(of mutation: Mutation, _ current: EntityState?) -> String {
-        if mutation.operation == .create { return "an entity with this id exists" }
-        guard let current else { return "another writer changed the entity" }
-        if current.isDeleted { return "another writer deleted the entity" }
-        guard let base = mutation.baseVersion else { return "another writer changed the entity" }
-        return "base_version is \(base), but another writer made version \(current.version)"
     }
 
     private mutating func count(_ record: MutationRecord) {

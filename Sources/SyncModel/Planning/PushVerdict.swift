@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 
 /// What became of one entry of a push.
 public enum PushVerdict: Sendable {
@@ -22,6 +22,9 @@ public struct NewMutation: Sendable {
     public var priority: Int16
     /// Its own strategy or the organization's.
     public var conflictResolution: ConflictResolution
+    /// Client ids of the user that endpoint and payload name, and the entity's own unless this creates it: what is put
+    /// in place when its turn comes. Empty for what is final.
+    public var references: [UUID]
 }
 
 /// A mapping to be stored.

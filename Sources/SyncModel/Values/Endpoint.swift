@@ -64,6 +64,27 @@ public struct Endpoint: Sendable, Hashable {
         return String(decoding: output, as: UTF8.self)
     }
 
+    /// The path with server ids in the place of client ids, and in the place of `{local_id}` the entity's own.
+    ///
+    /// - Parameter own: what `{local_id}` stands for; nil leaves it.
+    public func resolved(own: ServerID?, _ replacement: (UUID) -> ServerID?) -> String {
+        let path = rewritten(replacement)
+        guard let own, path.utf8.contains(0x7b) else { return path }
+        return path.replacingOccurrences(of: "{local_id}", with: Endpoint.encoded(own))
+    }
+
+    /// A collection's path with an id as its last segment; a query stays behind it.
+    static func appending(_ id: ServerID, to path: String) -> String {
+        let query = path.firstIndex(of: "?") ?? path.endIndex
+        var collection = path[..<query]
+        if collection.last == "/" { collection.removeLast() }
+        return collection + "/" + encoded(id) + path[query...]
+    }
+
+    private static func encoded(_ id: ServerID) -> String {
+        String(decoding: percentEncoded(id.text), as: UTF8.self)
+    }
+
     /// The text with every UUID cut out and a marker in its place, for the fingerprint; the UUIDs go to `identifiers`.
     func appendCanonical(to output: inout [UInt8], identifiers: inout [UUID]) {
         let bytes = Array(text.utf8)

@@ -74,6 +74,15 @@ public struct OrganizationSettings: Sendable, Hashable {
 
     /// The defaults.
     public init() {}
+
+    /// Whether a mutation that comes to stand so holds its lane until a person settles it (product rule 4).
+    public func halts(at status: MutationStatus) -> Bool {
+        switch status {
+        case .failed: onFailure == .halt
+        case .conflict: onConflict == .halt
+        default: false
+        }
+    }
 }
 
 /// A tenant as every request sees it.

@@ -215,7 +215,12 @@ struct GroupReader {
         parameters.add(mapped.users)
         parameters.add(mapped.localIDs)
         parameters.add(mapped.types)
-        steps.append((Query(GroupStatements.lockEntities, parameters), Self.readEntities))
+        steps.append(
+            (
+                Query(EntityStatements.lockEntities, parameters),
+                { rows, snapshot in try EntityRows.load(rows, into: &snapshot.entities) }
+            )
+        )
     }
 
     private static func readOpen(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
@@ -228,24 +233,6 @@ struct GroupReader {
                 position: try rows.int64(row, 6)
             )
             snapshot.pushes[Int(try rows.int32(row, 0))].open.append(open)
-        }
-    }
-
-    private static func readEntities(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
-        for row in 0..<rows.count {
-            let state = EntityState(
-                isIntegerID: try rows.bool(row, 3),
-                version: try rows.int64(row, 4),
-                isDeleted: try rows.bool(row, 5),
-                document: try rows.optionalBytes(row, 6),
-                owner: try rows.uuid(row, 7),
-                clientID: try rows.optionalUUID(row, 8),
-                lastWriter: Writer(user: try rows.uuid(row, 9), device: try rows.uuid(row, 10)),
-                runBase: try rows.int64(row, 11),
-                isStored: true
-            )
-            let key = EntityKey(type: try rows.string(row, 1), id: try rows.string(row, 2))
-            snapshot.entities[try rows.uuid(row, 0), default: EntityTable()].load(key, state)
         }
     }
 }

@@ -72,14 +72,15 @@ struct GroupWriter {
 
     private mutating func addMutations() {
         let rows = changes.flatMap { change in
-            change.plan.mutations.map { (lane: group[change.index].lane, change.plan.lane.changePosition, $0) }
+            change.plan.mutations.map { (job: group[change.index], change.plan.lane.changePosition, $0) }
         }
         guard !rows.isEmpty else { return }
         let dependencies = Slices(rows.map(\.2.mutation.dependencyIDs))
+        let references = Slices(rows.map(\.2.references))
         let blockers = Slices(rows.map { $0.2.record.status == .blocked ? $0.2.record.dependsOn : [] })
         var parameters = Parameters()
-        parameters.add(rows.map(\.lane.organization))
-        parameters.add(rows.map(\.lane.user))
+        parameters.add(rows.map(\.job.organization.id))
+        parameters.add(rows.map(\.job.user))
         parameters.add(rows.map(\.2.mutation.id))
         parameters.add(rows.map(\.2.record.deviceID))
         parameters.add(rows.map(\.2.mutation.sequenceNumber))
@@ -114,6 +115,10 @@ struct GroupWriter {
         parameters.add(dependencies.ids)
         parameters.add(blockers.ids)
         parameters.add(timestamp: now.microseconds)
+        parameters.add(references.from)
+        parameters.add(references.to)
+        parameters.add(references.ids)
+        parameters.add(rows.map { $0.2.record.status.isFinal ? nil : $0.job.traceparent })
         queries.append(Query(GroupStatements.writeMutations, parameters))
     }
 
@@ -182,76 +187,16 @@ struct GroupWriter {
         let writes = organizations.map { ($0, plan.entities[$0]?.writes ?? []) }
         let changed = writes.filter { !$0.1.isEmpty }
         if !changed.isEmpty {
-            var parameters = Parameters()
-            parameters.add(changed.map(\.0))
-            parameters.add(changed.map { Int64($0.1.count) })
-            addFeedQuery(GroupStatements.raiseFeeds, parameters)
+            feedResults.append(queries.count)
+            queries.append(EntityRows.raiseFeeds(changed))
         }
         let unchanged = writes.filter { $0.1.isEmpty }.map(\.0)
         if !unchanged.isEmpty {
             var parameters = Parameters()
             parameters.add(unchanged)
-            addFeedQuery(GroupStatements.readFeeds, parameters)
+            feedResults.append(queries.count)
+            queries.append(Query(GroupStatements.readFeeds, parameters))
         }
-        let rows = changed.flatMap { organization, writes in
-            writes.enumerated().map { place, write in
-                EntityRow(
-                    organization: organization,
-                    key: write.key,
-                    state: write.state,
-                    beforeEnd: Int64(writes.count - 1 - place)
-                )
-            }
-        }
-        addEntities(rows.filter { !$0.state.isStored }, GroupStatements.makeEntities)
-        addEntities(rows.filter(\.state.isStored), GroupStatements.changeEntities)
-    }
-
-    private mutating func addFeedQuery(_ statement: Statement, _ parameters: Parameters) {
-        feedResults.append(queries.count)
-        queries.append(Query(statement, parameters))
-    }
-
-    private mutating func addEntities(_ rows: [EntityRow], _ statement: Statement) {
-        guard !rows.isEmpty else { return }
-        var parameters = Parameters()
-        parameters.add(rows.map(\.organization))
-        parameters.add(rows.map(\.key.type))
-        parameters.add(rows.map(\.key.id))
-        parameters.add(rows.map(\.state.isIntegerID))
-        parameters.add(rows.map(\.state.version))
-        parameters.add(rows.map(\.state.isDeleted))
-        parameters.add(jsons: rows.map(\.state.document))
-        parameters.add(rows.map(\.beforeEnd))
-        parameters.add(rows.map(\.state.owner))
-        parameters.add(rows.map(\.state.clientID))
-        parameters.add(rows.map(\.state.lastWriter.user))
-        parameters.add(rows.map(\.state.lastWriter.device))
-        parameters.add(rows.map(\.state.runBase))
-        parameters.add(timestamp: now.microseconds)
-        queries.append(Query(statement, parameters))
-    }
-}
-
-/// An entity to be written, and how many of its organization's writes in this group come after it.
-private struct EntityRow {
-    let organization: UUID
-    let key: EntityKey
-    let state: EntityState
-    let beforeEnd: Int64
-}
-
-/// Lists of ids as one list and 1-based bounds, both inclusive, as Postgres' array slices take them.
-private struct Slices {
-    var ids: [UUID] = []
-    var from: [Int32] = []
-    var to: [Int32] = []
-
-    init(_ lists: [[UUID]]) {
-        for list in lists {
-            from.append(Int32(ids.count + 1))
-            ids += list
-            to.append(Int32(ids.count))
-        }
+        queries += EntityRows.write(changed, now: now)
     }
 }

@@ -32,7 +32,7 @@ extension GroupStatements {
             fingerprint, operation, entity_type, local_id, server_id, server_id_is_integer, endpoint, payload, headers,
             dependency_ids, priority, max_attempts, conflict_resolution, base_version, status, depends_on, blocked_on,
             version, resolution, response_status, error, last_error, last_error_code, created_at, synced_at,
-            accepted_at, changed_at)
+            accepted_at, changed_at, reference_ids, traceparent)
         SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.position, k.change_position,
             k.idempotency_key, k.fingerprint, k.operation, k.entity_type, k.local_id, k.server_id,
             k.server_id_is_integer, k.endpoint, k.payload, k.headers,
@@ -41,18 +41,21 @@ extension GroupStatements {
             k.base_version, k.status, ($35::uuid[])[k.blockers_from : k.blockers_to],
             CASE WHEN k.blockers_to >= k.blockers_from THEN ($35::uuid[])[k.blockers_from] END, k.version,
             k.resolution, k.response_status, k.error, k.last_error,
-            CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, k.created_at, k.synced_at, $36, $36
+            CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, k.created_at, k.synced_at, $36, $36,
+            CASE WHEN k.references_to >= k.references_from
+                THEN ($39::uuid[])[k.references_from : k.references_to] END, k.traceparent
         FROM unnest(
                 $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[], $7::int8[], $8::uuid[],
                 $9::bytea[], $10::text[], $11::text[], $12::uuid[], $13::text[], $14::bool[], $15::text[],
                 $16::json[], $17::json[], $18::int4[], $19::int4[], $20::int2[], $21::int2[], $22::text[],
                 $23::int8[], $24::text[], $25::int4[], $26::int4[], $27::int8[], $28::text[], $29::int2[],
-                $30::json[], $31::text[], $32::timestamptz[], $33::timestamptz[])
+                $30::json[], $31::text[], $32::timestamptz[], $33::timestamptz[], $37::int4[], $38::int4[],
+                $40::text[])
             AS k (organization_id, user_id, id, device_id, sequence_number, position, change_position,
                 idempotency_key, fingerprint, operation, entity_type, local_id, server_id, server_id_is_integer,
                 endpoint, payload, headers, dependencies_from, dependencies_to, priority, max_attempts,
                 conflict_resolution, base_version, status, blockers_from, blockers_to, version, resolution,
-                response_status, error, last_error, created_at, synced_at)
+                response_status, error, last_error, created_at, synced_at, references_from, references_to, traceparent)
         """
     )
 
@@ -104,19 +107,6 @@ extension GroupStatements {
         """
     )
 
-    /// Raises the feeds' counters; the rows stay locked until the commit, so positions are in commit order. The epoch is
-    /// for a row that is missing, which none is.
-    static let raiseFeeds = Statement(
-        "group_raise_feeds",
-        """
-        INSERT INTO feeds AS f (organization_id, last_position, epoch)
-        SELECT k.organization_id, k.writes, 1
-        FROM unnest($1::uuid[], $2::int8[]) AS k (organization_id, writes)
-        ON CONFLICT (organization_id) DO UPDATE SET last_position = f.last_position + excluded.last_position
-        RETURNING f.organization_id, f.epoch, f.last_position
-        """
-    )
-
     static let readFeeds = Statement(
         "group_read_feeds",
         """
@@ -125,42 +115,4 @@ extension GroupStatements {
         CROSS JOIN LATERAL (SELECT * FROM feeds x WHERE x.organization_id = k.organization_id OFFSET 0) f
         """
     )
-
-    /// New entities. Their feed positions are the last ones of the raised counter, in order of execution. An id that
-    /// another replica took meanwhile breaks the primary key, and the group is planned anew.
-    static let makeEntities = Statement(
-        "group_make_entities",
-        """
-        INSERT INTO entities AS e (\(entityColumns))
-        \(entityRows)
-        """
-    )
-
-    /// Entities that are there, locked: an upsert finds them by key whatever the tables' size.
-    static let changeEntities = Statement(
-        "group_change_entities",
-        """
-        INSERT INTO entities AS e (\(entityColumns))
-        \(entityRows)
-        ON CONFLICT (organization_id, entity_type, id) DO UPDATE
-        SET version = excluded.version, is_deleted = excluded.is_deleted, document = excluded.document,
-            feed_position = excluded.feed_position, updated_by = excluded.updated_by, updated_on = excluded.updated_on,
-            run_base = excluded.run_base, updated_at = excluded.updated_at
-        """
-    )
-
-    private static let entityColumns = """
-        organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
-            client_id, updated_by, updated_on, run_base, created_at, updated_at
-        """
-
-    private static let entityRows = """
-        SELECT k.organization_id, k.entity_type, k.id, k.id_is_integer, k.version, k.is_deleted, k.document,
-            (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, k.owner_id,
-            k.client_id, k.updated_by, k.updated_on, k.run_base, $14, $14
-        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bool[], $5::int8[], $6::bool[], $7::json[], $8::int8[],
-                $9::uuid[], $10::uuid[], $11::uuid[], $12::uuid[], $13::int8[])
-            AS k (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, before_end, owner_id,
-                client_id, updated_by, updated_on, run_base)
-        """
 }

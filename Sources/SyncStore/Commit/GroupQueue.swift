@@ -3,20 +3,20 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// The pushes that wait for one committer. Bounded; first come first served, except that a group holds one push a
-/// lane: the next of a lane waits for the next group.
-final class PushQueue: Sendable {
-    /// What a group holds at most.
-    struct GroupLimits: Sendable {
-        var pushes = 64
-        var mutations = 1_000
-    }
+/// What a group holds at most.
+struct GroupLimits: Sendable {
+    var jobs = 64
+    var mutations = 1_000
+}
 
-    /// Pushes that may wait; beyond it the gateway is overloaded.
-    static let capacity = 4_096
+/// The jobs that wait for one committer. Bounded; first come first served, except that a group holds one job a lane:
+/// the next of a lane waits for the next group.
+final class GroupQueue<Job: GroupJob>: Sendable {
+    /// Jobs that may wait; beyond it the gateway is overloaded.
+    static var capacity: Int { 4_096 }
 
     private struct State {
-        var waiting: Deque<PushJob> = []
+        var waiting: Deque<Job> = []
         var consumer: CheckedContinuation<Void, Never>?
         var isClosed = false
     }
@@ -28,11 +28,11 @@ final class PushQueue: Sendable {
         self.limits = limits
     }
 
-    /// Pushes that wait now.
+    /// Jobs that wait now.
     var count: Int { state.withLock { $0.waiting.count } }
 
-    /// Adds a push; false when the queue is full or closed.
-    func add(_ job: PushJob) -> Bool {
+    /// Adds a job; false when the queue is full or closed.
+    func add(_ job: Job) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed, state.waiting.count < Self.capacity else { return (false, nil) }
             state.waiting.append(job)
@@ -43,8 +43,8 @@ final class PushQueue: Sendable {
         return isAdded
     }
 
-    /// The next group: what waits, up to the limits. Waits for the first push; nil once closed and empty.
-    func next() async -> [PushJob]? {
+    /// The next group: what waits, up to the limits. Waits for the first job; nil once closed and empty.
+    func next() async -> [Job]? {
         while true {
             let (group, isClosed) = state.withLock { state in (take(&state), state.isClosed) }
             if !group.isEmpty { return group }
@@ -61,7 +61,7 @@ final class PushQueue: Sendable {
     }
 
     /// Takes out what has waited for longer than `age`.
-    func expired(_ age: Duration, now: ContinuousClock.Instant) -> [PushJob] {
+    func expired(_ age: Duration, now: ContinuousClock.Instant) -> [Job] {
         state.withLock { state in
             guard let first = state.waiting.first, now - first.enqueuedAt >= age else { return [] }
             let old = state.waiting.filter { now - $0.enqueuedAt >= age }
@@ -71,7 +71,7 @@ final class PushQueue: Sendable {
     }
 
     /// Takes out everything that waits.
-    func drain() -> [PushJob] {
+    func drain() -> [Job] {
         state.withLock { state in
             defer { state.waiting.removeAll() }
             return Array(state.waiting)
@@ -88,18 +88,18 @@ final class PushQueue: Sendable {
         consumer?.resume()
     }
 
-    private func take(_ state: inout State) -> [PushJob] {
-        var group: [PushJob] = []
+    private func take(_ state: inout State) -> [Job] {
+        var group: [Job] = []
         var lanes: Set<LaneKey> = []
         var mutations = 0
-        var passedOver: [PushJob] = []
-        while group.count < limits.pushes, let job = state.waiting.first {
+        var passedOver: [Job] = []
+        while group.count < limits.jobs, let job = state.waiting.first {
             guard group.isEmpty || mutations + job.weight <= limits.mutations else { break }
             state.waiting.removeFirst()
             guard lanes.insert(job.lane).inserted else {
                 passedOver.append(job)
                 // a lane with a long line of its own must not make this search long
-                if passedOver.count >= limits.pushes { break }
+                if passedOver.count >= limits.jobs { break }
                 continue
             }
             mutations += job.weight

@@ -1,0 +1,50 @@
+/// A mutation whose turn it is. It is committed as in flight under the lane's lease before anybody sees this.
+public struct Dispatch: Sendable {
+    /// Whose it is.
+    public let lane: LaneKey
+    /// The lease that its outcome has to be written under.
+    public let token: Int64
+    /// What runs; `attemptCount` does not count the request that is to be sent.
+    public let mutation: QueuedMutation
+    /// The type of its entity.
+    public let type: EntityType
+    /// The entity's permanent id, unless this creates it.
+    public let serverID: ServerID?
+    /// The tenant as it was when the turn came.
+    public let organization: Organization
+    /// Where it goes.
+    public let destination: Destination
+
+    /// What takes a mutation.
+    public enum Destination: Sendable {
+        /// The built-in store, within the transaction that writes the outcome; the payload has server ids in place.
+        case builtIn(payload: [UInt8])
+        /// The organization's API.
+        case upstream(UpstreamRequest, UpstreamSettings)
+    }
+
+    /// Creates the value.
+    public init(
+        lane: LaneKey,
+        token: Int64,
+        mutation: QueuedMutation,
+        type: EntityType,
+        serverID: ServerID?,
+        organization: Organization,
+        destination: Destination
+    ) {
+        self.lane = lane
+        self.token = token
+        self.mutation = mutation
+        self.type = type
+        self.serverID = serverID
+        self.organization = organization
+        self.destination = destination
+    }
+
+    /// Requests sent once this one is: what a failure is counted as.
+    public var attempts: Int16 { mutation.attemptCount + 1 }
+
+    /// The writer, for runs of versions.
+    public var writer: Writer { Writer(user: lane.user, device: mutation.deviceID) }
+}

@@ -1,0 +1,118 @@
+public import Foundation
+import JSONText
+
+extension Dispatch {
+    /// Applies the mutation to the built-in store: its turn has come, and nothing stands between.
+    ///
+    /// - Parameters:
+    ///   - entities: the organization's, as loaded under their locks; changed by the outcome.
+    ///   - makeID: makes the id of what is created.
+    public func applied(
+        to entities: inout EntityTable,
+        payload: [UInt8],
+        makeID: () -> UUID
+    ) -> (outcome: Outcome, version: Int64?) {
+        let id = serverID ?? ServerID(makeID())
+        let write = BuiltInStore.Write(
+            operation: mutation.operation,
+            id: id,
+            clientID: mutation.localID,
+            payload: naming(id, in: payload),
+            baseVersion: mutation.baseVersion,
+            writer: writer,
+            idSpace: type.idSpace,
+            visibility: type.visibility,
+            // what a person or a strategy decided before goes first
+            strategy: mutation.resolution ?? mutation.strategy
+        )
+        let result = BuiltInStore.apply(write, type: mutation.entityType, pointer: nil, to: &entities)
+        var outcome = Outcome(result.status, .init(result.status), of: self)
+        outcome.attemptCount = mutation.attemptCount
+        outcome.serverID = result.serverID
+        outcome.resolution = result.resolution
+        outcome.responseStatus = result.responseStatus
+        outcome.error = result.error ?? (result.status == .succeeded ? mutation.error : nil)
+        outcome.lastError = result.lastError
+        outcome.lastErrorCode = result.lastError == nil ? nil : result.responseStatus
+        return (outcome, result.version)
+    }
+
+    /// A create's payload may name the entity by its client id.
+    private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
+        guard mutation.operation == .create, let localID = mutation.localID,
+            let root = try? JSONTree(parsing: payload).root
+        else { return payload }
+        return root.rewritten { $0 == localID ? id.replacement : nil } ?? payload
+    }
+}
+
+extension Outcome {
+    /// The entity that the outcome writes to the feed; nil for none.
+    public func entityKey(of dispatch: Dispatch) -> EntityKey? {
+        if case .none = entity { return nil }
+        return serverID.map { EntityKey(type: dispatch.mutation.entityType, id: $0.text) }
+    }
+
+    /// Lets the feed learn what an upstream did.
+    ///
+    /// - Parameter entities: the organization's, as loaded under their locks; changed by the outcome.
+    /// - Returns: the entity's version afterwards; nil when the feed does not learn of it.
+    public func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
+        guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
+        let stored = entities[key]
+        // what one user's token shows is not another user's to read
+        if let stored, dispatch.type.visibility == .user, stored.owner != dispatch.lane.user { return nil }
+        let next: EntityState
+        switch entity {
+        case .none: return nil
+        case .document(let document, let etag):
+            next = state(stored, id, document: document, etag: etag, dispatch)
+        case .patch(let patch, let etag):
+            guard let stored, !stored.isDeleted, let document = BuiltInStore.merge(patch, into: stored.document) else {
+                return nil
+            }
+            next = state(stored, id, document: document, etag: etag, dispatch)
+        case .deleted:
+            if let stored, stored.isDeleted { return stored.version }
+            next = state(stored, id, document: nil, etag: nil, dispatch)
+        }
+        entities.write(key, next)
+        return next.version
+    }
+
+    private func state(
+        _ stored: EntityState?,
+        _ id: ServerID,
+        document: [UInt8]?,
+        etag: String?,
+        _ dispatch: Dispatch
+    ) -> EntityState {
+        var next =
+            stored?.written(document, isDeleted: document == nil, by: dispatch.writer)
+            ?? EntityState(
+                isIntegerID: id.isInteger,
+                version: 1,
+                isDeleted: document == nil,
+                document: document,
+                owner: dispatch.lane.user,
+                clientID: dispatch.mutation.operation == .create ? dispatch.mutation.localID : nil,
+                lastWriter: dispatch.writer,
+                runBase: 0,
+                isStored: false
+            )
+        next.etag = etag
+        return next
+    }
+}
+
+extension Outcome.Kind {
+    /// The class of an outcome of the built-in store.
+    fileprivate init(_ status: MutationStatus) {
+        switch status {
+        case .succeeded: self = .succeeded
+        case .discarded: self = .discarded
+        case .conflict: self = .conflict
+        default: self = .rejected
+        }
+    }
+}

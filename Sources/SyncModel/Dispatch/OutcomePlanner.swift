@@ -1,0 +1,282 @@
+import Foundation
+import JSONText
+
+/// Decides what an upstream's answer means for the mutation that was sent (product rules 6, 7, 11 and 12). Pure.
+public struct OutcomePlanner: Sendable {
+    /// When to try again.
+    public let policy: RetryPolicy
+
+    /// Creates a planner.
+    public init(policy: RetryPolicy) {
+        self.policy = policy
+    }
+
+    /// What the answer comes to.
+    ///
+    /// - Parameter jitter: 0 to 1, drawn anew for each attempt.
+    public func outcome(of answer: UpstreamAnswer, to dispatch: Dispatch, now: Timestamp, jitter: Double) -> Outcome {
+        guard case .upstream(let request, let upstream) = dispatch.destination else {
+            return abandoned(dispatch)
+        }
+        let attempt = Attempt(
+            dispatch: dispatch,
+            request: request,
+            upstream: upstream,
+            policy: policy,
+            now: now,
+            jitter: jitter
+        )
+        switch answer {
+        case .response(let response): return attempt.outcome(of: response)
+        case .notSent(let reason):
+            return attempt.again(.unreachable, "the upstream was not reached: \(reason)", code: nil)
+        case .unknown(let reason):
+            var outcome = attempt.again(.unreachable, "the upstream did not answer: \(reason)", code: nil)
+            outcome.isOutcomeUnknown = true
+            return outcome
+        }
+    }
+
+    /// What becomes of a request that nobody waits for any more: it may have taken effect, and is sent again at once.
+    public func abandoned(_ dispatch: Dispatch) -> Outcome {
+        var outcome = Outcome(.pending, .abandoned, of: dispatch)
+        outcome.isOutcomeUnknown = true
+        outcome.override = dispatch.mutation.override
+        outcome.conflictRetries = dispatch.mutation.conflictRetries
+        outcome.lastError = "the gateway ended while the request was under way"
+        return outcome
+    }
+}
+
+/// One request and what it may come to.
+private struct Attempt {
+    let dispatch: Dispatch
+    let request: UpstreamRequest
+    let upstream: UpstreamSettings
+    let policy: RetryPolicy
+    let now: Timestamp
+    let jitter: Double
+
+    private var mutation: QueuedMutation { dispatch.mutation }
+
+    func outcome(of response: UpstreamResponse) -> Outcome {
+        switch response.status {
+        case 200...299: succeeded(response)
+        case 404, 410: mutation.operation == .delete ? succeeded(response) : rejected(response)
+        case 401, 407, 300...399: misconfigured(response)
+        case 408, 425, 429: again(.deferred, words(response), code: response.status, notBefore: response.retryAt)
+        case 409: mayBeEcho(response) ? echo(response) : conflict(response)
+        case 412: conflict(response)
+        case 400...499: rejected(response)
+        default: serverError(response)
+        }
+    }
+
+    // MARK: - Done
+
+    private func succeeded(_ response: UpstreamResponse) -> Outcome {
+        var outcome = Outcome(.succeeded, .succeeded, of: dispatch)
+        outcome.responseStatus = Int16(response.status)
+        outcome.responseBody = response.json
+        let shown = UpstreamEntity(in: response.json, idPointer: upstream.idPointer)
+        switch mutation.operation {
+        case .create:
+            guard let id = dispatch.serverID ?? shown?.id ?? UpstreamEntity(location: response.location)?.id else {
+                return unnamed(response)
+            }
+            outcome.serverID = id
+            outcome.entity = document(shown?.document ?? request.body, response)
+        case .replace:
+            outcome.entity = document(own(shown)?.document ?? request.body, response)
+        case .update:
+            if let document = own(shown)?.document {
+                outcome.entity = .document(document, etag: response.etag)
+            } else if request.method == "PUT" {
+                outcome.entity = document(request.body, response)
+            } else if let body = request.body {
+                outcome.entity = .patch(body, etag: response.etag)
+            }
+        case .delete:
+            outcome.entity = .deleted
+        }
+        return outcome
+    }
+
+    /// An answer to an update shows the entity only if it bears its id.
+    private func own(_ shown: UpstreamEntity?) -> UpstreamEntity? {
+        shown?.id.text == dispatch.serverID?.text ? shown : nil
+    }
+
+    private func document(_ document: [UInt8]?, _ response: UpstreamResponse) -> Outcome.EntityChange {
+        document.map { .document($0, etag: response.etag) } ?? .none
+    }
+
+    /// A create took effect, but nobody can tell as what.
+    private func unnamed(_ response: UpstreamResponse) -> Outcome {
+        let place = upstream.idPointer
+        return failed(
+            .upstreamRejected,
+            "the upstream answered \(response.status), but names the new entity neither at \(place) nor in Location",
+            response
+        )
+    }
+
+    // MARK: - Refused
+
+    private func rejected(_ response: UpstreamResponse) -> Outcome {
+        failed(.upstreamRejected, "the upstream answered \(response.status)", response)
+    }
+
+    private func failed(_ code: ProblemCode, _ detail: String, _ response: UpstreamResponse?) -> Outcome {
+        var outcome = Outcome(.failed, .rejected, of: dispatch)
+        outcome.responseStatus = response.map { Int16($0.status) }
+        outcome.responseBody = response?.json
+        outcome.error = Problem(code, detail).json
+        outcome.lastError = response.map(words) ?? detail
+        outcome.lastErrorCode = response.map { Int16($0.status) }
+        return outcome
+    }
+
+    // MARK: - Again
+
+    /// Tried again after a while, or given up when the attempts are used up.
+    func again(
+        _ kind: Outcome.Kind,
+        _ reason: String,
+        code: Int?,
+        notBefore: Timestamp? = nil
+    ) -> Outcome {
+        var outcome = Outcome(.pending, kind, of: dispatch)
+        outcome.lastError = reason
+        outcome.lastErrorCode = code.map(Int16.init)
+        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
+        outcome.override = mutation.override
+        outcome.conflictRetries = mutation.conflictRetries
+        guard dispatch.attempts < mutation.maxAttempts else {
+            outcome.status = .failed
+            let detail = "given up after \(dispatch.attempts) attempts; \(Self.short(reason))"
+            outcome.error = Problem(.maxAttemptsReached, detail).json
+            return outcome
+        }
+        outcome.nextRetryAt = policy.nextTry(after: dispatch.attempts, now: now, notBefore: notBefore, jitter: jitter)
+        return outcome
+    }
+
+    private func serverError(_ response: UpstreamResponse) -> Outcome {
+        var outcome = again(.serverError, words(response), code: response.status, notBefore: response.retryAt)
+        outcome.isOutcomeUnknown = true
+        return outcome
+    }
+
+    /// The operator's trouble: no attempt is spent, and the circuit opens.
+    private func misconfigured(_ response: UpstreamResponse) -> Outcome {
+        var outcome = Outcome(.pending, .misconfigured, of: dispatch)
+        outcome.attemptCount = mutation.attemptCount
+        outcome.lastError = words(response)
+        outcome.lastErrorCode = Int16(response.status)
+        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
+        outcome.override = mutation.override
+        outcome.conflictRetries = mutation.conflictRetries
+        return outcome
+    }
+
+    // MARK: - Conflicts
+
+    /// A 409 may be the upstream's way of saying that it has not finished with an earlier attempt under the same key.
+    private func mayBeEcho(_ response: UpstreamResponse) -> Bool {
+        (response.retryAt != nil || mutation.isOutcomeUnknown)
+            && mutation.conflictRetries < RetryPolicy.conflictRetries
+            && dispatch.attempts < mutation.maxAttempts
+    }
+
+    private func echo(_ response: UpstreamResponse) -> Outcome {
+        var outcome = again(.deferred, words(response), code: response.status, notBefore: response.retryAt)
+        outcome.conflictRetries += 1
+        return outcome
+    }
+
+    private func conflict(_ response: UpstreamResponse) -> Outcome {
+        let found = UpstreamEntity(in: response.json, idPointer: upstream.idPointer)
+        let shown = mutation.operation == .create ? found : own(found)
+        var outcome = Outcome(.conflict, .conflict, of: dispatch)
+        outcome.responseStatus = Int16(response.status)
+        outcome.responseBody = response.json
+        outcome.lastError = words(response)
+        outcome.lastErrorCode = Int16(response.status)
+        var problem = Problem(.conflict, "the upstream answered \(response.status)")
+        if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
+            problem.current = Self.current(mutation.entityType, id, document)
+        }
+        outcome.error = problem.json
+        // a revision that had its way once and conflicts again is for a person
+        guard mutation.resolution == nil else {
+            outcome.resolution = nil
+            return outcome
+        }
+        switch mutation.strategy {
+        case .manual: return outcome
+        case .serverWins: return adopted(outcome, shown)
+        case .clientWins: return overridden(outcome, shown)
+        }
+    }
+
+    private func adopted(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
+        guard let id = dispatch.serverID ?? shown?.id else { return conflict }
+        var outcome = conflict
+        outcome.status = .discarded
+        outcome.kind = .discarded
+        outcome.resolution = .serverWins
+        outcome.serverID = id
+        // not our write: its validator is no ground for overwriting it
+        if let document = shown?.document { outcome.entity = .document(document, etag: nil) }
+        return outcome
+    }
+
+    private func overridden(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
+        let override = ClientWins.plan(
+            mutation.operation,
+            idSpace: dispatch.type.idSpace,
+            endpoint: request.path,
+            payload: request.body,
+            current: shown?.document,
+            serverID: dispatch.serverID ?? shown?.id
+        )
+        guard let override else { return conflict }
+        var outcome = conflict
+        outcome.status = .pending
+        outcome.kind = .overridden
+        outcome.resolution = .clientWins
+        outcome.revision += 1
+        outcome.attemptCount = 0
+        outcome.override = override
+        return outcome
+    }
+
+    private static func current(_ type: String, _ id: ServerID, _ document: [UInt8]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.member("entity_type", type)
+        writer.member("id", id)
+        writer.name("version")
+        writer.null()
+        writer.member("deleted", false)
+        writer.name("document")
+        writer.raw(document)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    // MARK: - Words
+
+    /// "Error message or server response body from the most recent failed attempt" (seed 001, `last_error`).
+    private func words(_ response: UpstreamResponse) -> String {
+        let status = "the upstream answered \(response.status)"
+        guard let json = response.json else { return status }
+        return status + ": " + String(decoding: json.prefix(1_000), as: UTF8.self)
+    }
+
+    /// Without the upstream's body, which belongs to `last_error` and `response`.
+    private static func short(_ reason: String) -> String {
+        String(reason.prefix { $0 != "{" && $0 != "[" }.prefix(200))
+    }
+}

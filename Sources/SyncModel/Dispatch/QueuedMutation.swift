@@ -1,0 +1,125 @@
+public import Foundation
+
+/// A stored mutation as the one who runs its lane needs it: its content, and where its attempts stand.
+///
+/// A class, for it is passed around a lot and never changes.
+public final class QueuedMutation: Sendable {
+    /// The client's id of the mutation.
+    public let id: UUID
+    /// The device that sent it.
+    public let deviceID: UUID
+    /// Place in the lane.
+    public let position: Int64
+    /// When it was accepted.
+    public let acceptedAt: Timestamp
+    /// What it does to its entity.
+    public let operation: Operation
+    /// The entity's type.
+    public let entityType: String
+    /// The entity's client id, when the mutation named it so.
+    public let localID: UUID?
+    /// The entity's permanent id, when it was known on acceptance.
+    public let serverID: ServerID?
+    /// Where to replay it; nil for built-in types that give none.
+    public let endpoint: String?
+    /// The body as the client wrote it.
+    public let payload: [UInt8]?
+    /// The mutation's headers, a JSON object of strings.
+    public let headers: [UInt8]?
+    /// The version that the client saw.
+    public let baseVersion: Int64?
+    /// Client ids of the user in endpoint and payload, and the entity's own unless this creates it.
+    public let references: [UUID]
+    /// 1, and one more for each time it was sent again with a new upstream key.
+    public let revision: Int32
+    /// Requests sent so far.
+    public let attemptCount: Int16
+    /// Requests that may be sent before it fails.
+    public let maxAttempts: Int16
+    /// When the next try is due; nil for at once.
+    public let nextRetryAt: Timestamp?
+    /// How a conflict is settled.
+    public let strategy: ConflictResolution
+    /// Set when a strategy or a person settled a conflict in this revision.
+    public let resolution: ConflictResolution?
+    /// Whether the last request of this revision may have taken effect without our knowing.
+    public let isOutcomeUnknown: Bool
+    /// 409s that were taken for an echo of an earlier attempt.
+    public let conflictRetries: Int16
+    /// What this revision sends to have its way in a conflict; nil for what the client wrote.
+    public let override: Override?
+    /// The problem that is kept beside a settled conflict, JSON.
+    public let error: [UInt8]?
+    /// W3C trace context of the push.
+    public let traceparent: String?
+
+    /// What a revision sends in the place of the mutation's own method, endpoint and payload.
+    public struct Override: Sendable, Hashable {
+        /// HTTP method.
+        public var method: String
+        /// Resolved path; nil for the mutation's own.
+        public var endpoint: String?
+        /// Resolved body; nil for the mutation's own.
+        public var payload: [UInt8]?
+
+        /// Creates the value.
+        public init(method: String, endpoint: String?, payload: [UInt8]?) {
+            self.method = method
+            self.endpoint = endpoint
+            self.payload = payload
+        }
+    }
+
+    /// Creates the value.
+    public init(
+        id: UUID,
+        deviceID: UUID,
+        position: Int64,
+        acceptedAt: Timestamp,
+        operation: Operation,
+        entityType: String,
+        localID: UUID?,
+        serverID: ServerID?,
+        endpoint: String?,
+        payload: [UInt8]?,
+        headers: [UInt8]?,
+        baseVersion: Int64?,
+        references: [UUID],
+        revision: Int32,
+        attemptCount: Int16,
+        maxAttempts: Int16,
+        nextRetryAt: Timestamp?,
+        strategy: ConflictResolution,
+        resolution: ConflictResolution?,
+        isOutcomeUnknown: Bool,
+        conflictRetries: Int16,
+        override: Override?,
+        error: [UInt8]?,
+        traceparent: String?
+    ) {
+        self.id = id
+        self.deviceID = deviceID
+        self.position = position
+        self.acceptedAt = acceptedAt
+        self.operation = operation
+        self.entityType = entityType
+        self.localID = localID
+        self.serverID = serverID
+        self.endpoint = endpoint
+        self.payload = payload
+        self.headers = headers
+        self.baseVersion = baseVersion
+        self.references = references
+        self.revision = revision
+        self.attemptCount = attemptCount
+        self.maxAttempts = maxAttempts
+        self.nextRetryAt = nextRetryAt
+        self.strategy = strategy
+        self.resolution = resolution
+        self.isOutcomeUnknown = isOutcomeUnknown
+        self.conflictRetries = conflictRetries
+        self.override = override
+        self.error = error
+        self.traceparent = traceparent
+    }
+}

@@ -1,0 +1,219 @@
+import Crypto
+public import Foundation
+import JSONText
+
+/// Decides what is to be done about the mutation at the head of a lane: whether its turn has come, and what goes out
+/// (product rules 2, 6 and 8). Pure.
+public struct TurnPlanner: Sendable {
+    /// What is known about the head besides its row.
+    public struct Surroundings: Sendable {
+        /// The lane.
+        public var lane: LaneKey
+        /// The lease that it runs under.
+        public var token: Int64
+        /// The tenant.
+        public var organization: Organization
+        /// The type of the mutation's entity.
+        public var type: EntityType
+        /// Resolved mappings of the client ids that the mutation names.
+        public var mappings: [UUID: [IDMapping]]
+        /// The entity as the feed knows it; nil when it does not.
+        public var entity: KnownEntity?
+
+        /// Creates the value.
+        public init(
+            lane: LaneKey,
+            token: Int64,
+            organization: Organization,
+            type: EntityType,
+            mappings: [UUID: [IDMapping]],
+            entity: KnownEntity?
+        ) {
+            self.lane = lane
+            self.token = token
+            self.organization = organization
+            self.type = type
+            self.mappings = mappings
+            self.entity = entity
+        }
+    }
+
+    /// What If-Match is made of.
+    public struct KnownEntity: Sendable, Hashable {
+        /// The upstream's validator of this state.
+        public var etag: String?
+        /// Who wrote last through us.
+        public var lastWriter: Writer
+        /// Our count of its states.
+        public var version: Int64
+
+        /// Creates the value.
+        public init(etag: String?, lastWriter: Writer, version: Int64) {
+            self.etag = etag
+            self.lastWriter = lastWriter
+            self.version = version
+        }
+    }
+
+    /// What is to be done.
+    public enum Decision: Sendable {
+        /// Its turn has come.
+        case run(Dispatch)
+        /// It holds the lane until then.
+        case hold(until: Timestamp)
+        /// It can never run as it is.
+        case fail(Outcome)
+    }
+
+    /// How long a lane waits that has nowhere to send to, in seconds.
+    static let pauseWithoutUpstream: Double = 30
+    /// What is left of the lease when a request has timed out, in seconds at least.
+    static let leaseMargin: Double = 10
+
+    /// The lease's length, in seconds: requests time out well before its end.
+    public let leaseSeconds: Double
+
+    /// Creates a planner.
+    public init(leaseSeconds: Double) {
+        self.leaseSeconds = leaseSeconds
+    }
+
+    /// Decides about a head.
+    ///
+    /// - Parameter heldUntil: set while the upstream's circuit is open.
+    public func decide(
+        _ mutation: QueuedMutation,
+        _ surroundings: Surroundings,
+        now: Timestamp,
+        heldUntil: Timestamp?
+    ) -> Decision {
+        if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
+        let own = ownServerID(mutation, surroundings)
+        if mutation.operation != .create, own == nil {
+            return fail(mutation, surroundings, "the entity it changes has no server id")
+        }
+        guard surroundings.type.isForwarded else {
+            return .run(
+                dispatch(mutation, surroundings, own, .builtIn(payload: payload(mutation, surroundings, own) ?? []))
+            )
+        }
+        if let heldUntil, heldUntil > now { return .hold(until: heldUntil) }
+        guard let upstream = surroundings.organization.upstream else {
+            return .hold(until: now.adding(seconds: Self.pauseWithoutUpstream))
+        }
+        guard let endpoint = mutation.endpoint, let path = try? Endpoint(endpoint) else {
+            return fail(mutation, surroundings, "it has no endpoint to be sent to")
+        }
+        let request = UpstreamRequest(
+            organization: surroundings.lane.organization,
+            user: surroundings.lane.user,
+            method: mutation.override?.method ?? mutation.operation.method,
+            path: mutation.override?.endpoint ?? self.path(path, mutation, surroundings, own),
+            headers: headers(mutation),
+            ifMatch: mutation.override == nil ? ifMatch(mutation, surroundings) : nil,
+            isUnconditional: mutation.override != nil,
+            body: mutation.override?.payload ?? payload(mutation, surroundings, own),
+            idempotencyKey: Self.idempotencyKey(of: mutation, in: surroundings.lane),
+            traceparent: mutation.traceparent,
+            timeout: .seconds(min(Double(upstream.timeoutSeconds), max(1, leaseSeconds - Self.leaseMargin)))
+        )
+        return .run(dispatch(mutation, surroundings, own, .upstream(request, upstream)))
+    }
+
+    private func dispatch(
+        _ mutation: QueuedMutation,
+        _ surroundings: Surroundings,
+        _ serverID: ServerID?,
+        _ destination: Dispatch.Destination
+    ) -> Dispatch {
+        Dispatch(
+            lane: surroundings.lane,
+            token: surroundings.token,
+            mutation: mutation,
+            type: surroundings.type,
+            serverID: serverID,
+            organization: surroundings.organization,
+            destination: destination
+        )
+    }
+
+    private func fail(_ mutation: QueuedMutation, _ surroundings: Surroundings, _ detail: String) -> Decision {
+        var outcome = Outcome(
+            .failed,
+            .rejected,
+            of: dispatch(mutation, surroundings, nil, .builtIn(payload: []))
+        )
+        outcome.attemptCount = mutation.attemptCount
+        outcome.error = Problem(.dependencyRejected, detail).json
+        outcome.lastError = detail
+        return .fail(outcome)
+    }
+
+    // MARK: - Ids
+
+    private func ownServerID(_ mutation: QueuedMutation, _ surroundings: Surroundings) -> ServerID? {
+        if let id = mutation.serverID { return id }
+        guard mutation.operation != .create, let localID = mutation.localID else { return nil }
+        return surroundings.mappings[localID]?.first { $0.entityType == mutation.entityType }?.serverID
+    }
+
+    private func resolve(_ id: UUID, _ mutation: QueuedMutation, _ surroundings: Surroundings, _ own: ServerID?)
+        -> ServerID?
+    {
+        if id == mutation.localID { return own }
+        guard mutation.references.contains(id) else { return nil }
+        return surroundings.mappings[id]?.first?.serverID
+    }
+
+    private func path(_ path: Endpoint, _ mutation: QueuedMutation, _ surroundings: Surroundings, _ own: ServerID?)
+        -> String
+    {
+        // a create has no server id yet: its client id stands for it
+        path.resolved(own: own ?? mutation.localID.map { ServerID($0) }) {
+            resolve($0, mutation, surroundings, own)
+        }
+    }
+
+    private func payload(_ mutation: QueuedMutation, _ surroundings: Surroundings, _ own: ServerID?) -> [UInt8]? {
+        guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return nil }
+        return root.rewritten { resolve($0, mutation, surroundings, own)?.replacement } ?? payload
+    }
+
+    // MARK: - Headers
+
+    private func headers(_ mutation: QueuedMutation) -> [String: String] {
+        guard let json = mutation.headers, let members = try? JSONTree(parsing: json).root.members else { return [:] }
+        var headers: [String: String] = [:]
+        for (name, value) in members { headers[name.string.lowercased()] = value.string }
+        return headers
+    }
+
+    /// Within a writer's own run of writes the upstream's state is the one that our last answer showed, whatever the
+    /// client saw when it was offline; the client's own If-Match would conflict with itself. A mutation that names no
+    /// state gets no condition.
+    private func ifMatch(_ mutation: QueuedMutation, _ surroundings: Surroundings) -> String? {
+        guard mutation.operation != .create, let entity = surroundings.entity, let etag = entity.etag else {
+            return nil
+        }
+        let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
+        let namesState = mutation.baseVersion != nil || headers(mutation)["if-match"] != nil
+        if namesState, entity.lastWriter == writer { return etag }
+        return mutation.baseVersion == entity.version ? etag : nil
+    }
+
+    // MARK: - The upstream's key
+
+    /// Our own key, the same for all attempts of a revision (product rule 6): made of what names the revision, so that
+    /// any replica makes the same. A UUID of version 8 (RFC 9562, 5.8).
+    public static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
+        var hash = SHA256()
+        for id in [lane.organization, lane.user, mutation.id] {
+            withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) }
+        }
+        withUnsafeBytes(of: mutation.revision.bigEndian) { hash.update(bufferPointer: $0) }
+        var bytes = Array(hash.finalize().prefix(16))
+        bytes[6] = 0x80 | bytes[6] & 0x0f
+        bytes[8] = 0x80 | bytes[8] & 0x3f
+        return bytes.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
+    }
+}

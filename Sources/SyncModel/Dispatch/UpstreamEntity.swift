@@ -1,0 +1,48 @@
+import Foundation
+import JSONText
+
+/// The entity that an upstream's answer shows: where its id stands, there is its document.
+struct UpstreamEntity {
+    /// The id, in the JSON kind that the upstream gave it.
+    let id: ServerID
+    /// The object that the id stands in; nil when only `Location` named the entity.
+    let document: [UInt8]?
+
+    /// Finds the entity in a body by the pointer to its id.
+    init?(in json: [UInt8]?, idPointer: String) {
+        guard let json, let root = try? JSONTree(parsing: json).root,
+            let id = root.value(at: idPointer).flatMap(ServerID.init(json:)),
+            let step = idPointer.lastIndex(of: "/"), let holder = root.value(at: String(idPointer[..<step]))
+        else { return nil }
+        self.id = id
+        document = holder.kind == .object ? Array(holder.raw) : nil
+    }
+
+    /// Finds the entity by the last segment of a `Location`. A header has no JSON kinds: what is written as an integer
+    /// counts as one.
+    init?(location: String?) {
+        guard let location else { return nil }
+        let path = location.prefix { $0 != "?" && $0 != "#" }
+        guard let segment = path.split(separator: "/").last, let text = String(segment).removingPercentEncoding,
+            let id = ServerID(segment: text)
+        else { return nil }
+        self.id = id
+        document = nil
+    }
+}
+
+extension ServerID {
+    /// Reads an id that stands in a path.
+    fileprivate init?(segment text: String) {
+        if let number = Int64(text), String(number) == text {
+            self.init(text: text, isInteger: true)
+        } else if let uuid = UUID(parsing: text) {
+            self.init(uuid)
+        } else {
+            var writer = JSONWriter()
+            writer.string(text)
+            guard let value = try? JSONTree(parsing: writer.bytes).root else { return nil }
+            self.init(json: value)
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import Foundation
+
+extension BuiltInStore {
+    /// What comes of a mutation that is applied to the built-in store.
+    struct Result {
+        var status: MutationStatus
+        var serverID: ServerID?
+        var version: Int64?
+        var resolution: ConflictResolution?
+        /// What a REST API would answer.
+        var responseStatus: Int16
+        /// Problem object as JSON.
+        var error: [UInt8]?
+        var lastError: String?
+    }
+
+    /// Applies a write and says what came of it.
+    ///
+    /// - Parameter pointer: where the mutation stands in its push; nil when it is long ago.
+    static func apply(_ write: Write, type: String, pointer: String?, to entities: inout EntityTable) -> Result {
+        let key = EntityKey(type: type, id: write.id.text)
+        let stored = entities[key]
+        switch decide(write, on: stored) {
+        case .applied(let state, let resolution, let current):
+            if let state { entities.write(key, state) }
+            return Result(
+                status: .succeeded,
+                serverID: write.id,
+                version: state?.version ?? stored?.version,
+                resolution: resolution,
+                responseStatus: write.operation == .create ? 201 : write.operation == .delete ? 204 : 200,
+                error: current.map { conflict(write, type, $0).json }
+            )
+        case .adopted(let current):
+            return Result(
+                status: .discarded,
+                serverID: write.id,
+                version: current?.version,
+                resolution: .serverWins,
+                responseStatus: 409,
+                error: conflict(write, type, current).json
+            )
+        case .conflict(let current):
+            return Result(
+                status: .conflict,
+                serverID: write.operation == .create && write.idSpace == .mapped ? nil : write.id,
+                responseStatus: 409,
+                error: conflict(write, type, current).json,
+                lastError: detail(of: write, current)
+            )
+        case .refused(let status, let detail):
+            var problem = Problem(.upstreamRejected, detail)
+            if let pointer {
+                problem.errors = [ProblemDetail(pointer: pointer, rule: "http_\(status)", detail: detail)]
+            }
+            return Result(
+                status: .failed,
+                serverID: write.operation == .create && write.idSpace == .mapped ? nil : write.id,
+                responseStatus: Int16(status),
+                error: problem.json,
+                lastError: detail
+            )
+        }
+    }
+
+    private static func conflict(_ write: Write, _ type: String, _ current: EntityState?) -> Problem {
+        var problem = Problem(.conflict, detail(of: write, current))
+        problem.current = current?.json(type: type, id: write.id)
+        return problem
+    }
+
+    private static func detail(of write: Write, _ current: EntityState?) -> String {
+        if write.operation == .create { return "an entity with this id exists" }
+        guard let current else { return "another writer changed the entity" }
+        if current.isDeleted { return "another writer deleted the entity" }
+        guard let base = write.baseVersion else { return "another writer changed the entity" }
+        return "base_version is \(base), but another writer made version \(current.version)"
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import Postgres
+import ServiceLifecycle
+import SyncModel
+
+/// Takes jobs in and commits them in groups: while a committer is busy, arrivals queue; when it is free it takes what is
+/// there. No timer, so no added latency when idle.
+///
+/// An organization always goes to the same committer, so two groups of one process never wait for each other; and so do
+/// all of a partition, for the first row that a statement writes to a partition costs more than the next ten.
+final class Committers<Work: GroupWork>: Service {
+    private let committers: [Committer<Work>]
+    private let catalog: Catalog
+    private let patience: Duration
+
+    /// - Parameter patience: how long a job may wait, queued or for the database, before it is answered that the store
+    ///   is unavailable.
+    init(_ committers: [Committer<Work>], catalog: Catalog, patience: Duration) {
+        self.committers = committers
+        self.catalog = catalog
+        self.patience = patience
+    }
+
+    /// Has a job committed together with others, and waits for its answer.
+    func submit<Value: Sendable>(
+        to organization: UUID,
+        _ job: (OnceReply<Value>) -> Work.Job
+    ) async throws(Problem) -> Value {
+        let committer = committers[try await catalog.entry(organization).partition % committers.count]
+        let result = await withCheckedContinuation { continuation in
+            let reply = OnceReply<Value>(continuation)
+            if !committer.queue.add(job(reply)) {
+                reply.send(.failure(StoreFailure.overloaded("too much is waiting to be written")))
+            }
+        }
+        return try result.get()
+    }
+
+    /// Runs the committers until graceful shutdown; what is queued by then is finished.
+    func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            for committer in committers {
+                group.addTask { await committer.run() }
+            }
+            group.addTask {
+                // jobs that a stuck database keeps waiting get their answer in time
+                await withTaskCancellationOrGracefulShutdownHandler {
+                    while !Task.isCancelled, !Task.isShuttingDownGracefully {
+                        for committer in self.committers { committer.expire(after: self.patience) }
+                        try? await Task.sleep(for: .milliseconds(250))
+                    }
+                } onCancelOrGracefulShutdown: {
+                    for committer in self.committers { committer.queue.close() }
+                }
+                for committer in self.committers { committer.queue.close() }
+            }
+        }
+    }
+
+    /// Jobs that wait in all queues, for metrics.
+    var waiting: Int { committers.reduce(0) { $0 + $1.queue.count } }
+}

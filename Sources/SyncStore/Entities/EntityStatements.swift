@@ -1,0 +1,85 @@
+import Postgres
+
+/// The statements that lock, read and write entities, for everything that does: pushes, outcomes, settling.
+enum EntityStatements {
+    /// Locks the entities that the group reaches for, by server id or by a client id that is mapped.
+    static let lockEntities = Statement(
+        "group_lock_entities",
+        """
+        SELECT e.*
+        FROM (
+            SELECT d.organization_id, d.entity_type, d.id
+            FROM unnest($1::uuid[], $2::text[], $3::text[]) AS d (organization_id, entity_type, id)
+            UNION
+            SELECT c.organization_id, c.entity_type, i.server_id
+            FROM unnest($4::uuid[], $5::uuid[], $6::uuid[], $7::text[])
+                AS c (organization_id, user_id, client_id, entity_type)
+            CROSS JOIN LATERAL (
+                SELECT x.server_id FROM id_mappings x
+                WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
+                    AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
+                OFFSET 0
+            ) i
+            ORDER BY 1, 2, 3
+        ) k
+        CROSS JOIN LATERAL (
+            SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document,
+                x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+            FROM entities x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+            FOR UPDATE
+        ) e
+        """
+    )
+
+    /// Raises the feeds' counters; the rows stay locked until the commit, so positions are in commit order. The epoch is
+    /// for a row that is missing, which none is.
+    static let raiseFeeds = Statement(
+        "group_raise_feeds",
+        """
+        INSERT INTO feeds AS f (organization_id, last_position, epoch)
+        SELECT k.organization_id, k.writes, 1
+        FROM unnest($1::uuid[], $2::int8[]) AS k (organization_id, writes)
+        ON CONFLICT (organization_id) DO UPDATE SET last_position = f.last_position + excluded.last_position
+        RETURNING f.organization_id, f.epoch, f.last_position
+        """
+    )
+
+    /// New entities. Their feed positions are the last ones of the raised counter, in order of execution. An id that
+    /// another replica took meanwhile breaks the primary key, and the group is planned anew.
+    static let makeEntities = Statement(
+        "group_make_entities",
+        """
+        INSERT INTO entities AS e (\(entityColumns))
+        \(entityRows)
+        """
+    )
+
+    /// Entities that are there, locked: an upsert finds them by key whatever the tables' size.
+    static let changeEntities = Statement(
+        "group_change_entities",
+        """
+        INSERT INTO entities AS e (\(entityColumns))
+        \(entityRows)
+        ON CONFLICT (organization_id, entity_type, id) DO UPDATE
+        SET version = excluded.version, is_deleted = excluded.is_deleted, document = excluded.document,
+            feed_position = excluded.feed_position, updated_by = excluded.updated_by, updated_on = excluded.updated_on,
+            run_base = excluded.run_base, updated_at = excluded.updated_at, etag = excluded.etag
+        """
+    )
+
+    private static let entityColumns = """
+        organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
+            client_id, updated_by, updated_on, run_base, created_at, updated_at, etag
+        """
+
+    private static let entityRows = """
+        SELECT k.organization_id, k.entity_type, k.id, k.id_is_integer, k.version, k.is_deleted, k.document,
+            (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, k.owner_id,
+            k.client_id, k.updated_by, k.updated_on, k.run_base, $14, $14, k.etag
+        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bool[], $5::int8[], $6::bool[], $7::json[], $8::int8[],
+                $9::uuid[], $10::uuid[], $11::uuid[], $12::uuid[], $13::int8[], $15::text[])
+            AS k (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, before_end, owner_id,
+                client_id, updated_by, updated_on, run_base, etag)
+        """
+}

@@ -1,0 +1,211 @@
+import Foundation
+import Postgres
+import SyncModel
+
+// The inputs of a group's lane statements, column by column.
+
+/// (job, organization, user).
+struct JobColumns {
+    private var jobs: [Int32] = []
+    private var organizations: [UUID] = []
+    private var users: [UUID] = []
+
+    mutating func add(_ job: Int, _ lane: LaneKey) {
+        jobs.append(Int32(job))
+        organizations.append(lane.organization)
+        users.append(lane.user)
+    }
+
+    var isEmpty: Bool { jobs.isEmpty }
+
+    var parameters: Parameters {
+        var parameters = Parameters()
+        parameters.add(jobs)
+        parameters.add(organizations)
+        parameters.add(users)
+        return parameters
+    }
+}
+
+/// Lanes whose heads are looked for.
+struct HeadColumns {
+    private var jobs = JobColumns()
+    private var positions: [Int64] = []
+
+    mutating func add(_ job: Int, _ lane: LaneKey, _ state: LaneState) {
+        jobs.add(job, lane)
+        positions.append(state.headPosition)
+    }
+
+    var isEmpty: Bool { jobs.isEmpty }
+
+    var queries: [Query] {
+        var parameters = jobs.parameters
+        parameters.add(positions)
+        return [
+            Query(LaneStatements.heads, parameters), Query(LaneStatements.headMappings, parameters),
+            Query(LaneStatements.headEntities, parameters),
+        ]
+    }
+}
+
+/// Mutations whose waiters are released.
+struct BlockerColumns {
+    private var jobs = JobColumns()
+    private var blockers: [UUID] = []
+    private var changePositions: [Int64] = []
+
+    mutating func add(_ job: Int, _ lane: LaneKey, _ blocker: UUID, _ state: LaneState) {
+        jobs.add(job, lane)
+        blockers.append(blocker)
+        changePositions.append(state.changePosition)
+    }
+
+    var isEmpty: Bool { jobs.isEmpty }
+
+    func query(_ now: Timestamp) -> Query {
+        var parameters = jobs.parameters
+        parameters.add(blockers)
+        parameters.add(changePositions)
+        parameters.add(timestamp: now.microseconds)
+        return Query(LaneStatements.unblock, parameters)
+    }
+}
+
+/// What is in flight from now on.
+struct FlightColumns {
+    private var rows: [(dispatch: Dispatch, changePosition: Int64)] = []
+
+    mutating func add(_ dispatch: Dispatch, _ state: LaneState) {
+        rows.append((dispatch, state.changePosition))
+    }
+
+    var isEmpty: Bool { rows.isEmpty }
+
+    func query(_ now: Timestamp) -> Query {
+        var parameters = LaneRows.keys(rows.map(\.dispatch.lane))
+        parameters.add(rows.map(\.dispatch.mutation.id))
+        parameters.add(
+            rows.map { row -> Int16 in
+                // the built-in store is no attempt
+                guard case .upstream = row.dispatch.destination else { return row.dispatch.mutation.attemptCount }
+                return row.dispatch.attempts
+            }
+        )
+        parameters.add(rows.map(\.changePosition))
+        parameters.add(timestamp: now.microseconds)
+        return Query(LaneStatements.markInFlight, parameters)
+    }
+}
+
+/// What came of mutations.
+struct OutcomeColumns {
+    private struct Row {
+        let lane: LaneKey
+        let id: UUID
+        let outcome: Outcome
+        let version: Int64?
+        let changePosition: Int64
+        let from: MutationStatus
+    }
+
+    private var rows: [Row] = []
+
+    mutating func add(
+        _ lane: LaneKey,
+        _ id: UUID,
+        _ outcome: Outcome,
+        _ version: Int64?,
+        _ state: LaneState,
+        from: MutationStatus
+    ) {
+        assert(from.canBecome(outcome.status))
+        let row = Row(
+            lane: lane,
+            id: id,
+            outcome: outcome,
+            version: version,
+            changePosition: state.changePosition,
+            from: from
+        )
+        rows.append(row)
+    }
+
+    var isEmpty: Bool { rows.isEmpty }
+
+    func query(_ now: Timestamp) -> Query {
+        let outcomes = rows.map(\.outcome)
+        var parameters = LaneRows.keys(rows.map(\.lane))
+        parameters.add(rows.map(\.id))
+        parameters.add(outcomes.map(\.status.rawValue))
+        parameters.add(outcomes.map(\.revision))
+        parameters.add(outcomes.map(\.attemptCount))
+        parameters.add(timestamps: outcomes.map { $0.nextRetryAt?.microseconds })
+        parameters.add(outcomes.map(\.serverID?.text))
+        parameters.add(outcomes.map { $0.serverID?.isInteger ?? false })
+        parameters.add(rows.map(\.version))
+        parameters.add(outcomes.map(\.resolution?.rawValue))
+        parameters.add(outcomes.map(\.responseStatus))
+        parameters.add(jsons: outcomes.map(\.responseBody))
+        parameters.add(jsons: outcomes.map(\.error))
+        parameters.add(outcomes.map(\.lastError))
+        parameters.add(outcomes.map(\.lastErrorCode))
+        parameters.add(outcomes.map(\.isOutcomeUnknown))
+        parameters.add(outcomes.map(\.conflictRetries))
+        parameters.add(outcomes.map(\.override?.method))
+        parameters.add(outcomes.map(\.override?.endpoint))
+        parameters.add(jsons: outcomes.map(\.override?.payload))
+        parameters.add(rows.map(\.changePosition))
+        parameters.add(rows.map(\.from.rawValue))
+        parameters.add(timestamp: now.microseconds)
+        return Query(LaneStatements.writeOutcomes, parameters)
+    }
+}
+
+/// What became of the mappings of creates.
+struct MappingColumns {
+    private struct Row {
+        let lane: LaneKey
+        let clientID: UUID
+        let entityType: String
+        let outcome: Outcome
+        let changePosition: Int64
+    }
+
+    private var rows: [Row] = []
+
+    mutating func add(
+        _ lane: LaneKey,
+        _ clientID: UUID,
+        _ entityType: String,
+        _ outcome: Outcome,
+        _ state: LaneState
+    ) {
+        let row = Row(
+            lane: lane,
+            clientID: clientID,
+            entityType: entityType,
+            outcome: outcome,
+            changePosition: state.changePosition
+        )
+        rows.append(row)
+    }
+
+    var isEmpty: Bool { rows.isEmpty }
+
+    func query(_ now: Timestamp) -> Query {
+        // an id counts once the create is final
+        let ids = rows.map { $0.outcome.status.isFinal ? $0.outcome.serverID : nil }
+        var parameters = LaneRows.keys(rows.map(\.lane))
+        parameters.add(rows.map(\.clientID))
+        parameters.add(rows.map(\.entityType))
+        parameters.add(ids.map(\.?.text))
+        parameters.add(ids.map { $0?.isInteger ?? false })
+        parameters.add(rows.map { $0.outcome.status == .failed })
+        parameters.add(rows.map { Int16($0.outcome.status == .pending && $0.outcome.nextRetryAt != nil ? 1 : 0) })
+        parameters.add(rows.map { $0.outcome.status.isFinal ? nil : $0.outcome.lastError })
+        parameters.add(rows.map(\.changePosition))
+        parameters.add(timestamp: now.microseconds)
+        return Query(LaneStatements.writeMappings, parameters)
+    }
+}

@@ -1,0 +1,385 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// One group of lane steps on its way through its transaction: what was read, what was decided, what is to be written.
+/// Decides by ``TurnPlanner`` and ``Outcome``; talks to nobody.
+struct LaneGroup {
+    /// A step whose lane is locked and ours.
+    private struct Live {
+        let job: LaneJob
+        let entry: Catalog.Entry
+        var lane: LaneState
+        /// Whether the lane's last worker was lost.
+        var isTakeover = false
+        var settled: [Settled] = []
+        /// Mutations whose waiters are to be released.
+        var unblocking: [UUID] = []
+        /// What was released, and whether that was all.
+        var lowestReleased: Int64?
+        var unfinished: UUID?
+        var head: QueuedMutation?
+        var mappings: [UUID: [IDMapping]] = [:]
+        var entity: TurnPlanner.KnownEntity?
+        /// What is marked as in flight.
+        var dispatch: Dispatch?
+        /// A head that can never run.
+        var hopeless: Outcome?
+        var turn: LaneTurn = .lost
+    }
+
+    /// A mutation that was in flight, and what came of it.
+    private struct Settled {
+        let id: UUID
+        let position: Int64
+        let isCreate: Bool
+        let localID: UUID?
+        let entityType: String
+        let outcome: Outcome
+        let version: Int64?
+    }
+
+    /// Seconds for which lanes of organizations that are not served wait.
+    private static let suspendedPause: Double = 30
+
+    private let group: [LaneJob]
+    private let entries: [UUID: Catalog.Entry]
+    private let planner: TurnPlanner
+    private let now: Timestamp
+    /// By place in the group; nil for steps that are lost.
+    private var live: [Live?]
+    private var entities: [UUID: EntityTable] = [:]
+    /// What was found to be wrong with lanes and mended.
+    private(set) var notes: [String] = []
+
+    init(_ group: [LaneJob], entries: [UUID: Catalog.Entry], leaseSeconds: Double, now: Timestamp) {
+        self.group = group
+        self.entries = entries
+        planner = TurnPlanner(leaseSeconds: leaseSeconds)
+        self.now = now
+        live = group.map { _ in nil }
+    }
+
+    // MARK: - 1: lock
+
+    var lockQueries: [Query] {
+        var queries: [Query] = [.begin, LaneRows.lock(group.map(\.lane))]
+        let keys = group.compactMap { job -> (organization: UUID, key: EntityKey)? in
+            switch job.step {
+            case .claim, .goOn: nil
+            case .settle(let dispatch, let outcome):
+                outcome.entityKey(of: dispatch).map { (job.lane.organization, $0) }
+            case .apply(let dispatch):
+                dispatch.serverID.map { (job.lane.organization, EntityKey(type: dispatch.type.name, id: $0.text)) }
+            }
+        }
+        if !keys.isEmpty { queries.append(EntityRows.lock(keys)) }
+        return queries
+    }
+
+    mutating func readLocked(_ results: [Rows]) throws {
+        let lanes = try LaneRows.lanes(results[1])
+        if results.count > 2 { try EntityRows.load(results[2], into: &entities) }
+        for (index, job) in group.enumerated() {
+            guard var lane = lanes[job.lane], let entry = entries[job.lane.organization] else { continue }
+            let lease = now.adding(seconds: planner.leaseSeconds)
+            if let token = job.step.token {
+                guard lane.leaseToken == token, lane.leaseOwner == job.worker,
+                    lane.inFlight == job.step.dispatch?.mutation.id
+                else { continue }
+                if mustRenew(lane, entry) { lane.readyAt = lease }
+                live[index] = Live(job: job, entry: entry, lane: lane)
+            } else {
+                guard lane.isReady(at: now) else { continue }
+                let isTakeover = lane.leaseOwner != nil
+                lane.leaseToken += 1
+                lane.leaseOwner = job.worker
+                lane.readyAt = lease
+                live[index] = Live(job: job, entry: entry, lane: lane, isTakeover: isTakeover)
+            }
+        }
+    }
+
+    /// A lease is renewed while there is room for a whole request.
+    private func mustRenew(_ lane: LaneState, _ entry: Catalog.Entry) -> Bool {
+        guard let end = lane.readyAt else { return true }
+        let request = Double(entry.organization?.upstream?.timeoutSeconds ?? 0)
+        let needed = max(planner.leaseSeconds / 2, min(request + 10, planner.leaseSeconds - 1))
+        return end < now.adding(seconds: needed)
+    }
+
+    // MARK: - 2: lanes whose worker was lost
+
+    var lostQueries: [Query] {
+        let taken = live.indices.filter { live[$0]?.isTakeover == true }
+        guard !taken.isEmpty else { return [] }
+        var flights = PushColumns()
+        var lanes = JobColumns()
+        for index in taken {
+            guard let step = live[index] else { continue }
+            if let id = step.lane.inFlight { flights.add(index, step.job.lane, id) }
+            lanes.add(index, step.job.lane)
+        }
+        return [
+            Query(LaneStatements.inFlight, flights.parameters), Query(LaneStatements.doneBlockers, lanes.parameters),
+        ]
+    }
+
+    mutating func readLost(_ results: [Rows]) throws {
+        let rows = results[0]
+        for row in 0..<rows.count {
+            let index = Int(try rows.int32(row, 0))
+            let mutation = try QueuedColumns.mutation(rows, row, from: 1)
+            guard let step = live[index] else { continue }
+            let isForwarded = step.entry.type(mutation.entityType)?.isForwarded ?? false
+            live[index]?.settled.append(
+                Settled(
+                    id: mutation.id,
+                    position: mutation.position,
+                    isCreate: mutation.operation == .create,
+                    localID: mutation.localID,
+                    entityType: mutation.entityType,
+                    outcome: Outcome(ofLost: mutation, wasSent: isForwarded),
+                    version: nil
+                )
+            )
+        }
+        for row in 0..<results[1].count {
+            live[Int(try results[1].int32(row, 0))]?.unblocking.append(try results[1].uuid(row, 1))
+        }
+        for index in live.indices where live[index]?.isTakeover == true {
+            live[index]?.lane.inFlight = nil
+        }
+    }
+
+    // MARK: - 3: outcomes
+
+    /// Works out what came of what was in flight, and what that does to entities and lanes.
+    mutating func settle(_ makeID: () -> UUID) {
+        for index in live.indices {
+            guard var step = live[index] else { continue }
+            // one owner at a time
+            live[index] = nil
+            let organization = step.job.lane.organization
+            switch step.job.step {
+            case .claim: break
+            case .goOn(_, let unblocking):
+                if let unblocking { step.unblocking.append(unblocking) }
+            case .settle(let dispatch, let outcome):
+                let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
+                step.settled.append(Self.settled(dispatch, outcome, version))
+            case .apply(let dispatch):
+                guard case .builtIn(let payload) = dispatch.destination else { break }
+                let (outcome, version) = dispatch.applied(
+                    to: &entities[organization, default: EntityTable()],
+                    payload: payload,
+                    makeID: makeID
+                )
+                step.settled.append(Self.settled(dispatch, outcome, version))
+            }
+            step.lane.changePosition += 1
+            for settled in step.settled { Self.note(settled, in: &step) }
+            live[index] = step
+        }
+    }
+
+    private static func settled(_ dispatch: Dispatch, _ outcome: Outcome, _ version: Int64?) -> Settled {
+        Settled(
+            id: dispatch.mutation.id,
+            position: dispatch.mutation.position,
+            isCreate: dispatch.mutation.operation == .create && dispatch.type.idSpace == .mapped,
+            localID: dispatch.mutation.localID,
+            entityType: dispatch.mutation.entityType,
+            outcome: outcome,
+            version: version
+        )
+    }
+
+    private static func note(_ settled: Settled, in step: inout Live) {
+        let status = settled.outcome.status
+        step.lane.inFlight = nil
+        step.lane.headPosition = min(step.lane.headPosition, settled.position)
+        if !status.isQueued { step.lane.queuedCount -= 1 }
+        if status.isFinal { step.lane.openCount -= 1 }
+        if step.entry.organization?.settings.halts(at: status) ?? false { step.lane.haltedBy = settled.id }
+        if settled.outcome.satisfiesDependants { step.unblocking.append(settled.id) }
+    }
+
+    /// In this order: outcomes, mappings, released mutations, then what comes next.
+    var settleQueries: [Query] {
+        var outcomes = OutcomeColumns()
+        var mappings = MappingColumns()
+        var released = BlockerColumns()
+        var heads = HeadColumns()
+        for (index, step) in live.enumerated() {
+            guard let step else { continue }
+            for settled in step.settled {
+                outcomes.add(step.job.lane, settled.id, settled.outcome, settled.version, step.lane, from: .inFlight)
+                if settled.isCreate, let clientID = settled.localID {
+                    mappings.add(step.job.lane, clientID, settled.entityType, settled.outcome, step.lane)
+                }
+            }
+            for id in step.unblocking { released.add(index, step.job.lane, id, step.lane) }
+            heads.add(index, step.job.lane, step.lane)
+        }
+        guard !heads.isEmpty else { return [] }
+        var queries: [Query] = []
+        if !outcomes.isEmpty { queries.append(outcomes.query(now)) }
+        if !mappings.isEmpty { queries.append(mappings.query(now)) }
+        if !released.isEmpty { queries.append(released.query(now)) }
+        return queries + heads.queries
+    }
+
+    mutating func readNext(_ results: [Rows]) throws {
+        let entityRows = results[results.count - 1]
+        let mappingRows = results[results.count - 2]
+        let headRows = results[results.count - 3]
+        if live.contains(where: { $0?.unblocking.isEmpty == false }) {
+            try readReleased(results[results.count - 4])
+        }
+        for row in 0..<headRows.count {
+            live[Int(try headRows.int32(row, 0))]?.head = try QueuedColumns.mutation(headRows, row, from: 1)
+        }
+        for row in 0..<mappingRows.count {
+            let mapping = IDMapping(
+                entityType: try mappingRows.string(row, 2),
+                clientID: try mappingRows.uuid(row, 1),
+                serverID: try mappingRows.serverID(row, 3),
+                status: try mappingRows.choice(row, 5),
+                mutationID: try mappingRows.uuid(row, 6)
+            )
+            live[Int(try mappingRows.int32(row, 0))]?.mappings[mapping.clientID, default: []].append(mapping)
+        }
+        for row in 0..<entityRows.count {
+            live[Int(try entityRows.int32(row, 0))]?.entity = TurnPlanner.KnownEntity(
+                etag: try entityRows.optionalString(row, 1),
+                lastWriter: Writer(user: try entityRows.uuid(row, 2), device: try entityRows.uuid(row, 3)),
+                version: try entityRows.int64(row, 4)
+            )
+        }
+    }
+
+    private mutating func readReleased(_ rows: Rows) throws {
+        var counts: [UUID: Int] = [:]
+        for row in 0..<rows.count {
+            let index = Int(try rows.int32(row, 0))
+            let blocker = try rows.uuid(row, 1)
+            counts[blocker, default: 0] += 1
+            if counts[blocker] == LaneStatements.unblockLimit { live[index]?.unfinished = blocker }
+            guard try rows.choice(row, 4) == MutationStatus.pending else { continue }
+            let position = try rows.int64(row, 2)
+            let acceptedAt = Timestamp(microseconds: try rows.timestamp(row, 3))
+            live[index]?.lane.enqueue(position: position, acceptedAt: acceptedAt)
+            let lowest = live[index]?.lowestReleased ?? position
+            live[index]?.lowestReleased = min(lowest, position)
+        }
+    }
+
+    // MARK: - 4: what comes next
+
+    mutating func choose() {
+        for index in live.indices {
+            guard var step = live[index] else { continue }
+            live[index] = nil
+            place(&step)
+            step.turn = turn(&step)
+            live[index] = step
+        }
+    }
+
+    /// Brings the lane's head up to date with what was found.
+    private mutating func place(_ step: inout Live) {
+        let first = step.head?.position ?? step.lane.nextPosition
+        if step.head == nil, step.lowestReleased == nil, step.lane.queuedCount != 0 {
+            if step.lane.headPosition > 0 {
+                notes.append("nothing pending from position \(step.lane.headPosition) on; looking at all of it")
+                step.lane.headPosition = 0
+                return
+            }
+            notes.append("\(step.lane.queuedCount) mutations were counted as queued, and none is")
+            step.lane.queuedCount = 0
+        }
+        step.lane.headPosition = min(first, step.lowestReleased ?? first)
+        step.lane.queuedSince = step.head?.acceptedAt
+    }
+
+    private func turn(_ step: inout Live) -> LaneTurn {
+        if let unfinished = step.unfinished { return .goOn(token: step.lane.leaseToken, unblocking: unfinished) }
+        if step.lane.headPosition == 0, step.head == nil, step.lane.queuedCount != 0 {
+            return .goOn(token: step.lane.leaseToken, unblocking: nil)
+        }
+        guard let head = step.head, step.lane.haltedBy == nil else { return release(&step, at: nil) }
+        if let lowest = step.lowestReleased, lowest < head.position {
+            return .goOn(token: step.lane.leaseToken, unblocking: nil)
+        }
+        guard let organization = step.entry.organization, organization.status == .active,
+            let type = step.entry.type(head.entityType)
+        else { return release(&step, at: now.adding(seconds: Self.suspendedPause)) }
+        let surroundings = TurnPlanner.Surroundings(
+            lane: step.job.lane,
+            token: step.lane.leaseToken,
+            organization: organization,
+            type: type,
+            mappings: step.mappings,
+            entity: step.entity
+        )
+        switch planner.decide(head, surroundings, now: now, heldUntil: step.job.heldUntil) {
+        case .hold(let until): return release(&step, at: until)
+        case .fail(let outcome):
+            step.hopeless = outcome
+            step.lane.queuedCount -= 1
+            if organization.settings.halts(at: .failed) { step.lane.haltedBy = head.id }
+            return .goOn(token: step.lane.leaseToken, unblocking: nil)
+        case .run(let dispatch):
+            if step.job.releases { return release(&step, at: now) }
+            step.dispatch = dispatch
+            step.lane.inFlight = head.id
+            return .run(dispatch)
+        }
+    }
+
+    private func release(_ step: inout Live, at moment: Timestamp?) -> LaneTurn {
+        step.lane.leaseOwner = nil
+        step.lane.readyAt = moment
+        return .released(readyAt: moment)
+    }
+
+    // MARK: - 5: write
+
+    var finalQueries: [Query] {
+        var outcomes = OutcomeColumns()
+        var flights = FlightColumns()
+        for step in live.compactMap({ $0 }) {
+            if let head = step.head, let outcome = step.hopeless {
+                outcomes.add(step.job.lane, head.id, outcome, nil, step.lane, from: .pending)
+            }
+            if let dispatch = step.dispatch { flights.add(dispatch, step.lane) }
+        }
+        let lanes = live.compactMap { $0 }.map { (key: $0.job.lane, state: $0.lane) }
+        guard !lanes.isEmpty else { return [.rollback] }
+        var queries: [Query] = []
+        if !outcomes.isEmpty { queries.append(outcomes.query(now)) }
+        if !flights.isEmpty { queries.append(flights.query(now)) }
+        queries.append(LaneRows.write(lanes))
+        let writes = entities.keys.sorted().map { (organization: $0, writes: entities[$0]?.writes ?? []) }
+            .filter { !$0.writes.isEmpty }
+        if !writes.isEmpty {
+            queries.append(EntityRows.raiseFeeds(writes))
+            queries += EntityRows.write(writes, now: now)
+        }
+        return queries + [.commit]
+    }
+
+    /// What each step is answered with.
+    var turns: [LaneTurn] { live.map { $0?.turn ?? .lost } }
+
+    /// Lanes that were changed.
+    var changedLanes: [LaneKey] { live.compactMap { $0?.job.lane } }
+}
+
+extension Catalog.Entry {
+    /// A type that mutations have; one that an operator has not declared was registered at its first use.
+    fileprivate func type(_ name: String) -> EntityType? {
+        types[name] ?? EntityType(firstUseOf: name, hasUpstream: organization?.upstream != nil)
+    }
+}

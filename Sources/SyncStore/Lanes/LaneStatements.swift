@@ -1,0 +1,201 @@
+import Postgres
+
+/// The statements of a group of lane steps, set-based, in the manner of ``GroupStatements``: each look-up is a lateral
+/// subquery with a fence, by index, in one partition.
+enum LaneStatements {
+    /// Mutations that one statement releases of those that wait for another.
+    static let unblockLimit = 1_000
+
+    /// What was in flight in lanes whose worker is lost.
+    static let inFlight = Statement(
+        "lane_in_flight",
+        """
+        SELECT k.job, \(QueuedColumns.list)
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (job, organization_id, user_id, id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM mutations x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
+                AND x.status = 'in_flight'
+            OFFSET 0
+        ) m
+        """
+    )
+
+    /// Mutations that others still wait for though they are done: their lane's worker was lost before it had released
+    /// all of those.
+    static let doneBlockers = Statement(
+        "lane_done_blockers",
+        """
+        SELECT DISTINCT k.job, d.id
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[]) AS k (job, organization_id, user_id)
+        CROSS JOIN LATERAL (
+            SELECT DISTINCT x.blocked_on FROM mutations x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.blocked_on IS NOT NULL
+            OFFSET 0
+        ) b
+        CROSS JOIN LATERAL (
+            SELECT y.id FROM mutations y
+            WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.id = b.blocked_on
+                AND (y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))
+            OFFSET 0
+        ) d
+        """
+    )
+
+    static let writeOutcomes = Statement(
+        "lane_write_outcomes",
+        """
+        UPDATE mutations AS m
+        SET status = k.status, revision = k.revision, attempt_count = k.attempt_count,
+            next_retry_at = k.next_retry_at, server_id = coalesce(k.server_id, m.server_id),
+            server_id_is_integer = CASE
+                WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
+            version = k.version, resolution = k.resolution, response_status = k.response_status,
+            response_body = k.response_body, error = k.error, last_error = k.last_error,
+            last_error_code = k.last_error_code, is_outcome_unknown = k.is_outcome_unknown,
+            conflict_retries = k.conflict_retries, sent_method = k.sent_method, sent_endpoint = k.sent_endpoint,
+            sent_payload = k.sent_payload, change_position = k.change_position, changed_at = $24,
+            synced_at = CASE WHEN k.status IN ('succeeded', 'discarded') THEN $24 END,
+            reference_ids = CASE WHEN k.status IN ('succeeded', 'discarded') THEN NULL ELSE m.reference_ids END
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int4[], $6::int2[], $7::timestamptz[],
+                $8::text[], $9::bool[], $10::int8[], $11::text[], $12::int2[], $13::json[], $14::json[], $15::text[],
+                $16::int2[], $17::bool[], $18::int2[], $19::text[], $20::text[], $21::json[], $22::int8[],
+                $23::text[])
+            AS k (organization_id, user_id, id, status, revision, attempt_count, next_retry_at, server_id,
+                server_id_is_integer, version, resolution, response_status, response_body, error, last_error,
+                last_error_code, is_outcome_unknown, conflict_retries, sent_method, sent_endpoint, sent_payload,
+                change_position, expected_status)
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
+            AND m.status = k.expected_status
+        """
+    )
+
+    /// Resolves, fails or counts the mappings of creates. Above ten tries, or with its create, a mapping fails (product
+    /// rule 10); success resolves it always.
+    static let writeMappings = Statement(
+        "lane_write_mappings",
+        """
+        UPDATE id_mappings AS i
+        SET server_id = coalesce(k.server_id, i.server_id),
+            server_id_is_integer = CASE
+                WHEN k.server_id IS NULL THEN i.server_id_is_integer ELSE k.server_id_is_integer END,
+            status = CASE
+                WHEN k.server_id IS NOT NULL THEN 'resolved'
+                WHEN i.status = 'resolved' THEN 'resolved'
+                WHEN k.fails OR i.retry_count + k.tries > 10 THEN 'failed'
+                ELSE i.status END,
+            resolved_at = CASE WHEN k.server_id IS NOT NULL THEN $11 ELSE i.resolved_at END,
+            retry_count = i.retry_count + k.tries, last_error = k.last_error, change_position = k.change_position
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::bool[], $8::int2[],
+                $9::text[], $10::int8[])
+            AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, fails, tries,
+                last_error, change_position)
+        WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
+            AND i.entity_type = k.entity_type
+        """
+    )
+
+    /// Releases mutations that waited for one that is done: those that wait for nothing else become pending, the others
+    /// wait for what is left. The first of them by position; whether there are more shows in their number.
+    static let unblock = Statement(
+        "lane_unblock",
+        """
+        UPDATE mutations AS m
+        SET status = CASE WHEN w.unmet IS NULL THEN 'pending' ELSE 'blocked' END,
+            depends_on = coalesce(w.unmet, '{}'), blocked_on = w.unmet[1], change_position = k.change_position,
+            changed_at = $6
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[])
+            AS k (job, organization_id, user_id, blocker, change_position)
+        CROSS JOIN LATERAL (
+            SELECT b.id, (
+                SELECT array_agg(d.id)
+                FROM unnest(b.depends_on) AS n (id)
+                CROSS JOIN LATERAL (
+                    SELECT y.id FROM mutations y
+                    WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.id = n.id
+                        AND NOT (y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))
+                    OFFSET 0
+                ) d) AS unmet
+            FROM mutations b
+            WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id AND b.blocked_on = k.blocker
+            ORDER BY b.position
+            LIMIT \(unblockLimit)
+        ) w
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = w.id
+        RETURNING k.job, k.blocker, m.position, m.accepted_at, m.status
+        """
+    )
+
+    /// The first pending mutation of each lane.
+    private static let head = """
+        SELECT * FROM mutations x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.synced_at IS NULL
+                AND x.position >= k.head_position AND x.status = 'pending'
+            ORDER BY x.position
+            LIMIT 1
+        """
+
+    static let heads = Statement(
+        "lane_heads",
+        """
+        SELECT k.job, \(QueuedColumns.list)
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
+        CROSS JOIN LATERAL (
+            \(head)
+        ) m
+        """
+    )
+
+    /// Where the client ids lead that the heads name.
+    static let headMappings = Statement(
+        "lane_head_mappings",
+        """
+        SELECT k.job, i.client_id, i.entity_type, i.server_id, i.server_id_is_integer, i.status, i.mutation_id
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
+        CROSS JOIN LATERAL (
+            \(head)
+        ) m
+        CROSS JOIN LATERAL unnest(m.reference_ids) AS r (client_id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM id_mappings y
+            WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.client_id = r.client_id
+                AND y.status = 'resolved'
+            OFFSET 0
+        ) i
+        """
+    )
+
+    /// What the feed knows of the entities that the heads change: their last writers, and the upstream's validators.
+    static let headEntities = Statement(
+        "lane_head_entities",
+        """
+        SELECT k.job, e.etag, e.updated_by, e.updated_on, e.version
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
+        CROSS JOIN LATERAL (
+            \(head)
+        ) m
+        CROSS JOIN LATERAL (
+            SELECT * FROM entities y
+            WHERE m.operation <> 'create' AND y.organization_id = k.organization_id
+                AND y.entity_type = m.entity_type AND y.id = coalesce(m.server_id, (
+                    SELECT z.server_id FROM id_mappings z
+                    WHERE z.organization_id = k.organization_id AND z.user_id = k.user_id
+                        AND z.client_id = m.local_id AND z.entity_type = m.entity_type))
+            OFFSET 0
+        ) e
+        """
+    )
+
+    /// Nothing is sent before this is committed (product rule 13).
+    static let markInFlight = Statement(
+        "lane_mark_in_flight",
+        """
+        UPDATE mutations AS m
+        SET status = 'in_flight', attempt_count = k.attempt_count, next_retry_at = NULL,
+            change_position = k.change_position, changed_at = $6
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int2[], $5::int8[])
+            AS k (organization_id, user_id, id, attempt_count, change_position)
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
+        """
+    )
+}

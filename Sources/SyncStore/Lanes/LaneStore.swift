@@ -1,0 +1,140 @@
+public import Foundation
+import Postgres
+public import ServiceLifecycle
+public import SyncModel
+
+/// What lanes' workers do in the database. Safe to be used by any number of replicas at the same time: a lease names
+/// its worker, and its token only grows.
+public final class LaneStore: Service {
+    /// How long a step may wait for the database before its worker is told that it was not written.
+    static let patience: Duration = .seconds(10)
+
+    private let committers: Committers<LaneWork>
+    private let pool: Pool
+    private let failure: StoreFailure
+
+    init(committers: Committers<LaneWork>, pool: Pool, failure: StoreFailure) {
+        self.committers = committers
+        self.pool = pool
+        self.failure = failure
+    }
+
+    /// Makes a step, committed together with those of other lanes.
+    ///
+    /// A step that was answered `store_unavailable` may have been committed all the same: its lease then runs out, and
+    /// whoever claims the lane finds how it stands.
+    ///
+    /// - Parameters:
+    ///   - worker: the process that runs the lane.
+    ///   - heldUntil: while the upstream's circuit is open, when it may be tried again.
+    ///   - releases: whether the lane is to be given back.
+    /// - Throws: `store_unavailable`, `overloaded`.
+    public func step(
+        _ step: LaneStep,
+        of lane: LaneKey,
+        worker: UUID,
+        heldUntil: Timestamp? = nil,
+        releases: Bool = false
+    ) async throws(Problem) -> LaneTurn {
+        try await committers.submit(to: lane.organization) { reply in
+            LaneJob(
+                lane: lane,
+                step: step,
+                worker: worker,
+                heldUntil: heldUntil,
+                releases: releases,
+                enqueuedAt: .now,
+                reply: reply
+            )
+        }
+    }
+
+    /// Runs the committers until graceful shutdown; what is queued by then is finished.
+    public func run() async throws {
+        try await committers.run()
+    }
+
+    // MARK: - Candidates
+
+    /// Lanes that may be claimed, the longest due first: a plain read, nobody is locked.
+    ///
+    /// - Parameters:
+    ///   - excluding: organizations that are looked after already.
+    ///   - limit: lanes at most.
+    public func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
+        var parameters = Parameters()
+        parameters.add(timestamp: now.microseconds)
+        parameters.add(excluding)
+        parameters.add(Int64(limit))
+        return try await lanes(Self.dueStatement, parameters)
+    }
+
+    /// Lanes of one organization that may be claimed, the longest due first.
+    public func due(at now: Timestamp, in organization: UUID, limit: Int) async throws(Problem) -> [LaneKey] {
+        var parameters = Parameters()
+        parameters.add(timestamp: now.microseconds)
+        parameters.add(organization)
+        parameters.add(Int64(limit))
+        return try await lanes(Self.dueOfOrganizationStatement, parameters)
+    }
+
+    /// Puts lanes off that nobody has, while their upstream's circuit is open: one that is due is not looked at again
+    /// before.
+    ///
+    /// - Parameter moments: by lane, when it may be claimed again.
+    public func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
+        guard !moments.isEmpty else { return }
+        let sorted = moments.sorted { $0.lane < $1.lane }
+        var parameters = LaneRows.keys(sorted.map(\.lane))
+        parameters.add(timestamps: sorted.map(\.until.microseconds))
+        parameters.add(timestamp: now.microseconds)
+        do {
+            _ = try await pool.run([Query(Self.postponeStatement, parameters)])
+        } catch {
+            throw failure.problem(error, doing: "put lanes off")
+        }
+    }
+
+    private func lanes(_ statement: Statement, _ parameters: Parameters) async throws(Problem) -> [LaneKey] {
+        do {
+            let rows = try await pool.run([Query(statement, parameters)])[0]
+            return try (0..<rows.count).map {
+                LaneKey(organization: try rows.uuid($0, 0), user: try rows.uuid($0, 1))
+            }
+        } catch {
+            throw failure.problem(error, doing: "look for lanes to run")
+        }
+    }
+
+    static let dueStatement = Statement(
+        "lanes_due",
+        """
+        SELECT l.organization_id, l.user_id FROM lanes l
+        WHERE l.ready_at <= $1 AND l.organization_id <> ALL ($2::uuid[])
+        ORDER BY l.ready_at
+        LIMIT $3
+        """
+    )
+
+    static let dueOfOrganizationStatement = Statement(
+        "lanes_due_of_organization",
+        """
+        SELECT l.organization_id, l.user_id FROM lanes l
+        WHERE l.organization_id = $2 AND l.ready_at <= $1
+        ORDER BY l.ready_at
+        LIMIT $3
+        """
+    )
+
+    /// What is leased, claimed or changed meanwhile is left alone.
+    static let postponeStatement = Statement(
+        "lanes_postpone",
+        """
+        UPDATE lanes AS l
+        SET ready_at = k.until
+        FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS k (organization_id, user_id, until)
+        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.lease_owner IS NULL
+            AND l.ready_at <= $4
+        """
+    )
+}

@@ -1,0 +1,51 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// The columns of `mutations` that a ``QueuedMutation`` is made of, and how.
+enum QueuedColumns {
+    /// For a table that is called `m`.
+    static let list = """
+        m.id, m.device_id, m.position, m.accepted_at, m.operation, m.entity_type, m.local_id, m.server_id,
+            m.server_id_is_integer, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.revision,
+            m.attempt_count, m.max_attempts, m.next_retry_at, m.conflict_resolution, m.resolution,
+            m.is_outcome_unknown, m.conflict_retries, m.sent_method, m.sent_endpoint, m.sent_payload, m.error,
+            m.traceparent
+        """
+
+    /// Reads a mutation from the columns that start at `first`.
+    static func mutation(_ rows: Rows, _ row: Int, from first: Int) throws -> QueuedMutation {
+        QueuedMutation(
+            id: try rows.uuid(row, first),
+            deviceID: try rows.uuid(row, first + 1),
+            position: try rows.int64(row, first + 2),
+            acceptedAt: Timestamp(microseconds: try rows.timestamp(row, first + 3)),
+            operation: try rows.choice(row, first + 4),
+            entityType: try rows.string(row, first + 5),
+            localID: try rows.optionalUUID(row, first + 6),
+            serverID: try rows.serverID(row, first + 7),
+            endpoint: try rows.optionalString(row, first + 9),
+            payload: try rows.optionalBytes(row, first + 10),
+            headers: try rows.optionalBytes(row, first + 11),
+            baseVersion: try rows.optionalInt64(row, first + 12),
+            references: rows.isNull(row, first + 13) ? [] : try rows.uuids(row, first + 13),
+            revision: try rows.int32(row, first + 14),
+            attemptCount: try rows.int16(row, first + 15),
+            maxAttempts: try rows.int16(row, first + 16),
+            nextRetryAt: try rows.optionalTimestamp(row, first + 17).map(Timestamp.init(microseconds:)),
+            strategy: try rows.choice(row, first + 18),
+            resolution: try rows.optionalChoice(row, first + 19),
+            isOutcomeUnknown: try rows.bool(row, first + 20),
+            conflictRetries: try rows.int16(row, first + 21),
+            override: try rows.optionalString(row, first + 22).map { method in
+                QueuedMutation.Override(
+                    method: method,
+                    endpoint: try rows.optionalString(row, first + 23),
+                    payload: try rows.optionalBytes(row, first + 24)
+                )
+            },
+            error: try rows.optionalBytes(row, first + 25),
+            traceparent: try rows.optionalString(row, first + 26)
+        )
+    }
+}

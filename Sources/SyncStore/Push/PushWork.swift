@@ -1,0 +1,93 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// Commits groups of pushes. One group is two round trips: lock and read everything that the group needs; decide; write
+/// everything and commit.
+struct PushWork: GroupWork {
+    let what: StaticString = "commit pushes"
+    let catalog: Catalog
+    let signals: LaneSignals
+    let now: TimeSource
+    private let hints = WatermarkHints()
+    private let ids = UUIDv7Generator()
+
+    init(catalog: Catalog, signals: LaneSignals, now: @escaping TimeSource) {
+        self.catalog = catalog
+        self.signals = signals
+        self.now = now
+    }
+
+    func commit(_ group: [PushJob], on connection: Connection, isCertain: Bool) async throws {
+        let moment = now()
+        let contexts = try await contexts(group, moment)
+        let reader = GroupReader(group, contexts: contexts, hints: isCertain ? nil : hints)
+        var snapshot = try reader.snapshot(await connection.run(reader.queries))
+        let comparisons = reader.comparisons(snapshot)
+        if !comparisons.isEmpty {
+            try reader.add(await connection.run(comparisons), to: &snapshot)
+        }
+        let plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: isCertain)
+        if plan.needsProbe { throw Setback.readAgain }
+        let writer = GroupWriter(group, plan: plan, now: moment)
+        let feeds = try writer.feeds(await connection.run(writer.queries))
+        finish(group, plan, feeds)
+    }
+
+    func isStale(_ error: PostgresError) -> Bool {
+        error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"
+    }
+
+    func forget(_ group: [PushJob]) {
+        for job in group { catalog.invalidate(job.organization.id) }
+    }
+
+    private func contexts(_ group: [PushJob], _ moment: Timestamp) async throws -> [PushPlanner.Context] {
+        var contexts: [PushPlanner.Context] = []
+        for job in group {
+            let entry = try await catalog.entry(job.organization.id)
+            contexts.append(
+                PushPlanner.Context(
+                    organization: job.organization,
+                    types: entry.types,
+                    user: job.user,
+                    isStrict: job.isStrict,
+                    now: moment,
+                    makeID: { [ids] in ids.make(at: moment) }
+                )
+            )
+        }
+        return contexts
+    }
+
+    private func finish(_ group: [PushJob], _ plan: GroupPlan, _ feeds: [UUID: FeedCursor]) {
+        for (index, job) in group.enumerated() {
+            switch plan.outcomes[index] {
+            case .failure(let problem): job.reply.send(.failure(problem))
+            case .success(let planned):
+                let device = WatermarkHints.Device(lane: job.lane, device: job.push.deviceID)
+                hints.note(planned.acceptedSequence, of: device)
+                if !planned.typesToRegister.isEmpty {
+                    catalog.markInUse(planned.typesToRegister, in: job.organization.id)
+                }
+                let answer = PushAnswer(
+                    acceptedSequence: planned.acceptedSequence,
+                    feed: feeds[job.organization.id]?.text ?? "",
+                    push: job.push,
+                    verdicts: planned.verdicts,
+                    mappings: planned.touchedMappings
+                )
+                job.reply.send(.success(answer))
+            }
+        }
+        let changed = plan.changes
+        guard !changed.isEmpty else { return }
+        signals.changed(changed.map { group[$0.index].lane })
+        signals.ready(changed.filter { $0.plan.lane.isWaiting }.map { group[$0.index].lane })
+    }
+}
+
+extension LaneState {
+    /// Whether a worker may claim the lane, now or later.
+    fileprivate var isWaiting: Bool { leaseOwner == nil && readyAt != nil }
+}
