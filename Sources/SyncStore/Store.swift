@@ -82,6 +82,11 @@ public final class Store: Sendable {
         self.lanes = LaneStore(
             committers: Committers(lanes, catalog: catalog, patience: LaneStore.patience),
             pool: pool,
+            hints: LaneHints(pool: pool) { onHint in
+                var listening = Self.connection(configuration, settings: Self.pooledSettings)
+                listening.onNotification = { _ in onHint() }
+                return listening
+            },
             failure: failure
         )
         mutations = MutationReader(pool: pool, now: now, settledness: settledness, failure: failure)

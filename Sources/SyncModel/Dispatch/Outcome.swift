@@ -105,4 +105,11 @@ extension Outcome {
             error = Problem(.maxAttemptsReached, detail).json
         }
     }
+
+    /// What becomes of a mutation that was marked as in flight, but never sent: its turn comes again, and no attempt was
+    /// spent.
+    public init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
+        self.init(ofLost: mutation, wasSent: false)
+        attemptCount = isForwarded ? max(0, mutation.attemptCount - 1) : mutation.attemptCount
+    }
 }

@@ -12,6 +12,8 @@ struct LaneGroup {
         var lane: LaneState
         /// Whether the lane's last worker was lost.
         var isTakeover = false
+        /// Whether the step was committed before, and its worker did not hear of it: what is in flight was never sent.
+        var isRepeated = false
         var settled: [Settled] = []
         /// Mutations whose waiters are to be released.
         var unblocking: [UUID] = []
@@ -26,6 +28,9 @@ struct LaneGroup {
         /// A head that can never run.
         var hopeless: Outcome?
         var turn: LaneTurn = .lost
+
+        /// Whether what the row says of the flight is to be put right first.
+        var mustRecover: Bool { isTakeover || isRepeated }
     }
 
     /// A mutation that was in flight, and what came of it.
@@ -84,11 +89,10 @@ struct LaneGroup {
             guard var lane = lanes[job.lane], let entry = entries[job.lane.organization] else { continue }
             let lease = now.adding(seconds: planner.leaseSeconds)
             if let token = job.step.token {
-                guard lane.leaseToken == token, lane.leaseOwner == job.worker,
-                    lane.inFlight == job.step.dispatch?.mutation.id
-                else { continue }
+                guard lane.leaseToken == token, lane.leaseOwner == job.worker else { continue }
                 if mustRenew(lane, entry) { lane.readyAt = lease }
-                live[index] = Live(job: job, entry: entry, lane: lane)
+                let isRepeated = lane.inFlight != job.step.dispatch?.mutation.id
+                live[index] = Live(job: job, entry: entry, lane: lane, isRepeated: isRepeated)
             } else {
                 guard lane.isReady(at: now) else { continue }
                 let isTakeover = lane.leaseOwner != nil
@@ -111,7 +115,7 @@ struct LaneGroup {
     // MARK: - 2: lanes whose worker was lost
 
     var lostQueries: [Query] {
-        let taken = live.indices.filter { live[$0]?.isTakeover == true }
+        let taken = live.indices.filter { live[$0]?.mustRecover == true }
         guard !taken.isEmpty else { return [] }
         var flights = PushColumns()
         var lanes = JobColumns()
@@ -139,7 +143,9 @@ struct LaneGroup {
                     isCreate: mutation.operation == .create,
                     localID: mutation.localID,
                     entityType: mutation.entityType,
-                    outcome: Outcome(ofLost: mutation, wasSent: isForwarded),
+                    outcome: step.isRepeated
+                        ? Outcome(ofUnsent: mutation, isForwarded: isForwarded)
+                        : Outcome(ofLost: mutation, wasSent: isForwarded),
                     version: nil
                 )
             )
@@ -147,7 +153,7 @@ struct LaneGroup {
         for row in 0..<results[1].count {
             live[Int(try results[1].int32(row, 0))]?.unblocking.append(try results[1].uuid(row, 1))
         }
-        for index in live.indices where live[index]?.isTakeover == true {
+        for index in live.indices where live[index]?.mustRecover == true {
             live[index]?.lane.inFlight = nil
         }
     }
@@ -163,6 +169,7 @@ struct LaneGroup {
             let organization = step.job.lane.organization
             switch step.job.step {
             case .claim: break
+            case .settle where step.isRepeated, .apply where step.isRepeated: break
             case .goOn(_, let unblocking):
                 if let unblocking { step.unblocking.append(unblocking) }
             case .settle(let dispatch, let outcome):

@@ -1,0 +1,22 @@
+public import SyncModel
+
+/// Settings of the dispatcher.
+public struct DispatchConfiguration: Sendable {
+    /// When failed attempts are tried again.
+    public var policy = RetryPolicy()
+    /// Lanes that run at the same time on this replica, over all organizations. 1 or more.
+    public var maximumLanes = 1_024
+    /// How often the database is searched for lanes that are due, in seconds, before jitter.
+    public var pollInterval: Double = 1
+    /// Mutations after which a lane gives its place to others of its organization that wait.
+    public var burst = 64
+    /// How long requests under way may take once the gateway shuts down, in seconds.
+    public var grace: Double = 7
+    /// The clock of leases and back-offs.
+    public var now: TimeSource
+
+    /// The defaults.
+    public init(now: @escaping TimeSource) {
+        self.now = now
+    }
+}

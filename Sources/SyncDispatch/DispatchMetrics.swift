@@ -1,0 +1,47 @@
+import Metrics
+import SyncModel
+
+/// What the dispatcher counts. Described where it is wired.
+public struct DispatchMetrics: Sendable {
+    /// Requests to upstreams, by `outcome`.
+    public static let attempts = "sluice_upstream_attempts_total"
+    /// Time that requests to upstreams took.
+    public static let requestDuration = "sluice_upstream_request_duration_seconds"
+    /// Time from a mutation's acceptance to its final outcome.
+    public static let completion = "sluice_mutation_completion_seconds"
+    /// Outcomes that were thrown away since somebody else had taken the lane.
+    public static let leasesLost = "sluice_lane_leases_lost_total"
+
+    private let attemptCounters: [Outcome.Kind: Counter]
+    private let duration = Timer(label: Self.requestDuration)
+    private let final = Timer(label: Self.completion)
+    private let lost = Counter(label: Self.leasesLost)
+
+    init() {
+        let counters = Outcome.Kind.allCases.map { kind in
+            (kind, Counter(label: Self.attempts, dimensions: [("outcome", kind.rawValue)]))
+        }
+        attemptCounters = Dictionary(uniqueKeysWithValues: counters)
+    }
+
+    func attempt(_ kind: Outcome.Kind, took elapsed: Duration) {
+        attemptCounters[kind]?.increment()
+        duration.recordNanoseconds(elapsed.nanoseconds)
+    }
+
+    func completed(after microseconds: Int64) {
+        final.recordNanoseconds(max(0, microseconds) * 1_000)
+    }
+
+    func leaseLost() {
+        lost.increment()
+    }
+}
+
+extension Duration {
+    /// Whole nanoseconds.
+    var nanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+    }
+}

@@ -1,0 +1,234 @@
+public import Foundation
+public import Logging
+public import ServiceLifecycle
+public import SyncModel
+public import SyncStore
+import Synchronization
+
+/// Finds lanes that are due and has them run: those that this process made ready, from memory; all others by looking
+/// into the database now and then. Any number of replicas do so side by side.
+public final class Dispatcher: Service {
+    /// Lanes that one look into the database brings.
+    private static let pollLimit = 1_000
+
+    private let configuration: DispatchConfiguration
+    private let store: Store
+    private let flights: Flights
+    private let circuits: Circuits
+    private let logger: Logger
+    private let inbox = Inbox()
+    private let isDraining = Atomic(false)
+    /// What runners may ask of the scheduler, which is the loop's own.
+    private let crowded = Mutex(Set<UUID>())
+    private let counts = Mutex(Counts())
+    /// The process, as leases name it.
+    public let worker = UUID()
+
+    /// What the dispatcher has in hand.
+    public struct Counts: Sendable, Hashable {
+        /// Lanes that run.
+        public var running = 0
+        /// Lanes that are due and wait for a place.
+        public var waiting = 0
+        /// Upstreams to which nothing is sent.
+        public var openCircuits = 0
+    }
+
+    /// Opens nothing yet.
+    public init(
+        store: Store,
+        upstream: any Upstream,
+        configuration: DispatchConfiguration,
+        logger: Logger
+    ) {
+        self.store = store
+        flights = Flights(upstream)
+        self.configuration = configuration
+        self.logger = logger
+        circuits = Circuits(now: configuration.now)
+    }
+
+    /// What it has in hand now.
+    public var current: Counts {
+        var counts = counts.withLock { $0 }
+        counts.openCircuits = circuits.openCount
+        return counts
+    }
+
+    /// Looks into the database at once.
+    public func poll() {
+        inbox.post { $0.mustPoll = true }
+    }
+
+    /// Runs lanes until graceful shutdown; then what is under way is finished, or given up when that takes long, and
+    /// every lane is given back.
+    public func run() async throws {
+        store.signals.whenReady { [inbox] in inbox.post(ready: $0) }
+        defer { store.signals.whenReady(nil) }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.keepPolling() }
+            group.addTask { await self.listen() }
+            group.addTask {
+                await withDiscardingTaskGroup { tasks in await self.loop(&tasks) }
+            }
+            group.addTask {
+                try? await gracefulShutdown()
+                self.isDraining.store(true, ordering: .relaxed)
+                self.inbox.post { $0.isClosed = true }
+            }
+            // polling and listening never end by themselves; the loop does, and with it the rest
+            await group.next()
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    // MARK: - The loop
+
+    private func loop(_ tasks: inout DiscardingTaskGroup) async {
+        var scheduler = LaneScheduler(capacity: configuration.maximumLanes)
+        let runner = runner()
+        var isPolling = false
+        var deadline: Task<Void, Never>?
+        while true {
+            let messages = await inbox.next()
+            take(messages, into: &scheduler)
+            if messages.isClosed {
+                if scheduler.runningCount == 0 { break }
+                if deadline == nil { deadline = giveUpLater() }
+                report(scheduler)
+                continue
+            }
+            if messages.due != nil { isPolling = false }
+            if messages.mustPoll, !isPolling {
+                isPolling = true
+                let occupied = scheduler.occupied
+                tasks.addTask { await self.search(excluding: occupied) }
+            }
+            while let lane = scheduler.next() {
+                tasks.addTask { [inbox] in
+                    let isDue = await runner.run(lane)
+                    inbox.post { $0.finished.append(Inbox.Finished(lane: lane, isDue: isDue)) }
+                }
+            }
+            for (organization, room) in scheduler.hungry {
+                scheduler.setMayHaveMore(organization, false)
+                tasks.addTask { await self.search(organization, room) }
+            }
+            if scheduler.isFull { tasks.addTask { await self.store.lanes.hint() } }
+            report(scheduler)
+        }
+        deadline?.cancel()
+        report(scheduler)
+        // others need not wait for their next look into the database
+        await store.lanes.hint()
+    }
+
+    private func take(_ messages: Inbox.Messages, into scheduler: inout LaneScheduler) {
+        for (organization, cap) in messages.caps { scheduler.setCap(organization, cap) }
+        for finished in messages.finished { scheduler.finish(finished.lane, isDue: finished.isDue) }
+        for lane in messages.ready { scheduler.add(lane) }
+        for found in messages.found {
+            scheduler.setMayHaveMore(found.organization, !found.isAll)
+            for lane in found.lanes { scheduler.add(lane) }
+        }
+        if let due = messages.due {
+            for lane in due.lanes { scheduler.add(lane) }
+            if !due.isAll {
+                for organization in Set(due.lanes.map(\.organization)) { scheduler.setMayHaveMore(organization, true) }
+            }
+        }
+    }
+
+    private func report(_ scheduler: LaneScheduler) {
+        counts.withLock { $0 = Counts(running: scheduler.runningCount, waiting: scheduler.waitingCount) }
+        crowded.withLock { $0 = scheduler.waitingCount == 0 ? [] : scheduler.crowdedOrganizations }
+    }
+
+    private func runner() -> LaneRunner {
+        LaneRunner(
+            store: store.lanes,
+            flights: flights,
+            circuits: circuits,
+            planner: OutcomePlanner(policy: configuration.policy),
+            metrics: DispatchMetrics(),
+            now: configuration.now,
+            burst: configuration.burst,
+            worker: worker,
+            logger: logger,
+            isDraining: { [self] in isDraining.load(ordering: .relaxed) },
+            isCrowded: { [self] organization in crowded.withLock { $0.contains(organization) } },
+            noteCap: { [inbox] organization, cap in
+                guard cap != LaneScheduler.defaultCap else { return }
+                inbox.post { $0.caps[organization] = cap }
+            }
+        )
+    }
+
+    /// Requests that take too long once the gateway shuts down are given up; what came of them is still written.
+    private func giveUpLater() -> Task<Void, Never> {
+        Task { [flights, configuration] in
+            try? await Task.sleep(for: .seconds(configuration.grace))
+            if !Task.isCancelled { flights.giveUp() }
+        }
+    }
+
+    // MARK: - Looking into the database
+
+    private func keepPolling() async {
+        while !Task.isCancelled {
+            poll()
+            // jitter keeps replicas from looking at the same moment
+            let pause = configuration.pollInterval * Double.random(in: 0.8...1.2)
+            try? await Task.sleep(for: .seconds(pause))
+        }
+    }
+
+    private func search(excluding organizations: [UUID]) async {
+        var found = Inbox.Due(lanes: [], isAll: true)
+        do throws(Problem) {
+            let now = configuration.now()
+            let due = try await store.lanes.due(at: now, excluding: organizations, limit: Self.pollLimit)
+            let (lanes, postponed) = sort(due)
+            try await store.lanes.postpone(postponed, now: now)
+            found = Inbox.Due(lanes: lanes, isAll: due.count < Self.pollLimit)
+        } catch {
+            logger.debug("Lanes cannot be looked for", metadata: ["reason": "\(error.detail)"])
+        }
+        inbox.post { $0.due = found }
+    }
+
+    /// Lanes of an upstream that takes nothing are put off instead of being claimed for nothing; once it may be tried
+    /// again, one of them is taken to try it.
+    private func sort(_ due: [LaneKey]) -> (lanes: [LaneKey], postponed: [(lane: LaneKey, until: Timestamp)]) {
+        var lanes: [LaneKey] = []
+        var postponed: [(lane: LaneKey, until: Timestamp)] = []
+        var probed: Set<UUID> = []
+        for lane in due {
+            let organization = lane.organization
+            if !circuits.isOpen(organization) {
+                lanes.append(lane)
+            } else if circuits.waits(organization) == nil, probed.insert(organization).inserted {
+                lanes.append(lane)
+            } else {
+                let until = circuits.waits(organization) ?? configuration.now()
+                postponed.append((lane, until.adding(seconds: .random(in: 0.5...1.5))))
+            }
+        }
+        return (lanes, postponed)
+    }
+
+    private func search(_ organization: UUID, _ limit: Int) async {
+        let lanes = try? await store.lanes.due(at: configuration.now(), in: organization, limit: limit)
+        guard let lanes else { return }
+        inbox.post { messages in
+            messages.found.append(
+                Inbox.Found(organization: organization, lanes: lanes, isAll: lanes.count < limit)
+            )
+        }
+    }
+
+    private func listen() async {
+        await store.lanes.listen { [inbox] in inbox.post { $0.mustPoll = true } }
+    }
+}

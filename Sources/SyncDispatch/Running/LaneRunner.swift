@@ -1,0 +1,167 @@
+import Foundation
+import Logging
+import SyncModel
+import SyncStore
+import Synchronization
+
+/// Runs one lane after another: claim, send, write what came of it, and on to the next mutation, until the lane has
+/// nothing to run or gives its place away.
+struct LaneRunner: Sendable {
+    /// Tries of writing an outcome while the database is away; the lease is likely to run out by then.
+    private static let writeAttempts = 20
+
+    let store: LaneStore
+    let flights: Flights
+    let circuits: Circuits
+    let planner: OutcomePlanner
+    let metrics: DispatchMetrics
+    let now: TimeSource
+    let burst: Int
+    /// The process, as leases name it.
+    let worker: UUID
+    let logger: Logger
+    /// Whether the gateway shuts down: what is under way is finished, nothing more is begun.
+    let isDraining: @Sendable () -> Bool
+    /// Whether other lanes of an organization wait for a place.
+    let isCrowded: @Sendable (UUID) -> Bool
+    /// Told how many lanes of an organization may run.
+    let noteCap: @Sendable (UUID, Int) -> Void
+
+    /// Runs a lane.
+    ///
+    /// - Returns: whether it is to be run again at once.
+    func run(_ lane: LaneKey) async -> Bool {
+        var step = LaneStep.claim
+        var count = 0
+        while true {
+            let mustYield = count >= burst && isCrowded(lane.organization)
+            let turn: LaneTurn
+            do throws(Problem) {
+                turn = try await write(step, of: lane, releases: isDraining() || mustYield)
+            } catch {
+                logger.warning("Lane step was not written", metadata: metadata(lane, ["reason": "\(error.detail)"]))
+                return false
+            }
+            switch turn {
+            case .run(let dispatch):
+                count += 1
+                step = await run(dispatch)
+            case .goOn(let token, let unblocking):
+                step = .goOn(token: token, unblocking: unblocking)
+            case .released(let readyAt):
+                complete(step)
+                return mustYield && readyAt.map { $0 <= now() } ?? false
+            case .lost:
+                noteLost(step, lane)
+                return false
+            }
+            if case .released = turn {} else { complete(step) }
+        }
+    }
+
+    // MARK: - Steps
+
+    /// Writes a step. What came of a request is worth some patience; a claim is not.
+    private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneTurn {
+        var attempt = 1
+        while true {
+            let permit = circuits.ask(lane.organization)
+            do throws(Problem) {
+                let turn = try await store.step(
+                    step,
+                    of: lane,
+                    worker: worker,
+                    heldUntil: permit.end,
+                    releases: releases
+                )
+                if permit == .probe, !turn.sends { circuits.giveBack(lane.organization) }
+                return turn
+            } catch {
+                if permit == .probe { circuits.giveBack(lane.organization) }
+                guard case .settle = step, attempt < Self.writeAttempts else { throw error }
+                attempt += 1
+                try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
+            }
+        }
+    }
+
+    private func run(_ dispatch: Dispatch) async -> LaneStep {
+        guard case .upstream(let request, let settings) = dispatch.destination else { return .apply(dispatch) }
+        noteCap(dispatch.lane.organization, settings.maximumConcurrency)
+        let started = ContinuousClock.now
+        let answer = await flights.send(request, to: settings)
+        let elapsed = ContinuousClock.now - started
+        let outcome: Outcome
+        if flights.isGivenUp, case .unknown = answer {
+            outcome = planner.abandoned(dispatch)
+        } else {
+            outcome = planner.outcome(of: answer, to: dispatch, now: now(), jitter: .random(in: 0...1))
+        }
+        note(outcome, of: dispatch, took: elapsed)
+        return .settle(dispatch, outcome)
+    }
+
+    // MARK: - Telling
+
+    private func note(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration) {
+        metrics.attempt(outcome.kind, took: elapsed)
+        if let change = circuits.note(outcome.kind, of: dispatch.lane.organization) {
+            let isOpen = change == .opened
+            logger.log(
+                level: isOpen ? .warning : .notice,
+                isOpen ? "Circuit opened: nothing is sent to this upstream for a while" : "Circuit closed",
+                metadata: ["organization": "\(dispatch.lane.organization.lowercasedText)"]
+            )
+        }
+        let isFailure = outcome.status != .succeeded
+        let level: Logger.Level = isFailure ? .warning : .debug
+        guard logger.logLevel <= level else { return }
+        var metadata = metadata(dispatch.lane, [
+            "mutation": "\(dispatch.mutation.id.lowercasedText)", "entity_type": "\(dispatch.mutation.entityType)",
+            "outcome": "\(outcome.kind.rawValue)", "attempt": "\(dispatch.attempts)",
+            "becomes": "\(outcome.status.rawValue)",
+            "duration_ms": "\(Double(elapsed.nanoseconds / 1_000) / 1_000)",
+        ])
+        if let code = outcome.responseStatus ?? outcome.lastErrorCode { metadata["status"] = "\(code)" }
+        if let due = outcome.nextRetryAt { metadata["next_retry_at"] = "\(due.rfc3339)" }
+        logger.log(level: level, isFailure ? "Attempt failed" : "Attempt succeeded", metadata: metadata)
+    }
+
+    /// Notes that a mutation became final: its outcome is committed.
+    private func complete(_ step: LaneStep) {
+        guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
+        metrics.completed(after: now().microseconds - dispatch.mutation.acceptedAt.microseconds)
+    }
+
+    private func noteLost(_ step: LaneStep, _ lane: LaneKey) {
+        // a claim that comes too late is no loss
+        if case .claim = step { return }
+        metrics.leaseLost()
+        logger.warning("Lease was lost: what came of the last request is thrown away", metadata: metadata(lane, [:]))
+    }
+
+    private func metadata(_ lane: LaneKey, _ more: Logger.Metadata) -> Logger.Metadata {
+        more.merging(
+            ["organization": "\(lane.organization.lowercasedText)", "user": "\(lane.user.lowercasedText)"]
+        ) { value, _ in value }
+    }
+}
+
+extension UUID {
+    /// As it is answered.
+    var lowercasedText: String { uuidString.lowercased() }
+}
+
+extension CircuitBreaker.Permit {
+    /// When the one who asks may ask again, if not now.
+    fileprivate var end: Timestamp? {
+        if case .wait(let until) = self { until } else { nil }
+    }
+}
+
+extension LaneTurn {
+    /// Whether a request goes to an upstream.
+    fileprivate var sends: Bool {
+        if case .run(let dispatch) = self, case .upstream = dispatch.destination { true } else { false }
+    }
+}

@@ -1,0 +1,56 @@
+import Foundation
+import SyncModel
+import Synchronization
+
+/// The circuit breakers of all upstreams, one an organization. In memory of this replica alone: what it forgets at a
+/// restart costs a few requests.
+final class Circuits: Sendable {
+    private let breakers = Mutex([UUID: CircuitBreaker]())
+    private let now: TimeSource
+
+    init(now: @escaping TimeSource) {
+        self.now = now
+    }
+
+    /// How many are open.
+    var openCount: Int { breakers.withLock { $0.values.count { $0.isOpen } } }
+
+    /// Asks to send something to an organization's upstream.
+    func ask(_ organization: UUID) -> CircuitBreaker.Permit {
+        let moment = now()
+        return breakers.withLock { $0[organization]?.ask(now: moment) } ?? .go
+    }
+
+    /// When to ask again; nil when something may be sent now.
+    func waits(_ organization: UUID) -> Timestamp? {
+        let moment = now()
+        return breakers.withLock { $0[organization]?.waits(now: moment) }
+    }
+
+    /// Whether nothing but a probe passes.
+    func isOpen(_ organization: UUID) -> Bool {
+        breakers.withLock { $0[organization]?.isOpen ?? false }
+    }
+
+    /// Takes back a probe that nothing was sent with.
+    func giveBack(_ organization: UUID) {
+        let moment = now()
+        breakers.withLock { $0[organization]?.giveBack(now: moment) }
+    }
+
+    /// Notes what came of a request; tells whether that opened or closed the circuit.
+    func note(_ kind: Outcome.Kind, of organization: UUID) -> Change? {
+        let moment = now()
+        return breakers.withLock { breakers in
+            var breaker = breakers[organization] ?? CircuitBreaker()
+            let wasOpen = breaker.isOpen
+            breaker.note(kind, now: moment, jitter: .random(in: 0...1))
+            breakers[organization] = breaker.isUntouched ? nil : breaker
+            return breaker.isOpen == wasOpen ? nil : breaker.isOpen ? .opened : .closed
+        }
+    }
+
+    enum Change {
+        case opened, closed
+    }
+}

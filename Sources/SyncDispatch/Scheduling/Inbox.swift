@@ -1,0 +1,91 @@
+import Foundation
+import SyncModel
+import Synchronization
+
+/// What the dispatcher is told, gathered until it looks. Bounded: lanes that are reported while it has too many already
+/// are found by polling.
+final class Inbox: Sendable {
+    /// Lanes that are kept at most.
+    static let capacity = 20_000
+
+    struct Messages {
+        /// Lanes that may be claimed.
+        var ready: [LaneKey] = []
+        /// Lanes that were given back.
+        var finished: [Finished] = []
+        /// Whether it is time to look into the database.
+        var mustPoll = false
+        /// What searches of single organizations found.
+        var found: [Found] = []
+        /// What a search over all organizations found.
+        var due: Due?
+        /// Caps that were read.
+        var caps: [UUID: Int] = [:]
+        var isClosed = false
+
+        var isEmpty: Bool {
+            ready.isEmpty && finished.isEmpty && !mustPoll && found.isEmpty && due == nil && caps.isEmpty && !isClosed
+        }
+    }
+
+    struct Finished {
+        let lane: LaneKey
+        let isDue: Bool
+    }
+
+    struct Due {
+        let lanes: [LaneKey]
+        let isAll: Bool
+    }
+
+    struct Found {
+        let organization: UUID
+        let lanes: [LaneKey]
+        let isAll: Bool
+    }
+
+    private struct State {
+        var messages = Messages()
+        var reader: CheckedContinuation<Void, Never>?
+    }
+
+    private let state = Mutex(State())
+
+    /// Adds something and wakes the reader.
+    func post(_ add: (inout Messages) -> Void) {
+        let reader = state.withLock { state in
+            add(&state.messages)
+            defer { state.reader = nil }
+            return state.reader
+        }
+        reader?.resume()
+    }
+
+    /// Adds lanes that may be claimed, as far as there is room.
+    func post(ready lanes: [LaneKey]) {
+        post { messages in
+            let room = Self.capacity - messages.ready.count
+            if room < lanes.count { messages.mustPoll = true }
+            messages.ready += lanes.prefix(max(0, room))
+        }
+    }
+
+    /// Waits for messages. One reader only.
+    func next() async -> Messages {
+        while true {
+            let messages = state.withLock { state in
+                defer { state.messages = Messages(isClosed: state.messages.isClosed) }
+                return state.messages
+            }
+            if !messages.isEmpty { return messages }
+            await withCheckedContinuation { continuation in
+                let mustWait = state.withLock { state in
+                    guard state.messages.isEmpty else { return false }
+                    state.reader = continuation
+                    return true
+                }
+                if !mustWait { continuation.resume() }
+            }
+        }
+    }
+}

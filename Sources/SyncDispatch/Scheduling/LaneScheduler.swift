@@ -1,0 +1,143 @@
+import DequeModule
+import Foundation
+import SyncModel
+
+/// Which lane runs next: organizations in turn, each with a cap on its lanes that run, all together with another.
+///
+/// A plain value; the dispatcher is its only owner. What it forgets for want of room is found again by polling.
+struct LaneScheduler {
+    /// Lanes of one organization that wait here at most; more stay in the database.
+    static let waitingLimit = 1_000
+    /// The cap of an organization that was not seen to say otherwise.
+    static let defaultCap = 64
+
+    private struct Tenant {
+        var waiting: Deque<LaneKey> = []
+        var running = 0
+        var cap = LaneScheduler.defaultCap
+        /// Whether the database may hold more lanes that are due.
+        var mayHaveMore = false
+        /// Whether it stands in line for a turn.
+        var isInLine = false
+
+        var canRun: Bool { !waiting.isEmpty && running < cap }
+        var isIdle: Bool { waiting.isEmpty && running == 0 && !mayHaveMore }
+    }
+
+    private enum Place {
+        case waiting
+        case running
+        /// It runs, and was reported ready meanwhile: it is looked at once more.
+        case runningAgain
+    }
+
+    private let capacity: Int
+    private var tenants: [UUID: Tenant] = [:]
+    private var line: Deque<UUID> = []
+    private var places: [LaneKey: Place] = [:]
+    private(set) var runningCount = 0
+
+    /// - Parameter capacity: lanes that run at the same time, over all organizations.
+    init(capacity: Int) {
+        self.capacity = capacity
+    }
+
+    /// Takes in a lane that is due. One that waits or runs already is not taken twice.
+    mutating func add(_ lane: LaneKey) {
+        switch places[lane] {
+        case .waiting, .runningAgain: return
+        case .running: places[lane] = .runningAgain
+        case nil:
+            var tenant = tenants[lane.organization] ?? Tenant()
+            if tenant.waiting.count < Self.waitingLimit {
+                tenant.waiting.append(lane)
+                places[lane] = .waiting
+            } else {
+                tenant.mayHaveMore = true
+            }
+            enter(lane.organization, &tenant)
+        }
+    }
+
+    /// Notes that the database may hold more due lanes of an organization than were taken in.
+    mutating func setMayHaveMore(_ organization: UUID, _ value: Bool) {
+        guard value || tenants[organization] != nil else { return }
+        tenants[organization, default: Tenant()].mayHaveMore = value
+        forgetIfIdle(organization)
+    }
+
+    /// How many lanes of an organization may run at the same time.
+    mutating func setCap(_ organization: UUID, _ cap: Int) {
+        guard var tenant = tenants[organization], tenant.cap != cap else { return }
+        tenant.cap = max(1, cap)
+        enter(organization, &tenant)
+    }
+
+    /// The next lane to run; nil when none may.
+    mutating func next() -> LaneKey? {
+        while runningCount < capacity, let organization = line.popFirst() {
+            guard var tenant = tenants[organization] else { continue }
+            tenant.isInLine = false
+            guard tenant.running < tenant.cap, let lane = tenant.waiting.popFirst() else {
+                tenants[organization] = tenant
+                continue
+            }
+            tenant.running += 1
+            runningCount += 1
+            places[lane] = .running
+            enter(organization, &tenant)
+            return lane
+        }
+        return nil
+    }
+
+    /// Notes that a lane was given back.
+    ///
+    /// - Parameter isDue: whether it is to run again at once, behind the others.
+    mutating func finish(_ lane: LaneKey, isDue: Bool) {
+        guard let place = places.removeValue(forKey: lane), var tenant = tenants[lane.organization] else { return }
+        tenant.running -= 1
+        runningCount -= 1
+        enter(lane.organization, &tenant)
+        if isDue || place == .runningAgain { add(lane) }
+        forgetIfIdle(lane.organization)
+    }
+
+    /// Organizations of which lanes wait while as many run as may: a lane that has run for long then gives its place to
+    /// one of them.
+    var crowdedOrganizations: Set<UUID> {
+        let isFull = runningCount >= capacity
+        return Set(tenants.filter { !$0.value.waiting.isEmpty && (isFull || $0.value.running >= $0.value.cap) }.map(\.key))
+    }
+
+    /// Whether more lanes are due than may run here: other replicas are told.
+    var isFull: Bool { !line.isEmpty && runningCount >= capacity || tenants.values.contains { $0.mayHaveMore } }
+
+    /// Organizations whose due lanes are known here: a search for others leaves them out.
+    var occupied: [UUID] {
+        tenants.filter { !$0.value.waiting.isEmpty || $0.value.running >= $0.value.cap }.map(\.key)
+    }
+
+    /// Organizations that have room for more lanes than were taken in.
+    var hungry: [(organization: UUID, room: Int)] {
+        tenants.compactMap { organization, tenant in
+            guard tenant.mayHaveMore, tenant.waiting.count < tenant.cap else { return nil }
+            return (organization, min(Self.waitingLimit, 4 * tenant.cap))
+        }
+    }
+
+    /// Lanes that wait here.
+    var waitingCount: Int { places.count - runningCount }
+
+    private mutating func enter(_ organization: UUID, _ tenant: inout Tenant) {
+        if tenant.canRun, !tenant.isInLine {
+            tenant.isInLine = true
+            line.append(organization)
+        }
+        tenants[organization] = tenant
+    }
+
+    private mutating func forgetIfIdle(_ organization: UUID) {
+        if tenants[organization]?.isIdle == true { tenants[organization] = nil }
+    }
+}
