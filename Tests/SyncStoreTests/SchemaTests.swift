@@ -28,12 +28,15 @@ import Testing
             GroupStatements.writeUsers, GroupStatements.writeMutations, GroupStatements.writeMappings,
             GroupStatements.writeRejections, GroupStatements.useTypes, GroupStatements.raiseFeeds,
             GroupStatements.readFeeds, GroupStatements.makeEntities, GroupStatements.changeEntities,
-            Catalog.organizationStatement, Catalog.typesStatement, Catalog.upstreamStatement, Catalog.userStatement, Settledness.statement,
+            Catalog.organizationStatement, Catalog.typesStatement, Catalog.upstreamStatement, Catalog.userStatement,
+            Settledness.statement,
             MutationReader.byIDStatement, MutationReader.listStatement, MappingReader.statement, ChangeReader.statement,
             Administration.listStatement, Administration.getStatement, Administration.makeStatement,
             Administration.changeStatement, Administration.feedStatement, Administration.putUserStatement,
             Administration.deleteUserStatement, Administration.getTypeStatement, Administration.makeTypeStatement,
             Administration.changeTypeStatement, Administration.closeStatement,
+            Administration.lockUpstreamStatement, Administration.getUpstreamStatement,
+            Administration.putUpstreamStatement, Administration.deleteUpstreamStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {
