@@ -9,10 +9,11 @@ SWIFT_FOLDERS := Package.swift Sources Tests
 help: ## this list
 	@sed -nE 's/^([a-z]+):.* ## (.*)/make \1\t\2/p' Makefile | expand -t 14
 
-run: ## the gateway with a database of its own, ready to be tried; Ctrl-C ends both
+run: ## the gateway with a database of its own, ready to be tried; UPSTREAM=demo adds a REST API to replay to
+	$(if $(filter-out demo,$(UPSTREAM)),$(error UPSTREAM is '$(UPSTREAM)'; it can be 'demo', or left out))
 	@scripts/bootstrap
 	$(RELEASE) --product sluice
-	@exec .build/release/sluice dev
+	@exec .build/release/sluice dev $(if $(UPSTREAM),--demo-upstream)
 
 build: ## the release binary, .build/release/sluice
 	@scripts/bootstrap

@@ -43,6 +43,9 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
         return pointer
     }
 
+    /// Whether a text is a pointer.
+    public static func isValid(_ text: String) -> Bool { steps(of: text) != nil }
+
     /// The steps of a pointer, unescaped; nil if it is not one.
     static func steps(of pointer: String) -> [[UInt8]]? {
         if pointer.isEmpty { return [] }

@@ -16,6 +16,7 @@ struct StoreFailure: Sendable {
             logger.error("store failed", metadata: ["operation": "\(what)", "error": "\(error)"])
             return Problem(.internalError, "the request could not be completed")
         }
+        if error.kind == .cancelled { return Self.overloaded("the request was given up") }
         var metadata: Logger.Metadata = ["operation": "\(what)", "error": "\(error.message)"]
         metadata["statement"] = error.statement.map { "\($0)" }
         metadata["sqlstate"] = error.sqlState.map { "\($0)" }

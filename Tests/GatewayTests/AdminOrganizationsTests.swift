@@ -136,7 +136,7 @@ import Testing
         let scene = try await Scene()
         let paths = [
             "/admin/organizations", scene.admin, scene.admin + "/users/\(scene.ada.user.lowercased)",
-            scene.admin + "/entity-types/task",
+            scene.admin + "/entity-types/task", scene.admin + "/upstream",
         ]
         let wrong = [
             nil, "Bearer", "Basic " + LiveGateway.operatorToken, LiveGateway.operatorToken, "Bearer x",

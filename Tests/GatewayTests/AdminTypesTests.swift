@@ -44,6 +44,41 @@ import Testing
         }
     }
 
+    @Test func aTypeIsForwardedWhereThereIsAnUpstreamUnlessItIsToldOtherwise() async throws {
+        let scene = try await Scene()
+        func put(_ name: String, _ body: String) async throws -> [String?] {
+            let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/" + name, body)
+            return ["\(reply.status)", reply.json?["upstream"]?.text, reply.json?["visibility"]?.string]
+        }
+        try await scene.whileNothingChanges {
+            let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/visit", #"{"upstream":true}"#)
+            expectProblem(reply, .validationFailed, errors: ["/upstream member_range"])
+            #expect(reply.text.contains("/upstream"))
+        }
+        #expect(try await put("early", "{}") == ["201", "false", "organization"])
+        let upstream = scene.admin + "/upstream"
+        #expect(try await scene.operate(.PUT, upstream, #"{"base_url":"http://127.0.0.1:1"}"#).status == 201)
+        #expect(try await put("early", "{}") == ["200", "false", "organization"], "it stays as it is")
+        #expect(try await put("visit", "{}") == ["201", "true", "user"])
+        #expect(try await put("open", #"{"visibility":"organization"}"#) == ["201", "true", "organization"])
+        #expect(try await put("own", #"{"upstream":false}"#) == ["201", "false", "organization"])
+        #expect(try await put("early", #"{"upstream":true}"#) == ["200", "true", "organization"])
+
+        // in force at once, and at any time: also for a type that is in use
+        #expect(try await scene.ada.push([scene.ada.create("own")]).statuses == ["succeeded"])
+        #expect(try await put("own", #"{"upstream":true}"#) == ["200", "true", "organization"])
+        var draft = scene.ada.create("own")
+        draft["endpoint"] = #""/own""#
+        #expect(try await scene.ada.push([draft]).statuses == ["pending"])
+        #expect(try await put("own", #"{"upstream":false}"#) == ["200", "false", "organization"])
+        #expect(try await scene.bob.push([scene.bob.create("own")]).statuses == ["succeeded"])
+
+        // without the upstream a type keeps what it was told
+        #expect(try await scene.operate(.DELETE, upstream).status == 204)
+        #expect(try await put("visit", #"{"default_priority":3}"#) == ["200", "true", "user"])
+        #expect(try await put("late", "{}") == ["201", "false", "organization"])
+    }
+
     @Test func theIdSpaceIsFixedOnceTheTypeIsInUseAndTheRestIsNot() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/entity-types/task"
@@ -90,6 +125,8 @@ import Testing
             (#"{"default_priority":-1}"#, .validationFailed, ["/default_priority member_range"]),
             (#"{"default_priority":"1"}"#, .validationFailed, ["/default_priority member_range"]),
             (#"{"upstream":true}"#, .validationFailed, ["/upstream member_range"]),
+            (#"{"upstream":null}"#, .validationFailed, ["/upstream member_range"]),
+            (#"{"upstream":"yes"}"#, .validationFailed, ["/upstream member_range"]),
             (#"{"relations":{"a":"b"}}"#, .validationFailed, ["/relations member_range"]),
             (#"{"name":"x"}"#, .validationFailed, ["/name member_unknown"]),
             (

@@ -55,6 +55,7 @@ import Testing
         ["token", "--organization", UUID().uuidString, "--user", UUID().uuidString, "--ttl", "0"],
         ["organizations", "create"], ["organizations", "suspend", "me"], ["organizations", "purge"],
         ["dev", "--port", "65536"], ["dev", "--port", "-1"], ["dev", "--port", "9000", "--operations-port", "9000"],
+        ["dev", "--demo-upstream-port", "9002"], ["dev", "--demo-upstream", "--demo-upstream-port", "8080"],
     ])
     func wrongUsageIsExplainedAndEndsWith64(arguments: [String]) async throws {
         let result = try await Program.run(arguments)

@@ -149,18 +149,66 @@ import Testing
             #expect(!run.screen.contains(secret))
         }
         #expect(try String(contentsOfFile: "\(place.path)/.sluice/.gitignore", encoding: .utf8) == "*\n")
-        let token = try String(contentsOfFile: "\(place.path)/.sluice/operator-token", encoding: .utf8)
-        let list = try await GatewayProcess.get(
-            run.operations + "/admin/organizations",
-            token: token.trimmingCharacters(in: .newlines)
-        )
-        #expect(list.status == 200)
-        #expect(list.json?["organizations"]?.elements.map { $0.map { $0["name"]?.string } } == ["Demo"])
+        #expect(try await run.organizations(place) == ["Demo"])
         #expect(try await run.end(with: SIGINT) == 0)
         place.remove()
     }
 
+    @Test func aDemoUpstreamTakesRequestsAndBelongsToAnOrganizationOfItsOwn() async throws {
+        let place = try DevelopmentPlace()
+        let first = try await place.start(["--demo-upstream"])
+        let screen = try await first.screen(with: "/contacts'\n")
+        let upstream = try #require(DevelopmentRun.word(after: "A REST API to replay to: ", in: screen)).dropLast()
+        #expect(upstream.hasPrefix("http://127.0.0.1:"))
+        let token = try #require(DevelopmentRun.word(after: "export UPSTREAM_TOKEN='", in: screen)).dropLast()
+        #expect(try await first.organizations(place) == ["Demo", "Demo upstream"])
+        let path = "/admin/organizations/019bb000-de40-7000-8000-000000000001/upstream"
+        let settings = try await first.operate(path, place)
+        #expect(settings.json?["base_url"]?.string == String(upstream))
+        let changes = try await GatewayProcess.get(first.address + "/v1/changes", token: String(token))
+        #expect(changes.status == 200 && changes.changes.isEmpty)
+        // the built-in demo is as ever
+        #expect(try await first.paste("/v1/mutations").results.map { $0["status"]?.string } == Self.allSucceeded)
+
+        let made = try await GatewayProcess.post(upstream + "/contacts", token: "", body: #"{"name":"Kari"}"#)
+        #expect(made.status == 201)
+        #expect(made.text == #"{"id":1,"name":"Kari"}"#)
+        _ = try await first.screen(with: #"upstream: POST /contacts → 201 (id 1)  {"name":"Kari"}"#)
+        #expect(try await first.end(with: SIGINT) == 0)
+
+        let second = try await place.start()
+        #expect(try await second.organizations(place) == ["Demo"], "what the API has forgotten is of no use")
+        #expect(!second.screen.contains("UPSTREAM_TOKEN"))
+        #expect(try await second.end(with: SIGINT) == 0)
+        place.remove()
+    }
+
+    private static let allSucceeded: [String?] = ["succeeded", "succeeded", "succeeded"]
+
     private static var version: String {
         get async throws { try await Program.run(["--version"]).output.trimmingCharacters(in: .newlines) }
+    }
+}
+
+extension DevelopmentRun {
+    /// What the operations listener answers to the operator.
+    fileprivate func operate(_ path: String, _ place: DevelopmentPlace) async throws -> Reply {
+        let token = try String(contentsOfFile: "\(place.path)/.sluice/operator-token", encoding: .utf8)
+        return try await GatewayProcess.get(operations + path, token: token.trimmingCharacters(in: .newlines))
+    }
+
+    /// The organizations' names.
+    fileprivate func organizations(_ place: DevelopmentPlace) async throws -> [String?]? {
+        try await operate("/admin/organizations", place).json?["organizations"]?.elements?.map { $0["name"]?.string }
+    }
+
+    /// The screen, once it shows a text.
+    fileprivate func screen(with text: String) async throws -> String {
+        let deadline = ContinuousClock.now + .seconds(20)
+        while .now < deadline {
+            if screen.contains(text) { return screen }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw Program.Failure("'\(text)' does not appear: \(screen)")
     }
 }

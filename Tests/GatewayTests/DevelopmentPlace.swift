@@ -22,13 +22,13 @@ final class DevelopmentPlace: Sendable {
     }
 
     /// Begins a run on ports of the system's choice.
-    func program() throws -> Program {
-        try Program(["dev", "--port", "0", "--operations-port", "0"], directory: path)
+    func program(_ options: [String] = []) throws -> Program {
+        try Program(["dev", "--port", "0", "--operations-port", "0"] + options, directory: path)
     }
 
     /// Begins a run and waits until the screen stands.
-    func start() async throws -> DevelopmentRun {
-        let program = try program()
+    func start(_ options: [String] = []) async throws -> DevelopmentRun {
+        let program = try program(options)
         let deadline = ContinuousClock.now + .seconds(60)
         while .now < deadline {
             if let run = DevelopmentRun(program) { return run }
@@ -134,7 +134,7 @@ struct DevelopmentRun: Sendable {
     }
 
     /// What follows a text, up to the next white space.
-    private static func word(after text: String, in screen: String) -> String? {
+    static func word(after text: String, in screen: String) -> String? {
         guard let range = screen.range(of: text) else { return nil }
         return screen[range.upperBound...].split(whereSeparator: \.isWhitespace).first.map(String.init)
     }

@@ -17,6 +17,8 @@ import Testing
             let server = pushed.results[0]["server_id"]?.string ?? "-"
             _ = try await worker.push([worker.change("delete", server: server)])
         }
+        let upstream = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"x"}}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
         #expect(try await Self.rows(scene, of: scene.ada).values.reduce(0, +) > 15)
         let feed = try #require(try await scene.ada.get("/v1/changes").next)
 

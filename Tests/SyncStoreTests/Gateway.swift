@@ -27,7 +27,11 @@ final class Gateway: Sendable {
             logger: logger
         )
         self.store = store
-        service = Task { try? await store.pushes.run() }
+        service = Task {
+            async let pushes: Void = store.pushes.run()
+            async let lanes: Void = store.lanes.run()
+            _ = try? await (pushes, lanes)
+        }
     }
 
     deinit {

@@ -35,6 +35,12 @@ import Testing
             Administration.changeStatement, Administration.feedStatement, Administration.putUserStatement,
             Administration.deleteUserStatement, Administration.getTypeStatement, Administration.makeTypeStatement,
             Administration.changeTypeStatement, Administration.closeStatement,
+            Administration.lockUpstreamStatement, Administration.getUpstreamStatement,
+            Administration.putUpstreamStatement, Administration.deleteUpstreamStatement,
+            LaneStatements.inFlight, LaneStatements.doneBlockers, LaneStatements.writeOutcomes,
+            LaneStatements.writeMappings, LaneStatements.unblock, LaneStatements.heads, LaneStatements.headMappings,
+            LaneStatements.headEntities, LaneStatements.markInFlight, LaneStore.dueStatement,
+            LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, LaneHints.notifyStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {

@@ -8,9 +8,11 @@ struct DevCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dev",
         abstract: "Try it: the gateway with a private database, ready to be used.",
+        usage: "sluice dev [<options>]",
         discussion: """
             EXAMPLES
               sluice dev
+              sluice dev --demo-upstream
               sluice dev --port 9080 --operations-port 9081 --directory /tmp/trial
 
             Makes a PostgreSQL cluster of its own in .sluice (on a Unix socket, so it
@@ -18,6 +20,11 @@ struct DevCommand: AsyncParsableCommand {
             starts the gateway, and prints a token and commands to paste. Needs
             PostgreSQL's server programs, and nothing else. Started as root, it runs
             PostgreSQL as the user postgres, or nobody.
+
+            With --demo-upstream there is also an organization "Demo upstream", whose
+            mutations are replayed against a small REST API in this process, with
+            commands that show a replay, a retry and a conflict. What reaches the API is
+            shown, a line a request. Both begin afresh with each start.
 
             SLUICE_ variables that limit or log have effect as with serve; database,
             addresses, keys and operator token are its own.
@@ -36,11 +43,28 @@ struct DevCommand: AsyncParsableCommand {
     @Option(help: "The port of health, metrics and /admin, on 127.0.0.1; 0 takes any.")
     var operationsPort = 8_081
 
+    @Flag(help: "Also run a small REST API that mutations are replayed against.")
+    var demoUpstream = false
+
+    @Option(help: "The port of that REST API, on 127.0.0.1; 0 takes any.")
+    var demoUpstreamPort = 0
+
     func validate() throws {
-        for (name, port) in [("--port", port), ("--operations-port", operationsPort)] {
+        let ports = [
+            ("--port", port), ("--operations-port", operationsPort), ("--demo-upstream-port", demoUpstreamPort),
+        ]
+        for (name, port) in ports {
             guard (0...65_535).contains(port) else { throw ValidationError("\(name) must be from 0 to 65535.") }
         }
         if port == operationsPort, port != 0 { throw ValidationError("--port and --operations-port must differ.") }
+        if demoUpstreamPort != 0 {
+            guard demoUpstream else {
+                throw ValidationError("--demo-upstream-port is of use with --demo-upstream only.")
+            }
+            guard ![port, operationsPort].contains(demoUpstreamPort) else {
+                throw ValidationError("--demo-upstream-port must differ from the other ports.")
+            }
+        }
     }
 
     func run() async throws {
@@ -53,6 +77,8 @@ struct DevCommand: AsyncParsableCommand {
 
     private func develop(environment: [String: String]) async throws {
         try requirePorts()
+        let upstream: DemoUpstream? =
+            if demoUpstream { try await .listen(port: demoUpstreamPort, report: { Terminal.say($0) }) } else { nil }
         let directory = try DevelopmentDirectory(directory)
         Terminal.say("Sluice \(Version.current), in \(directory.path)")
         for variable in DevelopmentSettings.ignored(in: environment) {
@@ -76,8 +102,8 @@ struct DevCommand: AsyncParsableCommand {
         var ending: ProgressLine?
         try await cluster.whileRunning { watch in
             start.done()
-            try await prepareDatabase(settings)
-            try await serve(settings, directory: directory, watch: watch)
+            try await prepareDatabase(settings, upstream: upstream)
+            try await serve(settings, directory: directory, watch: watch, upstream: upstream)
             ending = ProgressLine("ending PostgreSQL")
         }
         ending?.done()
@@ -95,7 +121,7 @@ struct DevCommand: AsyncParsableCommand {
         }
     }
 
-    private func prepareDatabase(_ settings: Settings) async throws {
+    private func prepareDatabase(_ settings: Settings, upstream: DemoUpstream?) async throws {
         try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
             let migrator = Schema.migrator()
             let pending = try await migrator.pending(on: connection)
@@ -104,12 +130,18 @@ struct DevCommand: AsyncParsableCommand {
                 _ = try await migrator.migrate(on: connection)
             }
         }
-        try await Demo.prepare(settings)
+        try await DemoTenant.prepare(settings, upstream: upstream)
     }
 
-    private func serve(_ settings: Settings, directory: DevelopmentDirectory, watch: DatabaseWatch) async throws {
+    private func serve(
+        _ settings: Settings,
+        directory: DevelopmentDirectory,
+        watch: DatabaseWatch,
+        upstream: DemoUpstream?
+    ) async throws {
         let verifier = try await settings.tokenVerifier()
-        let token = try await Demo.token(settings)
+        let token = try await DemoTenant.builtIn.token(settings)
+        let upstreamToken = try await DemoTenant.forwarded.token(settings)
         let logger = Wiring.bootstrapLogging(settings)
         let registry = Wiring.bootstrapMetrics()
         StartReport.log(settings, to: logger)
@@ -119,7 +151,7 @@ struct DevCommand: AsyncParsableCommand {
                 verifier: verifier,
                 registry: registry,
                 logger: logger,
-                companions: [watch]
+                companions: [watch] + (upstream.map { [$0] } ?? [])
             ) { address, operations in
                 let text = DevelopmentScreen.text(
                     public: address,
@@ -129,6 +161,11 @@ struct DevCommand: AsyncParsableCommand {
                     databaseURI: settings.databaseURL
                 )
                 Terminal.say(text)
+                if let upstream = upstream?.address {
+                    Terminal.say(
+                        DemoUpstreamScreen.text(public: address, upstream: upstream, token: upstreamToken)
+                    )
+                }
             }
         } catch {
             let code = EndReport.exitCode(for: error, logger: logger)

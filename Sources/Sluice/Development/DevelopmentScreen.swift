@@ -18,8 +18,8 @@ enum DevelopmentScreen {
           Operations  http://\(operations)/readyz  /metrics  /admin (token: \(directory.file("operator-token")))
           Database    psql \(quoted(databaseURI))
 
-        Paste this into another terminal. First, who you are: user \(Demo.user.lowercased)
-        of organization Demo, for \(Demo.tokenSeconds / 86_400) days.
+        Paste this into another terminal. First, who you are: user \(DemoTenant.builtIn.user.lowercased)
+        of organization Demo, for \(DemoTenant.tokenSeconds / 86_400) days.
 
         export TOKEN=\(quoted(token))
 
@@ -28,7 +28,7 @@ enum DevelopmentScreen {
         time nothing happens again, and the answer says "replayed":true.
 
         curl -sS -w '\\n' 'http://\(address)/v1/mutations' -H "Authorization: Bearer $TOKEN" \\
-          -H 'Content-Type: application/json' --data \(quoted(Demo.push))
+          -H 'Content-Type: application/json' --data \(quoted(DemoPush.text))
 
         What other devices get to see:
 
@@ -38,7 +38,7 @@ enum DevelopmentScreen {
     }
 
     /// In single quotes, as a shell takes it literally.
-    private static func quoted(_ text: String) -> String {
+    static func quoted(_ text: String) -> String {
         "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
     }
 }

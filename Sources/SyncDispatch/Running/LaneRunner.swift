@@ -116,12 +116,15 @@ struct LaneRunner: Sendable {
         let isFailure = outcome.status != .succeeded
         let level: Logger.Level = isFailure ? .warning : .debug
         guard logger.logLevel <= level else { return }
-        var metadata = metadata(dispatch.lane, [
-            "mutation": "\(dispatch.mutation.id.lowercasedText)", "entity_type": "\(dispatch.mutation.entityType)",
-            "outcome": "\(outcome.kind.rawValue)", "attempt": "\(dispatch.attempts)",
-            "becomes": "\(outcome.status.rawValue)",
-            "duration_ms": "\(Double(elapsed.nanoseconds / 1_000) / 1_000)",
-        ])
+        var metadata = metadata(
+            dispatch.lane,
+            [
+                "mutation": "\(dispatch.mutation.id.lowercasedText)", "entity_type": "\(dispatch.mutation.entityType)",
+                "outcome": "\(outcome.kind.rawValue)", "attempt": "\(dispatch.attempts)",
+                "becomes": "\(outcome.status.rawValue)",
+                "duration_ms": "\(Double(elapsed.nanoseconds / 1_000) / 1_000)",
+            ]
+        )
         if let code = outcome.responseStatus ?? outcome.lastErrorCode { metadata["status"] = "\(code)" }
         if let due = outcome.nextRetryAt { metadata["next_retry_at"] = "\(due.rfc3339)" }
         logger.log(level: level, isFailure ? "Attempt failed" : "Attempt succeeded", metadata: metadata)

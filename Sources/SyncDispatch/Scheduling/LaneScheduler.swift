@@ -107,7 +107,9 @@ struct LaneScheduler {
     /// one of them.
     var crowdedOrganizations: Set<UUID> {
         let isFull = runningCount >= capacity
-        return Set(tenants.filter { !$0.value.waiting.isEmpty && (isFull || $0.value.running >= $0.value.cap) }.map(\.key))
+        return Set(
+            tenants.filter { !$0.value.waiting.isEmpty && (isFull || $0.value.running >= $0.value.cap) }.map(\.key)
+        )
     }
 
     /// Whether more lanes are due than may run here: other replicas are told.

@@ -8,6 +8,10 @@ public struct HTTPConfiguration: Sendable {
     public var operationsAddress = ListenAddress(host: "127.0.0.1", port: 8081)
     /// The bearer token of `/admin`, which does not exist without one; `SLUICE_OPERATOR_TOKEN`.
     public var operatorToken: String?
+    /// Whether there is a key to sign `signed` upstream credentials with; `SLUICE_SIGNING_KEY_FILE`.
+    public var canSign = false
+    /// How long a worker has a lane, in seconds; an upstream's timeout has to be shorter.
+    public var leaseSeconds = 120
 
     /// What a push may hold.
     public var limits = IntakeLimits()

@@ -57,6 +57,8 @@ public struct OperationsServer: Service {
         let organizations = OrganizationEndpoints(store: store, bodies: bodies)
         let users = UserEndpoints(store: store)
         let types = EntityTypeEndpoints(store: store, bodies: bodies)
+        let rules = UpstreamRules(canSign: configuration.canSign, leaseSeconds: configuration.leaseSeconds)
+        let upstreams = UpstreamEndpoints(store: store, bodies: bodies, rules: rules)
 
         routes.add(.get, "/admin/organizations", token.operators(only: organizations.list))
         let organization = "/admin/organizations/{id}"
@@ -69,6 +71,10 @@ public struct OperationsServer: Service {
         let type = organization + "/entity-types/{name}"
         routes.add(.get, type, token.operators(only: types.read))
         routes.add(.put, type, token.operators(only: types.write))
+        let upstream = organization + "/upstream"
+        routes.add(.get, upstream, token.operators(only: upstreams.read))
+        routes.add(.put, upstream, token.operators(only: upstreams.write))
+        routes.add(.delete, upstream, token.operators(only: upstreams.remove))
     }
 }
 

@@ -3,14 +3,9 @@ import JSONText
 /// Which headers a mutation may carry: an object of strings, none that the gateway or the connection owns.
 enum HeaderRules {
     static let maximumCount = 32
-    static let maximumValueBytes = 4_096
 
-    /// Hop-by-hop fields (RFC 9110, section 7.6.1), and those that are ours to set.
-    private static let refused: Set<String> = [
-        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
-        "transfer-encoding", "upgrade", "host", "authorization", "cookie", "content-length", "idempotency-key",
-        "x-sluice-organization", "x-sluice-user", "traceparent",
-    ]
+    /// Those that the gateway sets, and those that concern a connection.
+    private static let refused = HeaderField.hopByHop.union(HeaderField.ours).union(HeaderField.credentials)
 
     /// Reports everything that is wrong with `headers` at `pointer`.
     static func check(_ headers: JSONValue, pointer: String, report: (ProblemDetail) -> Void) {
@@ -24,7 +19,7 @@ enum HeaderRules {
             count += 1
             let name = name.string
             let place = pointer + JSONPointer.member(name)
-            if !isToken(name) {
+            if !HeaderField.isName(name) {
                 report(
                     ProblemDetail(pointer: place, rule: Rule.header, detail: "is not a header name (RFC 9110 token)")
                 )
@@ -43,9 +38,9 @@ enum HeaderRules {
                 )
                 continue
             }
-            let isClean = text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7f) }
-            if !isClean || text.utf8.count > maximumValueBytes {
-                let detail = "a header's value may have no control characters and at most \(maximumValueBytes) bytes"
+            if !HeaderField.isValue(text) {
+                let bytes = HeaderField.maximumValueBytes
+                let detail = "a header's value may have no control characters and at most \(bytes) bytes"
                 report(ProblemDetail(pointer: place, rule: Rule.header, detail: detail))
             }
         }
@@ -53,17 +48,5 @@ enum HeaderRules {
             let detail = "at most \(maximumCount) headers, got \(count)"
             report(ProblemDetail(pointer: pointer, rule: Rule.range, detail: detail))
         }
-    }
-
-    /// RFC 9110, section 5.6.2.
-    private static func isToken(_ text: String) -> Bool {
-        !text.isEmpty
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case 48...57, 65...90, 97...122: true
-                case 0x21, 0x23...0x27, 0x2a, 0x2b, 0x2d, 0x2e, 0x5e, 0x5f, 0x60, 0x7c, 0x7e: true
-                default: false
-                }
-            }
     }
 }

@@ -13,6 +13,25 @@ extension UpstreamCredential {
             return nil
         }
     }
+
+    /// The stored form, secrets included.
+    public var stored: [UInt8] {
+        var writer = JSONWriter()
+        switch self {
+        case .signed:
+            writer.string("signed")
+        case .bearer(let token):
+            writer.beginObject()
+            writer.member("bearer", token)
+            writer.endObject()
+        case .header(let name, let value):
+            writer.beginObject()
+            writer.member("header", name)
+            writer.member("value", value)
+            writer.endObject()
+        }
+        return writer.bytes
+    }
 }
 
 extension UpstreamSettings {
@@ -22,5 +41,17 @@ extension UpstreamSettings {
         var headers: [String: String] = [:]
         for (name, value) in members { headers[name.string] = value.string }
         return headers
+    }
+
+    /// The stored form of ``headers``, by name.
+    public var storedHeaders: [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
+            writer.name(name)
+            writer.string(value)
+        }
+        writer.endObject()
+        return writer.bytes
     }
 }

@@ -4,7 +4,7 @@ import Logging
 import Postgres
 public import SyncModel
 
-/// What operators do: organizations, users and entity types.
+/// What operators do: organizations and users here; entity types, upstreams and purges in the files beside it.
 public struct Administration: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -112,69 +112,7 @@ public struct Administration: Sendable {
         return rows.affected > 0
     }
 
-    // MARK: - Entity types
-
-    /// One entity type as JSON; nil when it is not registered.
-    public func entityType(_ name: String, in organization: UUID) async throws(Problem) -> [UInt8]? {
-        var parameters = Parameters()
-        parameters.add(organization)
-        parameters.add(name)
-        let rows = try await run(Self.getTypeStatement, parameters, "read an entity type")
-        guard rows.count > 0 else { return nil }
-        do {
-            return try EntityTypeRow(rows, 0).json()
-        } catch {
-            throw failure.problem(error, doing: "read an entity type")
-        }
-    }
-
-    /// Registers or changes an entity type; absent members keep their values. Nil when there is no such organization.
-    ///
-    /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed`.
-    public func putEntityType(
-        _ name: String,
-        in organization: UUID,
-        body: [UInt8]
-    ) async throws(Problem) -> (created: Bool, json: [UInt8])? {
-        guard EntityType.isValidName(name) else {
-            let detail = "an entity type's name matches [a-z][a-z0-9_-]{0,63}"
-            throw Problem(.validationFailed, pointer: "", rule: Rule.entityType, detail)
-        }
-        let request = try EntityTypeRequest(body)
-        guard try await self.organization(organization) != nil else { return nil }
-        let first = EntityType(firstUseOf: name, hasUpstream: false)
-        var make = Parameters()
-        make.add(organization)
-        make.add(name)
-        make.add((request.idSpace ?? first.idSpace).rawValue)
-        make.add((request.visibility ?? first.visibility).rawValue)
-        make.add(request.defaultPriority ?? first.defaultPriority)
-        var change = Parameters()
-        change.add(organization)
-        change.add(name)
-        change.add(request.idSpace?.rawValue)
-        change.add(request.visibility?.rawValue)
-        change.add(request.defaultPriority)
-        do {
-            let results = try await pool.transaction { [make, change] connection in
-                try await connection.run([
-                    Query(Self.makeTypeStatement, make), Query(Self.changeTypeStatement, change),
-                ])
-            }
-            catalog.invalidate(organization)
-            guard results[1].count > 0 else {
-                let detail = "'\(name)' has mutations or entities: its id space stays as it is; use another type"
-                throw Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
-            }
-            return (results[0].affected > 0, try EntityTypeRow(results[1], 0).json())
-        } catch {
-            throw failure.problem(error, doing: "write an entity type")
-        }
-    }
-
-    private func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem)
-        -> Rows
-    {
+    func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem) -> Rows {
         do {
             return try await pool.run([Query(statement, parameters)])[0]
         } catch {
@@ -234,33 +172,5 @@ public struct Administration: Sendable {
     static let deleteUserStatement = Statement(
         "users_delete",
         "DELETE FROM users WHERE organization_id = $1 AND user_id = $2"
-    )
-
-    static let getTypeStatement = Statement(
-        "entity_types_get",
-        """
-        SELECT name, id_space, visibility, default_priority, is_in_use FROM entity_types
-        WHERE organization_id = $1 AND name = $2
-        """
-    )
-
-    static let makeTypeStatement = Statement(
-        "entity_types_make",
-        """
-        INSERT INTO entity_types AS t (organization_id, name, id_space, visibility, default_priority)
-        VALUES ($1, $2, $3, $4, $5)
-        ON CONFLICT (organization_id, name) DO NOTHING
-        """
-    )
-
-    static let changeTypeStatement = Statement(
-        "entity_types_change",
-        """
-        UPDATE entity_types AS t
-        SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
-            default_priority = coalesce($5, t.default_priority)
-        WHERE t.organization_id = $1 AND t.name = $2 AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space)
-        RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_in_use
-        """
     )
 }

@@ -44,6 +44,7 @@ struct EntityTypeRequest {
     var idSpace: IDSpace?
     var visibility: Visibility?
     var defaultPriority: Int16?
+    var isForwarded: Bool?
 
     init(_ body: [UInt8]) throws(Problem) {
         var problems: [ProblemDetail] = []
@@ -69,9 +70,9 @@ struct EntityTypeRequest {
                     problems.append(.init(pointer: "/default_priority", rule: Rule.range, detail: detail))
                 }
             case "upstream":
-                // there is no upstream to forward to: what is not forwarded is built in
-                if value.bool != false {
-                    let detail = "the organization has no upstream, so upstream must be false"
+                isForwarded = value.bool
+                if isForwarded == nil {
+                    let detail = "upstream must be true (forwarded) or false (in the built-in store)"
                     problems.append(.init(pointer: "/upstream", rule: Rule.range, detail: detail))
                 }
             case "relations":
@@ -90,9 +91,10 @@ struct EntityTypeRequest {
 }
 
 extension ProblemDetail {
-    fileprivate static func unknown(_ member: String, of what: String) -> ProblemDetail {
+    /// A member that the object at `pointer` does not have.
+    static func unknown(_ member: String, of what: String, at pointer: String = "") -> ProblemDetail {
         ProblemDetail(
-            pointer: JSONPointer().appending(member: member).text,
+            pointer: JSONPointer(pointer).appending(member: member).text,
             rule: Rule.unknownMember,
             detail: "'\(member)' is not a member of \(what)"
         )
@@ -100,7 +102,7 @@ extension ProblemDetail {
 }
 
 /// The members of a small JSON object; refuses what is not one, and duplicates.
-private func requestMembers(_ body: [UInt8]) throws(Problem) -> [(String, JSONValue)] {
+func requestMembers(_ body: [UInt8]) throws(Problem) -> [(String, JSONValue)] {
     let tree: JSONTree
     do throws(JSONParseError) {
         tree = try JSONTree(parsing: body)

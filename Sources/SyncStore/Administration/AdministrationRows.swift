@@ -46,6 +46,7 @@ struct EntityTypeRow {
     private let idSpace: String
     private let visibility: String
     private let defaultPriority: Int16
+    private let isForwarded: Bool
     private let isInUse: Bool
 
     init(_ rows: Rows, _ row: Int) throws {
@@ -53,7 +54,8 @@ struct EntityTypeRow {
         idSpace = try rows.string(row, 1)
         visibility = try rows.string(row, 2)
         defaultPriority = try rows.int16(row, 3)
-        isInUse = try rows.bool(row, 4)
+        isForwarded = try rows.bool(row, 4)
+        isInUse = try rows.bool(row, 5)
     }
 
     func json() -> [UInt8] {
@@ -66,7 +68,7 @@ struct EntityTypeRow {
         writer.endObject()
         writer.member("visibility", visibility)
         writer.member("default_priority", Int64(defaultPriority))
-        writer.member("upstream", false)
+        writer.member("upstream", isForwarded)
         writer.member("in_use", isInUse)
         writer.endObject()
         return writer.bytes

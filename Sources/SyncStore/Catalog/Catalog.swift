@@ -173,12 +173,14 @@ public final class Catalog: Sendable {
             name: try rows.string(0, 1),
             status: OrganizationStatus(rawValue: try rows.string(0, 2)) ?? .suspended,
             settings: OrganizationSettings(stored: try JSONTree(parsing: rows.bytes(0, 3)).root),
-            upstream: upstream.count > 0 ? try Self.upstream(upstream) : nil
+            upstream: try Self.upstream(upstream)
         )
     }
 
-    private static func upstream(_ rows: Rows) throws -> UpstreamSettings {
-        UpstreamSettings(
+    /// Reads the first six columns of ``upstreamStatement`` and its like; nil when there is no row.
+    static func upstream(_ rows: Rows) throws -> UpstreamSettings? {
+        guard rows.count > 0 else { return nil }
+        return UpstreamSettings(
             baseURL: try rows.string(0, 0),
             credential: try rows.optionalBytes(0, 1).flatMap {
                 UpstreamCredential(stored: try JSONTree(parsing: $0).root)

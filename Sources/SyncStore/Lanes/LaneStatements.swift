@@ -54,8 +54,8 @@ enum LaneStatements {
             response_body = k.response_body, error = k.error, last_error = k.last_error,
             last_error_code = k.last_error_code, is_outcome_unknown = k.is_outcome_unknown,
             conflict_retries = k.conflict_retries, sent_method = k.sent_method, sent_endpoint = k.sent_endpoint,
-            sent_payload = k.sent_payload, change_position = k.change_position, changed_at = $24,
-            synced_at = CASE WHEN k.status IN ('succeeded', 'discarded') THEN $24 END,
+            sent_payload = k.sent_payload, change_position = k.change_position, changed_at = $24::timestamptz,
+            synced_at = CASE WHEN k.status IN ('succeeded', 'discarded') THEN $24::timestamptz END,
             reference_ids = CASE WHEN k.status IN ('succeeded', 'discarded') THEN NULL ELSE m.reference_ids END
         FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int4[], $6::int2[], $7::timestamptz[],
                 $8::text[], $9::bool[], $10::int8[], $11::text[], $12::int2[], $13::json[], $14::json[], $15::text[],
@@ -84,7 +84,7 @@ enum LaneStatements {
                 WHEN i.status = 'resolved' THEN 'resolved'
                 WHEN k.fails OR i.retry_count + k.tries > 10 THEN 'failed'
                 ELSE i.status END,
-            resolved_at = CASE WHEN k.server_id IS NOT NULL THEN $11 ELSE i.resolved_at END,
+            resolved_at = CASE WHEN k.server_id IS NOT NULL THEN $11::timestamptz ELSE i.resolved_at END,
             retry_count = i.retry_count + k.tries, last_error = k.last_error, change_position = k.change_position
         FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::bool[], $8::int2[],
                 $9::text[], $10::int8[])

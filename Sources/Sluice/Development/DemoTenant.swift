@@ -1,0 +1,67 @@
+import Foundation
+import JSONText
+import SyncModel
+import SyncStore
+import Tokens
+
+/// An organization with one user to try things with. All ids are fixed, so that what is pasted twice is the same twice.
+struct DemoTenant: Sendable {
+    let name: String
+    let organization: UUID
+    let user: UUID
+
+    static let tokenSeconds: Int64 = 7 * 86_400
+
+    /// Whose documents are in the built-in store.
+    static let builtIn = DemoTenant(name: "Demo", organization: id(0xde_30, 0x01), user: id(0xde_30, 0x02))
+
+    /// Whose documents are in the demo's REST API.
+    static let forwarded = DemoTenant(name: "Demo upstream", organization: id(0xde_40, 0x01), user: id(0xde_40, 0x02))
+
+    /// Makes the tenants where they are missing.
+    ///
+    /// The REST API keeps its documents in memory. What the gateway knows of them is of no use in the next run, so that
+    /// tenant begins anew with each, and without the API there is none.
+    static func prepare(_ settings: Settings, upstream: DemoUpstream?) async throws {
+        let store = Wiring.store(settings, logger: Wiring.commandLogger())
+        let administration = store.administration
+        do throws(Problem) {
+            try await builtIn.make(administration)
+            _ = try await administration.purge(forwarded.organization)
+            if let upstream {
+                try await forwarded.make(administration)
+                let body = AdministrationOptions.body { $0.member("base_url", "http://\(upstream.address)") }
+                let rules = UpstreamRules(canSign: false, leaseSeconds: 120)
+                _ = try await administration.putUpstream(of: forwarded.organization, body: body, rules: rules)
+            }
+            await store.close()
+        } catch {
+            await store.close()
+            throw DevelopmentError("The demo organizations cannot be made: \(error.detail)")
+        }
+    }
+
+    private func make(_ administration: Administration) async throws(Problem) {
+        if try await administration.organization(organization) == nil {
+            let body = AdministrationOptions.body { $0.member("name", name) }
+            _ = try await administration.put(organization, body: body)
+        }
+        _ = try await administration.putUser(user, in: organization)
+    }
+
+    func token(_ settings: Settings) async throws -> String {
+        let issuer = try await TokenIssuer(configuration: try settings.tokenConfiguration())
+        return try await issuer.issue(
+            organization: organization,
+            user: user,
+            ttlSeconds: Self.tokenSeconds,
+            now: SystemClock.now().seconds
+        )
+    }
+
+    /// An id of the demo, readable: what it is of, and its number.
+    static func id(_ kind: UInt16, _ number: UInt8, version: UInt8 = 7) -> UUID {
+        let (high, low) = (UInt8(kind >> 8), UInt8(kind & 0xff))
+        return UUID(uuid: (1, 0x9b, 0xb0, 0, high, low, version << 4, 0, 0x80, 0, 0, 0, 0, 0, 0, number))
+    }
+}

@@ -1,0 +1,148 @@
+import JSONText
+
+/// A small REST API over documents in memory, such as a backend team might have: what it holds, and what it answers.
+///
+/// `/contacts` is a collection, `/contacts/1` a document in it; collections come into being with their first document.
+/// One thing no backend would have: a document with a text "fail once" is refused with 503 when it is first sent.
+struct DemoCollections: Sendable {
+    /// Documents, and keys remembered, at most: a demo that never ends shall not eat the memory.
+    static let capacity = 2_000
+    /// What a document says to see a request fail and be tried again.
+    static let failing = "fail once"
+
+    private struct Remembered {
+        let request: DemoRequest
+        /// Nil: it was refused for the time being, and is welcome again.
+        var answer: DemoAnswer?
+    }
+
+    private struct Collection {
+        var lastID = 0
+        var documents: [Int: DemoDocument] = [:]
+    }
+
+    private var collections: [String: Collection] = [:]
+    private var remembered: [String: Remembered] = [:]
+    private var documentCount = 0
+
+    /// Answers a request, once for each idempotency key.
+    mutating func answer(_ request: DemoRequest) -> DemoAnswer {
+        guard let key = request.idempotencyKey, request.method != "GET" else { return perform(request) }
+        if let known = remembered[key] {
+            guard known.request.isRepeated(by: request) else {
+                return refusal(422, "this Idempotency-Key came with another request before")
+            }
+            if var answer = known.answer {
+                answer.remark = "seen before: the same answer, and nothing done"
+                return answer
+            }
+        } else if Self.isToFail(request) {
+            remember(Remembered(request: request), under: key)
+            return refusal(503, "a document that says \"\(Self.failing)\" fails at its first try")
+        }
+        let answer = perform(request)
+        remember(Remembered(request: request, answer: answer), under: key)
+        return answer
+    }
+
+    private mutating func remember(_ entry: Remembered, under key: String) {
+        if remembered.count >= Self.capacity { remembered.removeAll() }
+        remembered[key] = entry
+    }
+
+    private static func isToFail(_ request: DemoRequest) -> Bool {
+        guard let members = try? JSONTree(parsing: request.body).root.members else { return false }
+        return members.contains { $0.value.string == failing }
+    }
+
+    // MARK: - Methods
+
+    private mutating func perform(_ request: DemoRequest) -> DemoAnswer {
+        let steps = request.path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+        guard let last = steps.last, steps.allSatisfy({ !$0.isEmpty }) else {
+            return refusal(404, "try /contacts")
+        }
+        guard let id = Int(last), id > 0, steps.count > 1 else {
+            return collection(String(request.path), request)
+        }
+        return document(id, in: "/" + steps.dropLast().joined(separator: "/"), request)
+    }
+
+    private mutating func collection(_ path: String, _ request: DemoRequest) -> DemoAnswer {
+        switch request.method {
+        case "GET": list(path)
+        case "POST": create(in: path, request)
+        default: refusal(405, "a collection takes GET and POST")
+        }
+    }
+
+    private mutating func document(_ id: Int, in path: String, _ request: DemoRequest) -> DemoAnswer {
+        guard ["GET", "PUT", "PATCH", "DELETE"].contains(request.method) else {
+            return refusal(405, "a document takes GET, PUT, PATCH and DELETE")
+        }
+        guard var found = collections[path]?.documents[id] else { return refusal(404, "there is none") }
+        if request.method == "GET" { return DemoAnswer(status: 200, body: found.json, etag: found.etag) }
+        if let expected = request.ifMatch, expected != "*", expected != found.etag {
+            let remark = "If-Match is \(expected), but it is at \(found.etag)"
+            return DemoAnswer(status: 412, body: found.json, etag: found.etag, remark: remark)
+        }
+        if request.method == "DELETE" {
+            collections[path]?.documents[id] = nil
+            documentCount -= 1
+            return DemoAnswer(status: 204)
+        }
+        guard let object = Self.object(request.body) else { return notAnObject }
+        do throws(JSONParseError) {
+            if request.method == "PUT" { found.replace(with: object) } else { try found.merge(object) }
+        } catch {
+            return refusal(413, "the document would become too large")
+        }
+        collections[path]?.documents[id] = found
+        return DemoAnswer(status: 200, body: found.json, etag: found.etag)
+    }
+
+    private mutating func create(in path: String, _ request: DemoRequest) -> DemoAnswer {
+        guard let object = Self.object(request.body) else { return notAnObject }
+        guard documentCount < Self.capacity else { return refusal(507, "the demo is full") }
+        var collection = collections[path] ?? Collection()
+        collection.lastID += 1
+        let document = DemoDocument(id: collection.lastID, object)
+        collection.documents[document.id] = document
+        collections[path] = collection
+        documentCount += 1
+        return DemoAnswer(
+            status: 201,
+            body: document.json,
+            etag: document.etag,
+            location: "\(path)/\(document.id)",
+            remark: "id \(document.id)"
+        )
+    }
+
+    private func list(_ path: String) -> DemoAnswer {
+        var writer = JSONWriter()
+        writer.beginArray()
+        for (_, document) in (collections[path]?.documents ?? [:]).sorted(by: { $0.key < $1.key }) {
+            document.write(to: &writer)
+        }
+        writer.endArray()
+        return DemoAnswer(status: 200, body: writer.bytes)
+    }
+
+    // MARK: - Refusals
+
+    private static func object(_ body: [UInt8]) -> JSONValue? {
+        guard let tree = try? JSONTree(parsing: body), tree.root.kind == .object else { return nil }
+        return tree.root
+    }
+
+    private var notAnObject: DemoAnswer { refusal(400, "the body must be a JSON object") }
+
+    private func refusal(_ status: Int, _ reason: String) -> DemoAnswer {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.member("error", reason)
+        writer.endObject()
+        return DemoAnswer(status: status, body: writer.bytes, remark: reason)
+    }
+}

@@ -1,0 +1,64 @@
+import JSONText
+
+/// A document that the demo's REST API holds, as JSON text without its id.
+struct DemoDocument: Sendable {
+    /// The longest text, and the longest body of a request, in bytes.
+    static let maximumBytes = 262_144
+
+    let id: Int
+    private(set) var version = 1
+    private(set) var text: [UInt8]
+
+    /// Keeps an object; a member `id` gives way to the document's own.
+    init(id: Int, _ object: JSONValue) {
+        self.id = id
+        text = Self.withoutID(object)
+    }
+
+    /// Strong validator (RFC 9110, 8.8.3): the version.
+    var etag: String { "\"\(version)\"" }
+
+    /// Puts another object in its place.
+    mutating func replace(with object: JSONValue) {
+        text = Self.withoutID(object)
+        version += 1
+    }
+
+    /// Applies a merge patch (RFC 7396).
+    mutating func merge(_ patch: JSONValue) throws(JSONParseError) {
+        let merged = try JSONValue.mergePatch(target: text, patch: patch, maximumBytes: Self.maximumBytes)
+        replace(with: try JSONTree(parsing: merged).root)
+    }
+
+    /// Writes the document with its id.
+    func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("id", id)
+        if let tree = try? JSONTree(parsing: text), let members = tree.root.members {
+            for (name, value) in members {
+                writer.name(name.string)
+                writer.value(value)
+            }
+        }
+        writer.endObject()
+    }
+
+    var json: [UInt8] {
+        var writer = JSONWriter()
+        write(to: &writer)
+        return writer.bytes
+    }
+
+    private static func withoutID(_ object: JSONValue) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        if let members = object.members {
+            for (name, value) in members where !name.equals("id") {
+                writer.name(name.string)
+                writer.value(value)
+            }
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}

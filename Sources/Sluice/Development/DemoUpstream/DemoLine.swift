@@ -1,0 +1,18 @@
+/// What the terminal shows of a request to the demo's REST API: a line.
+enum DemoLine {
+    /// Characters of a target and of a body, at most.
+    private static let limit = 120
+
+    static func text(_ request: DemoRequest, _ answer: DemoAnswer) -> String {
+        var line = "upstream: \(request.method) \(cut(request.target)) → \(answer.status)"
+        if !answer.remark.isEmpty { line += " (\(cut(answer.remark)))" }
+        if !request.body.isEmpty { line += "  \(cut(String(decoding: request.body, as: UTF8.self)))" }
+        return line
+    }
+
+    /// Without what a terminal would take for a command.
+    private static func cut(_ text: String) -> String {
+        let shown = text.unicodeScalars.prefix(limit).filter { $0.properties.generalCategory != .control }
+        return String(String.UnicodeScalarView(shown)) + (text.unicodeScalars.count > limit ? "…" : "")
+    }
+}

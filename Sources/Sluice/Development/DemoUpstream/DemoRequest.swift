@@ -1,0 +1,29 @@
+/// What the demo's REST API is asked.
+struct DemoRequest: Sendable {
+    var method: String
+    /// As it stands in the request line, with the query if there is one.
+    var target: String
+    var idempotencyKey: String?
+    /// `If-Match`.
+    var ifMatch: String?
+    var body: [UInt8] = []
+
+    /// Without the query.
+    var path: Substring { target.prefix { $0 != "?" } }
+
+    /// Whether another request asks for the same, whatever it is conditional on.
+    func isRepeated(by other: DemoRequest) -> Bool {
+        method == other.method && target == other.target && body == other.body
+    }
+}
+
+/// What it answers, and why in words for a terminal.
+struct DemoAnswer: Sendable {
+    var status: Int
+    /// JSON; nil for none.
+    var body: [UInt8]?
+    var etag: String?
+    var location: String?
+    /// For whoever watches; empty when the status says it all.
+    var remark = ""
+}

@@ -1,0 +1,34 @@
+import HTTPTypes
+import SyncModel
+import SyncStore
+
+/// `/admin/organizations/{id}/upstream`. What is answered never holds a secret.
+struct UpstreamEndpoints: Sendable {
+    let store: Store
+    let bodies: BodyReader
+    let rules: UpstreamRules
+
+    func read(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let json = try await store.administration.upstream(of: exchange.uuid(at: 0))
+        guard let json else { throw Refusal.notFound }
+        return Answer(.ok, json: json)
+    }
+
+    /// Creates or changes.
+    func write(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let organization = try exchange.uuid(at: 0)
+        return try await bodies.withBody(of: exchange) { body in
+            let written = try await store.administration.putUpstream(of: organization, body: body, rules: rules)
+            guard let written else { throw Refusal.notFound }
+            return Answer(written.created ? .created : .ok, json: written.json)
+        }
+    }
+
+    func remove(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        guard try await store.administration.deleteUpstream(of: exchange.uuid(at: 0)) else { throw Refusal.notFound }
+        return Answer(.noContent)
+    }
+}

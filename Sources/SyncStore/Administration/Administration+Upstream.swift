@@ -1,0 +1,105 @@
+public import Foundation
+import Postgres
+public import SyncModel
+
+extension Administration {
+    /// An organization's upstream as JSON, without its secrets; nil when it has none.
+    public func upstream(of organization: UUID) async throws(Problem) -> [UInt8]? {
+        var key = Parameters()
+        key.add(organization)
+        let rows = try await run(Self.getUpstreamStatement, key, "read an upstream")
+        do {
+            return try UpstreamRow(rows)?.json()
+        } catch {
+            throw failure.problem(error, doing: "read an upstream")
+        }
+    }
+
+    /// Gives an organization an upstream, or changes it; absent members keep their values, null goes back to the
+    /// default. Nil when there is no such organization.
+    ///
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
+    public func putUpstream(
+        of organization: UUID,
+        body: [UInt8],
+        rules: UpstreamRules
+    ) async throws(Problem) -> (created: Bool, json: [UInt8])? {
+        let request = try UpstreamRequest(body, rules: rules)
+        let moment = now()
+        var key = Parameters()
+        key.add(organization)
+        do {
+            let written = try await pool.transaction { [key] connection -> (Bool, UpstreamSettings)? in
+                let found = try await connection.run([
+                    Query(Self.lockUpstreamStatement, key), Query(Self.getUpstreamStatement, key),
+                ])
+                guard found[0].count > 0 else { return nil }
+                let current = try Catalog.upstream(found[1])
+                let settings = try request.applied(to: current)
+                let row = Self.row(settings, of: organization, at: moment)
+                _ = try await connection.run(Query(Self.putUpstreamStatement, row))
+                return (current == nil, settings)
+            }
+            catalog.invalidate(organization)
+            return written.map { created, settings in (created, UpstreamRow(settings, updatedAt: moment).json()) }
+        } catch {
+            throw failure.problem(error, doing: "write an upstream")
+        }
+    }
+
+    /// Takes an organization's upstream away; false when it has none. Types that are forwarded stay so.
+    public func deleteUpstream(of organization: UUID) async throws(Problem) -> Bool {
+        var key = Parameters()
+        key.add(organization)
+        let rows = try await run(Self.deleteUpstreamStatement, key, "delete an upstream")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    private static func row(_ settings: UpstreamSettings, of organization: UUID, at moment: Timestamp) -> Parameters {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(settings.baseURL)
+        parameters.add(json: settings.credential?.stored)
+        parameters.add(Int16(settings.timeoutSeconds))
+        parameters.add(Int16(settings.maximumConcurrency))
+        parameters.add(settings.idPointer)
+        parameters.add(json: settings.storedHeaders)
+        parameters.add(timestamp: moment.microseconds)
+        return parameters
+    }
+
+    // MARK: - Statements
+
+    /// One writer of an organization's upstream at a time, and none once a purge has begun, which waits for this lock.
+    static let lockUpstreamStatement = Statement(
+        "upstreams_lock",
+        "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging' FOR NO KEY UPDATE"
+    )
+
+    static let getUpstreamStatement = Statement(
+        "upstreams_get",
+        """
+        SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, updated_at
+        FROM upstreams WHERE organization_id = $1
+        """
+    )
+
+    static let putUpstreamStatement = Statement(
+        "upstreams_put",
+        """
+        INSERT INTO upstreams AS u (
+            organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT (organization_id) DO UPDATE
+        SET base_url = excluded.base_url, credential = excluded.credential,
+            timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
+            id_pointer = excluded.id_pointer, headers = excluded.headers, updated_at = excluded.updated_at
+        """
+    )
+
+    static let deleteUpstreamStatement = Statement(
+        "upstreams_delete",
+        "DELETE FROM upstreams WHERE organization_id = $1"
+    )
+}

@@ -1,0 +1,146 @@
+import JSONText
+import SyncModel
+
+/// Reads the members of an upstream and gathers what is wrong with them.
+struct UpstreamReport {
+    var problems: [ProblemDetail] = []
+
+    func throwProblems() throws(Problem) {
+        if !problems.isEmpty { throw Problem(.validationFailed, problems[0].detail, errors: problems) }
+    }
+
+    mutating func baseURL(_ value: JSONValue) -> String? {
+        guard let text = value.string else {
+            refuse("/base_url", Rule.memberType, "base_url must be a string; DELETE takes the upstream away")
+            return nil
+        }
+        if let problem = UpstreamSettings.baseURLProblem(text) {
+            refuse("/base_url", Rule.range, "base_url " + problem)
+            return nil
+        }
+        return UpstreamSettings.normalizedBaseURL(text)
+    }
+
+    mutating func int(_ value: JSONValue, _ range: ClosedRange<Int>, _ name: String) -> Change<Int> {
+        if value.isNull { return .reset }
+        if let number = value.int64, range.contains(Int(number)) { return .set(Int(number)) }
+        refuse("/" + name, Rule.range, "\(name) must be an integer, \(range.lowerBound) to \(range.upperBound)")
+        return .keep
+    }
+
+    mutating func idPointer(_ value: JSONValue) -> Change<String> {
+        if value.isNull { return .reset }
+        if let text = value.string, !text.isEmpty, text.utf8.count <= 200, JSONPointer.isValid(text) {
+            return .set(text)
+        }
+        let detail = "id_pointer must be a JSON Pointer (RFC 6901) of one step at least, like /id, and of 200 bytes"
+        refuse("/id_pointer", Rule.range, detail + " at most")
+        return .keep
+    }
+
+    mutating func headers(_ value: JSONValue) -> Change<[String: String]> {
+        if value.isNull { return .reset }
+        guard let members = value.members else {
+            refuse("/headers", Rule.memberType, "headers must be an object of strings")
+            return .keep
+        }
+        var headers: [String: String] = [:]
+        var count = 0
+        for (name, value) in members {
+            count += 1
+            let name = name.string
+            let pointer = JSONPointer("/headers").appending(member: name).text
+            if let text = header(name, value, at: pointer) {
+                if headers.updateValue(text, forKey: name.lowercased()) != nil {
+                    refuse(pointer, Rule.duplicateMember, "a header's name does not depend on case; name it once")
+                }
+            }
+        }
+        if count > 32 { refuse("/headers", Rule.range, "at most 32 headers, got \(count)") }
+        return .set(headers)
+    }
+
+    private mutating func header(_ name: String, _ value: JSONValue, at pointer: String) -> String? {
+        guard let text = value.string else {
+            refuse(pointer, Rule.memberType, "a header's value must be a string")
+            return nil
+        }
+        if let problem = UpstreamSettings.headerProblem(name: name, value: text, isCredential: false) {
+            refuse(pointer, Rule.header, "header \(name) " + problem)
+            return nil
+        }
+        return text
+    }
+
+    // MARK: - Credentials
+
+    mutating func credential(_ value: JSONValue, _ rules: UpstreamRules) -> Change<UpstreamCredential?> {
+        if value.isNull { return .reset }
+        if value.stringEquals("signed") { return signed(rules) }
+        guard let members = value.members else {
+            let detail = #"credential must be {"bearer"}, {"header", "value"}, "signed" or null"#
+            refuse("/credential", Rule.memberType, detail)
+            return .keep
+        }
+        let names = Set(members.map(\.name.string))
+        for name in names.sorted() where !["bearer", "header", "value"].contains(name) {
+            problems.append(.unknown(name, of: "a credential: bearer, or header and value", at: "/credential"))
+        }
+        if names.contains("bearer") {
+            guard names.isDisjoint(with: ["header", "value"]) else {
+                refuse("/credential", Rule.range, "a credential has either bearer, or header and value")
+                return .keep
+            }
+            return bearer(value)
+        }
+        return header(value)
+    }
+
+    private mutating func signed(_ rules: UpstreamRules) -> Change<UpstreamCredential?> {
+        guard !rules.canSign else { return .set(.signed) }
+        let detail = "this gateway has no key to sign with; set SLUICE_SIGNING_KEY_FILE, or choose another credential"
+        refuse("/credential", Rule.range, detail)
+        return .keep
+    }
+
+    private mutating func bearer(_ value: JSONValue) -> Change<UpstreamCredential?> {
+        guard let token = text(of: "bearer", in: value) else { return .keep }
+        let problem = UpstreamSettings.headerProblem(
+            name: "authorization",
+            value: "Bearer " + token,
+            isCredential: true
+        )
+        if let problem {
+            refuse("/credential/bearer", Rule.header, "the credential's header " + problem)
+            return .keep
+        }
+        return .set(.bearer(token))
+    }
+
+    private mutating func header(_ value: JSONValue) -> Change<UpstreamCredential?> {
+        let name = text(of: "header", in: value)
+        guard let text = text(of: "value", in: value), let name else { return .keep }
+        if let problem = UpstreamSettings.headerProblem(name: name, value: text, isCredential: true) {
+            refuse("/credential", Rule.header, "the credential's header " + problem)
+            return .keep
+        }
+        return .set(.header(name: name, value: text))
+    }
+
+    /// A text that must be there; what is shown of a secret cannot be sent back in its place.
+    private mutating func text(of member: String, in value: JSONValue) -> String? {
+        let pointer = "/credential/" + member
+        guard let value = value.value(at: "/" + member) else {
+            refuse(pointer, Rule.required, "a credential with a header has both header and value")
+            return nil
+        }
+        if let text = value.string, !text.isEmpty { return text }
+        let detail = "\(member) must be a string that is not empty; leave credential out to keep the one that is set"
+        refuse(pointer, Rule.memberType, detail)
+        return nil
+    }
+
+    private mutating func refuse(_ pointer: String, _ rule: String, _ detail: String) {
+        problems.append(ProblemDetail(pointer: pointer, rule: rule, detail: detail))
+    }
+}

@@ -1,0 +1,72 @@
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import Synchronization
+import Testing
+
+@testable import Sluice
+
+/// The REST API of `sluice dev --demo-upstream`, over HTTP.
+@Suite struct DemoUpstreamTests {
+    private final class Screen: Sendable {
+        let lines = Mutex<[String]>([])
+    }
+
+    @Test func itAnswersAsARESTAPIDoesAndShowsEachRequest() async throws {
+        let screen = Screen()
+        let upstream = try await DemoUpstream.listen(port: 0) { line in screen.lines.withLock { $0.append(line) } }
+        let service = Task { try await upstream.run() }
+        defer { service.cancel() }
+        let contacts = "http://\(upstream.address)/contacts"
+        let key = [("Idempotency-Key", "k")]
+        let body = Array(#"{"name":"Kari"}"#.utf8)
+        let made = try await send(.POST, contacts, headers: key, body: body)
+        #expect(made.status == 201)
+        #expect(made.text == #"{"id":1,"name":"Kari"}"#)
+        #expect(made.header("etag") == [#""1""#])
+        #expect(made.header("location") == ["/contacts/1"])
+        #expect(made.header("content-type") == ["application/json"])
+        let again = try await send(.POST, contacts, headers: key, body: body)
+        #expect(again.status == 201 && again.text == made.text)
+        let patch = Array(#"{"city":"Oslo"}"#.utf8)
+        let fits = [("If-Match", #""1""#)]
+        #expect(try await send(.PATCH, contacts + "/1", headers: fits, body: patch).header("etag") == [#""2""#])
+        let stale = try await send(.PATCH, contacts + "/1", headers: fits, body: patch)
+        #expect(stale.status == 412)
+        #expect(stale.text == #"{"id":1,"name":"Kari","city":"Oslo"}"#)
+        let head = try await send(.HEAD, contacts + "/1")
+        #expect(head.status == 200 && head.body.isEmpty)
+        let large = [UInt8](repeating: 0x20, count: DemoDocument.maximumBytes + 1)
+        #expect(try await send(.POST, contacts, body: large).status == 413)
+        let gone = try await send(.DELETE, contacts + "/1")
+        #expect(gone.status == 204 && gone.header("content-length") == [])
+        #expect(
+            screen.lines.withLock { $0.map { String($0.prefix(50)) } }.prefix(2)
+                == [
+                    #"upstream: POST /contacts → 201 (id 1)  {"name":"Ka"#,
+                    "upstream: POST /contacts → 201 (seen before: the sa",
+                ].map { $0.prefix(50) }.map(String.init)[...]
+        )
+        await #expect(throws: DevelopmentError.self) {
+            _ = try await DemoUpstream.listen(port: upstream.address.port) { _ in }
+        }
+    }
+
+    @Test func itsPushesAreTakenWholeInTheOrderOfTheScreen() async throws {
+        let scene = try await Scene()
+        let body = #"{"base_url":"http://127.0.0.1:1"}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
+        for push in [DemoTour.replay, DemoTour.retry, DemoTour.conflict] {
+            let reply = try await scene.ada.post("/v1/mutations", push)
+            #expect([200, 202].contains(reply.status), "\(reply.text)")
+            for result in reply.results {
+                #expect(result["status"]?.string != "rejected", "\(reply.text)")
+                #expect(result["replayed"]?.bool == false)
+            }
+            #expect(try await scene.ada.post("/v1/mutations", push).results.allSatisfy { $0["replayed"]?.bool == true })
+        }
+        let known = try await scene.ada.get("/v1/mutations/\(DemoTour.conflicting)")
+        #expect(known.json?["headers"]?["if-match"]?.string == #""2""#, "\(known.text)")
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import Testing
+
+@testable import Sluice
+
+/// The demo's REST API without the network.
+@Suite struct DemoCollectionsTests {
+    private var api = DemoCollections()
+
+    private mutating func ask(
+        _ method: String,
+        _ target: String,
+        _ body: String = "",
+        key: String? = nil,
+        ifMatch: String? = nil
+    ) -> (status: Int, body: String, etag: String?) {
+        let request = DemoRequest(
+            method: method,
+            target: target,
+            idempotencyKey: key,
+            ifMatch: ifMatch,
+            body: Array(body.utf8)
+        )
+        let answer = api.answer(request)
+        return (answer.status, String(decoding: answer.body ?? [], as: UTF8.self), answer.etag)
+    }
+
+    @Test mutating func documentsAreMadeReadChangedReplacedAndDeleted() {
+        #expect(
+            ask("POST", "/contacts", #"{"id":"x","name":"Kari","age":4e1}"#) == (
+                201, #"{"id":1,"name":"Kari","age":4e1}"#, #""1""#
+            )
+        )
+        #expect(ask("POST", "/contacts", "{}") == (201, #"{"id":2}"#, #""1""#))
+        #expect(ask("POST", "/api/v1/visits", "{}") == (201, #"{"id":1}"#, #""1""#))
+        #expect(
+            ask("PATCH", "/contacts/1", #"{"age":null,"tags":[1]}"#) == (
+                200, #"{"id":1,"name":"Kari","tags":[1]}"#, #""2""#
+            )
+        )
+        #expect(ask("PUT", "/contacts/1", #"{"name":"Kåre","id":9}"#) == (200, #"{"id":1,"name":"Kåre"}"#, #""3""#))
+        #expect(ask("GET", "/contacts/1?fields=all") == (200, #"{"id":1,"name":"Kåre"}"#, #""3""#))
+        #expect(ask("GET", "/contacts") == (200, #"[{"id":1,"name":"Kåre"},{"id":2}]"#, nil))
+        #expect(ask("DELETE", "/contacts/1") == (204, "", nil))
+        #expect(ask("DELETE", "/contacts/1").status == 404)
+        #expect(ask("GET", "/contacts/1").status == 404)
+        #expect(ask("POST", "/contacts", "{}").body == #"{"id":3}"#, "an id is given once")
+    }
+
+    @Test mutating func whatItCannotDoItRefuses() {
+        #expect(ask("POST", "/contacts", "{}").status == 201)
+        for (method, target, body, status) in [
+            ("GET", "/", "", 404), ("GET", "//", "", 404), ("POST", "/contacts/", "{}", 404), ("GET", "/1", "", 200),
+            ("PATCH", "/contacts", "{}", 405), ("POST", "/contacts/1", "{}", 405), ("PATCH", "/contacts/9", "{}", 404),
+            ("POST", "/contacts", "[]", 400), ("PATCH", "/contacts/1", "x", 400), ("PUT", "/contacts/1", "", 400),
+        ] { #expect(ask(method, target, body).status == status, "\(method) \(target)") }
+        let long = #"{"a":"\#(String(repeating: "x", count: DemoDocument.maximumBytes - 10))"}"#
+        #expect(ask("PATCH", "/contacts/1", long).status == 200)
+        #expect(ask("PATCH", "/contacts/1", #"{"b":"0123456789"}"#).status == 413)
+    }
+
+    @Test mutating func aStaleIfMatchIsAnsweredWithTheDocumentAsItIs() {
+        _ = ask("POST", "/contacts", #"{"name":"Kari"}"#)
+        #expect(ask("PATCH", "/contacts/1", #"{"city":"Oslo"}"#, ifMatch: #""1""#).status == 200)
+        for method in ["PATCH", "PUT", "DELETE"] {
+            let stale = ask(method, "/contacts/1", #"{"city":"Bergen"}"#, ifMatch: #""1""#)
+            #expect(stale == (412, #"{"id":1,"name":"Kari","city":"Oslo"}"#, #""2""#))
+        }
+        #expect(ask("PATCH", "/contacts/1", "{}", ifMatch: "*").status == 200)
+        #expect(ask("DELETE", "/contacts/1", ifMatch: #""3""#).status == 204)
+    }
+
+    @Test mutating func aKeyHasOneEffectAndOneAnswer() {
+        let first = ask("POST", "/contacts", #"{"name":"Kari"}"#, key: "k")
+        #expect(ask("POST", "/contacts", #"{"name":"Kari"}"#, key: "k") == first)
+        #expect(ask("GET", "/contacts").body == #"[{"id":1,"name":"Kari"}]"#)
+        #expect(ask("POST", "/contacts", #"{"name":"Per"}"#, key: "k").status == 422)
+        #expect(ask("POST", "/people", #"{"name":"Kari"}"#, key: "k").status == 422)
+        #expect(ask("DELETE", "/contacts/1", key: "d").status == 204)
+        #expect(ask("DELETE", "/contacts/1", key: "d").status == 204, "a repetition, not a second try")
+    }
+
+    @Test mutating func aDocumentThatSaysSoFailsOnceAndWithoutEffect() {
+        let body = #"{"title":"fail once"}"#
+        #expect(ask("POST", "/visits", body, key: "k").status == 503)
+        #expect(ask("GET", "/visits").body == "[]")
+        #expect(ask("POST", "/visits", body, key: "k") == (201, #"{"id":1,"title":"fail once"}"#, #""1""#))
+        #expect(ask("POST", "/visits", body, key: "k").status == 201)
+        #expect(ask("PATCH", "/visits/1", body, key: "l").status == 503)
+        #expect(ask("PATCH", "/visits/1", body, key: "l").status == 200)
+    }
+
+    @Test mutating func itHoldsSoMuchAndNoMore() {
+        for _ in 0..<DemoCollections.capacity { #expect(ask("POST", "/contacts", "{}").status == 201) }
+        #expect(ask("POST", "/contacts", "{}").status == 507)
+        #expect(ask("DELETE", "/contacts/7").status == 204)
+        #expect(ask("POST", "/contacts", "{}").status == 201)
+    }
+
+    @Test func aLineShowsWhatWasAskedAndAnsweredAndNoCommandsToATerminal() {
+        let request = DemoRequest(method: "POST", target: "/contacts", body: Array("{\"a\":\"\u{9b}2J\u{1b}\"}".utf8))
+        let answer = DemoAnswer(status: 503, remark: "not now")
+        #expect(DemoLine.text(request, answer) == #"upstream: POST /contacts → 503 (not now)  {"a":"2J"}"#)
+        let long = DemoRequest(method: "GET", target: "/" + String(repeating: "a", count: 500))
+        #expect(DemoLine.text(long, DemoAnswer(status: 200)).count < 160)
+    }
+}
