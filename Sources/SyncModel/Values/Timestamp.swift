@@ -125,7 +125,7 @@ extension Timestamp {
         return era * 146_097 + dayOfEra - 719_468
     }
 
-    private static func civil(daysSinceEpoch days: Int) -> (year: Int, month: Int, day: Int) {
+    static func civil(daysSinceEpoch days: Int) -> (year: Int, month: Int, day: Int) {
         let z = days + 719_468
         let era = (z >= 0 ? z : z - 146_096) / 146_097
         let dayOfEra = z - era * 146_097

@@ -1,0 +1,150 @@
+import AsyncHTTPClient
+public import Foundation
+public import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+public import SyncModel
+
+/// Sends requests over HTTP/1.1, on connections that are kept.
+///
+/// Redirects are not followed. The client beneath sends each request once at most: it never repeats one, not even when
+/// a kept connection turns out to be closed; so every request that was sent is an attempt that somebody counted.
+///
+/// It speaks no HTTP/2: there one broken connection would leave the outcome of all its requests unknown at once.
+public final class HTTPUpstream: Upstream {
+    /// The token for `Authorization: Bearer` of a `signed` credential.
+    public typealias Sign = @Sendable (_ organization: UUID, _ user: UUID) async throws -> String
+
+    /// One for each event loop; see ``ResponseCollector/isSent`` for why.
+    private let clients: [HTTPClient]
+    private let configuration: HTTPUpstreamConfiguration
+    private let sign: Sign?
+    private let now: TimeSource
+    private let logger: Logger
+
+    /// Opens nothing yet. ``shutdown()`` must be called before the last reference goes.
+    ///
+    /// - Parameters:
+    ///   - sign: makes tokens for `signed` credentials; nil when there is no key for them.
+    ///   - now: the clock that `Retry-After` is read by.
+    ///   - logger: told of failures at level debug; of what is sent, of credentials and of paths it is told nothing.
+    public init(
+        configuration: HTTPUpstreamConfiguration = .init(),
+        sign: Sign? = nil,
+        now: @escaping TimeSource,
+        logger: Logger
+    ) {
+        self.configuration = configuration
+        self.sign = sign
+        self.now = now
+        self.logger = logger
+        clients = MultiThreadedEventLoopGroup.singleton.makeIterator().prefix(max(1, configuration.eventLoops)).map {
+            HTTPClient(eventLoopGroupProvider: .shared($0), configuration: configuration.client)
+        }
+    }
+
+    /// Closes all connections; requests under way fail.
+    public func shutdown() async {
+        for client in clients {
+            do {
+                try await client.shutdown()
+            } catch {
+                logger.debug("Upstream connections were not closed", metadata: ["error": "\(type(of: error))"])
+            }
+        }
+    }
+
+    /// Sends a request. Never throws: whatever happens is an answer. A cancelled task is answered `unknown` soon.
+    public func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
+        let deadline = NIODeadline.now() + TimeAmount(request.timeout)
+        let prepared: HTTPClient.Request
+        do {
+            prepared = try await prepare(request, for: upstream)
+        } catch {
+            return Task.isCancelled ? .unknown("cancelled") : .notSent(error.reason)
+        }
+        let collector = ResponseCollector(maximumBytes: configuration.maximumBodyBytes)
+        let task = client(for: request.organization)
+            .execute(request: prepared, delegate: collector, deadline: deadline)
+        do {
+            let response = try await withTaskCancellationHandler {
+                try await task.futureResult.get()
+            } onCancel: {
+                task.cancel()
+            }
+            return .response(UpstreamResponse(response, now: now()))
+        } catch {
+            if let response = collector.cutResponse { return .response(UpstreamResponse(response, now: now())) }
+            return failure(error, of: request, isSent: collector.isSent, isTLS: prepared.scheme == "https")
+        }
+    }
+
+    /// An organization's requests all go through one client, so that it finds its connections again.
+    private func client(for organization: UUID) -> HTTPClient {
+        clients[Int(organization.uuid.15) % clients.count]
+    }
+
+    private func prepare(
+        _ request: UpstreamRequest,
+        for upstream: UpstreamSettings
+    ) async throws(RequestTarget.Refusal) -> HTTPClient.Request {
+        let target = try RequestTarget(baseURL: upstream.baseURL, path: request.path)
+        let headers = RequestHeaders(
+            request,
+            host: target.host,
+            credential: try await credential(upstream.credential, for: request),
+            operators: upstream.headers,
+            userAgent: "sluice/\(configuration.version)"
+        )
+        do {
+            return try HTTPClient.Request(
+                url: target.url,
+                method: HTTPMethod(rawValue: request.method),
+                headers: headers.fields,
+                body: request.body.map { .byteBuffer(ByteBuffer(bytes: $0)) }
+            )
+        } catch {
+            throw RequestTarget.Refusal(reason: "the upstream's URL cannot be used")
+        }
+    }
+
+    private func credential(
+        _ credential: UpstreamCredential?,
+        for request: UpstreamRequest
+    ) async throws(RequestTarget.Refusal) -> (name: String, value: String)? {
+        let header: (name: String, value: String)
+        switch credential {
+        case nil: return nil
+        case .bearer(let token): header = ("Authorization", "Bearer \(token)")
+        case .header(let name, let value): header = (name, value)
+        case .signed:
+            guard let sign else { throw RequestTarget.Refusal(reason: "no signing key is configured") }
+            do {
+                header = ("Authorization", "Bearer \(try await sign(request.organization, request.user))")
+            } catch {
+                throw RequestTarget.Refusal(reason: "the credential could not be signed")
+            }
+        }
+        if UpstreamSettings.headerProblem(name: header.name, value: header.value, isCredential: true) != nil {
+            throw RequestTarget.Refusal(reason: "the credential cannot be sent in a header")
+        }
+        return header
+    }
+
+    private func failure(
+        _ error: any Error,
+        of request: UpstreamRequest,
+        isSent: Bool,
+        isTLS: Bool
+    ) -> UpstreamAnswer {
+        let failure = RequestFailure(error)
+        let reason = failure.reason(isSent: isSent, isTLS: isTLS, timeout: request.timeout)
+        logger.debug(
+            "Upstream request failed",
+            metadata: ["organization": "\(request.organization)", "reason": "\(reason)", "sent": "\(isSent)"]
+        )
+        if failure == .cancelled { return .unknown(reason) }
+        return isSent ? .unknown(reason) : .notSent(reason)
+    }
+}

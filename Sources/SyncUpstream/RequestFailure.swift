@@ -1,0 +1,72 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOPosix
+
+/// Why there was no answer, as far as it is anybody's business: nothing of the error's own text is passed on, as it
+/// may quote headers.
+enum RequestFailure: Equatable {
+    case cancelled
+    case timedOut
+    case connectTimedOut
+    case refused
+    case unresolved
+    case closed
+    case shutDown
+    case other
+
+    init(_ error: any Error) {
+        self =
+            switch error {
+            case let error as HTTPClientError: Self.of(error)
+            case let error as NIOConnectionError: Self.of(error)
+            case let error as IOError: error.errnoCode == ECONNREFUSED ? .refused : .closed
+            case ChannelError.connectTimeout: .connectTimedOut
+            case is CancellationError: .cancelled
+            case is ChannelError: .closed
+            default: .other
+            }
+    }
+
+    /// A few words.
+    ///
+    /// - Parameters:
+    ///   - isSent: whether the request's head was put on a connection.
+    ///   - timeout: how long the request was given.
+    func reason(isSent: Bool, isTLS: Bool, timeout: Duration) -> String {
+        switch self {
+        case .cancelled: "cancelled"
+        case .timedOut: "timed out after \(Self.text(timeout))" + (isSent ? "" : ", before it was sent")
+        case .connectTimedOut: "no connection in time"
+        case .refused: "connection refused"
+        case .unresolved: "the host's name could not be resolved"
+        case .shutDown: "the gateway is ending"
+        case .closed: isSent ? "the connection was closed before an answer" : "the connection was closed"
+        case .other where isSent: "the answer was not HTTP, or broke off"
+        case .other: isTLS ? "no TLS connection could be made" : "no connection could be made"
+        }
+    }
+
+    private static func of(_ error: HTTPClientError) -> RequestFailure {
+        switch error {
+        case .cancelled: .cancelled
+        case .deadlineExceeded: .timedOut
+        case .connectTimeout, .getConnectionFromPoolTimeout, .tlsHandshakeTimeout: .connectTimedOut
+        case .remoteConnectionClosed: .closed
+        case .alreadyShutdown: .shutDown
+        default: .other
+        }
+    }
+
+    private static func of(_ error: NIOConnectionError) -> RequestFailure {
+        if error.connectionErrors.isEmpty { return .unresolved }
+        let failures = error.connectionErrors.map { RequestFailure($0.error) }
+        return failures.first { $0 == .refused } ?? failures.first { $0 == .connectTimedOut } ?? .other
+    }
+
+    /// Seconds, with milliseconds when there are some.
+    private static func text(_ duration: Duration) -> String {
+        let (seconds, attoseconds) = duration.components
+        let milliseconds = attoseconds / 1_000_000_000_000_000
+        return milliseconds == 0 ? "\(seconds) s" : "\(seconds * 1_000 + milliseconds) ms"
+    }
+}

@@ -1,0 +1,56 @@
+import JSONText
+import NIOHTTP1
+import SyncModel
+
+/// The headers of a request, without `Content-Length`, which the client adds.
+///
+/// Of a header that more than one wants to set, the first counts: us, the credential, the operator, the mutation, our
+/// defaults.
+struct RequestHeaders {
+    private(set) var fields = HTTPHeaders()
+
+    /// - Parameter credential: a header; nil for none.
+    init(
+        _ request: UpstreamRequest,
+        host: String,
+        credential: (name: String, value: String)?,
+        operators: [String: String],
+        userAgent: String
+    ) {
+        fields.reserveCapacity(12 + operators.count + request.headers.count)
+        fields.add(name: "Host", value: host)
+        fields.add(name: "Idempotency-Key", value: request.idempotencyKey.lowercased)
+        fields.add(name: "X-Sluice-Organization", value: request.organization.lowercased)
+        fields.add(name: "X-Sluice-User", value: request.user.lowercased)
+        fields.add(name: "traceparent", value: TraceParent.continuing(request.traceparent))
+        if let ifMatch = request.ifMatch { fields.add(name: "If-Match", value: ifMatch) }
+        if let credential { addUnlessPresent(credential.name, credential.value) }
+        let hasBody = request.body != nil
+        for (name, value) in operators where Self.isForwarded(name, value, hasBody: hasBody) {
+            addUnlessPresent(name, value)
+        }
+        for (name, value) in request.headers where Self.isForwarded(name, value, hasBody: hasBody) {
+            if request.isUnconditional, Self.conditions.contains(name.lowercased()) { continue }
+            addUnlessPresent(name, value)
+        }
+        if hasBody { addUnlessPresent("Content-Type", "application/json") }
+        addUnlessPresent("Accept", "application/json")
+        addUnlessPresent("User-Agent", userAgent)
+    }
+
+    /// What makes a request fail when the entity is not what its author believed.
+    private static let conditions: Set<String> = ["if-match", "if-none-match", "if-unmodified-since"]
+
+    /// We decompress nothing, and wait for no `100 Continue`.
+    private static let never: Set<String> = ["accept-encoding", "expect"]
+
+    private static func isForwarded(_ name: String, _ value: String, hasBody: Bool) -> Bool {
+        let lowercased = name.lowercased()
+        return !never.contains(lowercased) && (hasBody || lowercased != "content-type")
+            && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
+    }
+
+    private mutating func addUnlessPresent(_ name: String, _ value: String) {
+        if !fields.contains(name: name) { fields.add(name: name, value: value) }
+    }
+}

@@ -1,0 +1,80 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import Synchronization
+
+/// An answer as it came.
+struct CollectedResponse: Sendable {
+    var head: HTTPResponseHead
+    /// Nil when it was longer than the limit, and the rest was not read.
+    var body: ByteBuffer?
+}
+
+/// Gathers the answer to one request, and notes how far the request got.
+final class ResponseCollector: HTTPClientResponseDelegate {
+    typealias Response = CollectedResponse
+
+    /// Ends the reading of a body that is too long.
+    private struct TooLong: Error {}
+
+    private struct State {
+        var isSent = false
+        var response: CollectedResponse?
+        var isCut = false
+    }
+
+    private let maximumBytes: Int
+    private let state = Mutex(State())
+
+    init(maximumBytes: Int) {
+        self.maximumBytes = maximumBytes
+    }
+
+    /// Whether the request's head was put on a connection: from then on it may take effect.
+    ///
+    /// Exact, because the client, its connections and this delegate run on one event loop: the client says so before
+    /// it does anything else, be it to fail the request.
+    var isSent: Bool { state.withLock { $0.isSent } }
+
+    /// The answer, for a request that failed because reading was stopped; nil otherwise.
+    var cutResponse: CollectedResponse? { state.withLock { $0.isCut ? $0.response : nil } }
+
+    func didSendRequestHead(task: HTTPClient.Task<Response>, _ head: HTTPRequestHead) {
+        state.withLock { $0.isSent = true }
+    }
+
+    func didReceiveHead(task: HTTPClient.Task<Response>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
+        let isTooLong = state.withLock { state in
+            let length = head.headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
+            state.isCut = length > maximumBytes
+            state.response = CollectedResponse(head: head, body: state.isCut ? nil : ByteBuffer())
+            return state.isCut
+        }
+        return goOn(unless: isTooLong, task)
+    }
+
+    func didReceiveBodyPart(task: HTTPClient.Task<Response>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
+        let isTooLong = state.withLock { state in
+            let length = (state.response?.body?.readableBytes ?? 0) + buffer.readableBytes
+            state.isCut = length > maximumBytes
+            if state.isCut {
+                state.response?.body = nil
+            } else if length == buffer.readableBytes {
+                state.response?.body = buffer
+            } else {
+                state.response?.body?.writeImmutableBuffer(buffer)
+            }
+            return state.isCut
+        }
+        return goOn(unless: isTooLong, task)
+    }
+
+    func didFinishRequest(task: HTTPClient.Task<Response>) throws -> CollectedResponse {
+        guard let response = state.withLock({ $0.response }) else { throw HTTPClientError.remoteConnectionClosed }
+        return response
+    }
+
+    private func goOn(unless isTooLong: Bool, _ task: HTTPClient.Task<Response>) -> EventLoopFuture<Void> {
+        isTooLong ? task.eventLoop.makeFailedFuture(TooLong()) : task.eventLoop.makeSucceededVoidFuture()
+    }
+}

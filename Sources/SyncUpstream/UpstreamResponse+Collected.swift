@@ -1,0 +1,39 @@
+import JSONText
+import NIOCore
+import NIOHTTP1
+import SyncModel
+
+extension UpstreamResponse {
+    private static let maximumETagBytes = 1_000
+    private static let maximumLocationBytes = 8_192
+
+    /// What of an answer anybody looks at.
+    init(_ collected: CollectedResponse, now: Timestamp) {
+        let headers = collected.head.headers
+        self.init(
+            status: Int(collected.head.status.code),
+            retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
+            location: headers.first(name: "Location").flatMap { Self.atMost(Self.maximumLocationBytes, $0) },
+            etag: headers.first(name: "ETag").flatMap { Self.atMost(Self.maximumETagBytes, $0) },
+            json: collected.body.flatMap(Self.json)
+        )
+    }
+
+    private static func atMost(_ bytes: Int, _ text: String) -> String? {
+        text.utf8.count <= bytes ? text : nil
+    }
+
+    /// The body, when it is JSON that can be stored and read back.
+    private static func json(_ body: ByteBuffer) -> [UInt8]? {
+        let view = body.readableBytesView
+        guard let first = view.firstIndex(where: { !isSpace($0) }), let last = view.lastIndex(where: { !isSpace($0) })
+        else { return nil }
+        let bytes = Array(view[first...last])
+        guard let tree = try? JSONTree(parsing: bytes), !tree.root.hasDefects else { return nil }
+        return bytes
+    }
+
+    private static func isSpace(_ byte: UInt8) -> Bool {
+        byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
+    }
+}

@@ -1,0 +1,108 @@
+import SyncModel
+import SyncUpstream
+import Testing
+
+/// What is taken from an answer.
+@Suite struct AnswerTests {
+    private func answer(_ text: String) async throws -> UpstreamResponse {
+        let server = try await ScriptedServer.start(answering: text)
+        let answer = try await withUpstream {
+            await $0.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        return try #require(answer.response, "\(answer)")
+    }
+
+    private func answer(body: String, headers: String = "") async throws -> UpstreamResponse {
+        try await answer("HTTP/1.1 200 OK\r\n\(headers)Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
+    }
+
+    @Test func aRedirectIsNotFollowed() async throws {
+        let response = try await answer(
+            "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+        )
+        #expect(response.status == 307)
+        #expect(response.location == "http://127.0.0.1:1/")
+        #expect(response.json == nil)
+    }
+
+    @Test func headersAreRead() async throws {
+        let response = try await answer(
+            body: "{}",
+            headers: "ETag: W/\"7\"\r\nLocation: /items/9\r\nRetry-After: 120\r\n"
+        )
+        #expect(response.etag == "W/\"7\"")
+        #expect(response.location == "/items/9")
+        #expect(response.retryAt == noon.adding(seconds: 120))
+    }
+
+    @Test func aLongETagIsDropped() async throws {
+        let longest = String(repeating: "x", count: 1_000)
+        #expect(try await answer(body: "{}", headers: "ETag: \(longest)\r\n").etag == longest)
+        #expect(try await answer(body: "{}", headers: "ETag: \(longest)x\r\n").etag == nil)
+    }
+
+    @Test func anInformationalAnswerIsPassedOver() async throws {
+        let response = try await answer(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"
+                + "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n{\"id\":1}"
+        )
+        #expect(response.status == 201)
+        #expect(response.text == #"{"id":1}"#)
+    }
+
+    @Test func aBodyMayComeInChunksOrEndWithTheConnection() async throws {
+        let chunked = try await answer(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{\"id\r\n4\r\n\":1}\r\n0\r\n\r\n"
+        )
+        #expect(chunked.text == #"{"id":1}"#)
+        let server = try await ScriptedServer.start { _, _ in [.send("HTTP/1.0 200 OK\r\n\r\n{\"id\":1}"), .close] }
+        let ended = try await withUpstream {
+            await $0.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        #expect(ended.response?.text == #"{"id":1}"#)
+    }
+
+    @Test func noBodyIsNoJSON() async throws {
+        #expect(try await answer("HTTP/1.1 204 No Content\r\n\r\n").json == nil)
+        #expect(try await answer(body: "").json == nil)
+        #expect(try await answer(body: " \r\n\t").json == nil)
+    }
+
+    @Test(arguments: [
+        (" \r\n\t{\"a\": 1 }\n", #"{"a": 1 }"#), ("1", "1"), ("null", "null"), (#""x""#, #""x""#), ("[]", "[]"),
+        ("{\"a\":1e400000}", nil), ("{\"a\":1,\"a\":2}", nil), (#"{"a":"\u0000"}"#, nil), (#"{"a":"\ud800"}"#, nil),
+        ("<html>", nil), ("{\"a\":1", nil), ("{\"a\":1}{}", nil), ("{'a':1}", nil), ("\u{feff}{}", nil),
+    ])
+    func onlyJSONThatCanBeStoredCounts(_ body: String, _ json: String?) async throws {
+        let response = try await answer(body: body)
+        #expect(response.status == 200)
+        #expect(response.text == json)
+    }
+
+    @Test func deepJSONDoesNotCount() async throws {
+        let deep = String(repeating: "[", count: 2_000) + String(repeating: "]", count: 2_000)
+        #expect(try await answer(body: deep).json == nil)
+    }
+
+    @Test func aBodyOfAMebibyteIsTheLongest() async throws {
+        let longest = "\"" + String(repeating: "x", count: 1_048_574) + "\""
+        #expect(try await answer(body: longest).json?.count == 1_048_576)
+        let longer = try await answer(body: longest + " ", headers: "ETag: \"1\"\r\n")
+        #expect(longer.status == 200)
+        #expect(longer.etag == "\"1\"")
+        #expect(longer.json == nil)
+    }
+
+    @Test func readingEndsWhereABodyGetsTooLong() async throws {
+        let chunk = "10000\r\n" + String(repeating: "x", count: 65_536) + "\r\n"
+        let server = try await ScriptedServer.start { _, _ in
+            [.send("HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\nETag: \"1\"\r\n\r\n"), .trickle(chunk)]
+        }
+        let answer = try await withUpstream {
+            await $0.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        #expect(answer.response?.status == 404)
+        #expect(answer.response?.etag == "\"1\"")
+        #expect(answer.response?.json == nil)
+    }
+}

@@ -1,0 +1,197 @@
+import SyncModel
+import SyncUpstream
+import TestSupport
+import Testing
+
+/// What is certain not to have been sent, and what nobody can know.
+@Suite struct FailureTests {
+    private let created = "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n{\"id\":1}"
+
+    @Test func aRefusedConnectionSendsNothing() async throws {
+        let port = try NginxServer.freePort()
+        let answer = try await withUpstream {
+            await $0.send(request(), to: UpstreamSettings(baseURL: "http://127.0.0.1:\(port)"))
+        }
+        #expect(answer.notSent == "connection refused")
+    }
+
+    @Test func aNameThatNobodyKnowsSendsNothing() async throws {
+        let answer = try await withUpstream {
+            await $0.send(request(), to: UpstreamSettings(baseURL: "http://nowhere.invalid"))
+        }
+        #expect(answer.notSent == "the host's name could not be resolved")
+    }
+
+    @Test func aFailedTLSHandshakeSendsNothing() async throws {
+        let server = try await NginxServer.start()
+        let answer = try await withUpstream {
+            let base = server.baseURL.replacing("http:", with: "https:")
+            return await $0.send(request(), to: UpstreamSettings(baseURL: base))
+        }
+        #expect(answer.notSent == "no TLS connection could be made")
+    }
+
+    @Test func aTLSHandshakeThatNeverEndsSendsNothing() async throws {
+        // its script waits for an HTTP request, which a TLS client never sends
+        let server = try await ScriptedServer.start { _, _ in [] }
+        var configuration = HTTPUpstreamConfiguration()
+        configuration.connectTimeout = .milliseconds(200)
+        let answer = try await withUpstream(configuration) {
+            let base = server.baseURL.replacing("http:", with: "https:")
+            return await $0.send(request(), to: UpstreamSettings(baseURL: base))
+        }
+        #expect(answer.notSent == "no connection in time")
+    }
+
+    @Test func waitingForAConnectionInVainSendsNothing() async throws {
+        let server = try await ScriptedServer.start { _, _ in [] }
+        var configuration = HTTPUpstreamConfiguration()
+        configuration.connectionsPerHost = 1
+        try await withUpstream(configuration) { upstream in
+            let settings = UpstreamSettings(baseURL: server.baseURL)
+            let first = Task { await upstream.send(request(), to: settings) }
+            _ = await server.next()
+            let answer = await upstream.send(request(timeout: .milliseconds(100)), to: settings)
+            #expect(answer.notSent != nil)
+            first.cancel()
+            #expect(await first.value.unknown == "cancelled")
+        }
+    }
+
+    @Test func anAnswerThatNeverComesIsUnknown() async throws {
+        let server = try await ScriptedServer.start { _, _ in [] }
+        let answer = try await withUpstream {
+            await $0.send(request(timeout: .milliseconds(200)), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        #expect(answer.unknown == "timed out after 200 ms")
+    }
+
+    @Test func aBodyThatTricklesIsUnknownOnceItsTimeIsUp() async throws {
+        let server = try await ScriptedServer.start { _, _ in
+            [.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"), .trickle("1")]
+        }
+        let answer = try await withUpstream {
+            await $0.send(request(timeout: .seconds(1)), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        #expect(answer.unknown == "timed out after 1 s")
+    }
+
+    @Test func aHeadThatTricklesIsUnknownOnceItsTimeIsUp() async throws {
+        let server = try await ScriptedServer.start { _, _ in [.send("HTTP/1.1 200 OK\r\n"), .trickle("X-A: b\r\n")] }
+        let answer = try await withUpstream {
+            await $0.send(request(timeout: .milliseconds(500)), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        #expect(answer.unknown == "timed out after 500 ms")
+    }
+
+    @Test func aCancelledRequestIsUnknown() async throws {
+        let server = try await ScriptedServer.start { _, _ in [] }
+        try await withUpstream { upstream in
+            let sending = Task { await upstream.send(request(), to: UpstreamSettings(baseURL: server.baseURL)) }
+            _ = await server.next()
+            sending.cancel()
+            #expect(await sending.value.unknown == "cancelled")
+        }
+    }
+
+    @Test(arguments: [
+        "",
+        "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"id\"",
+        "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"id\":1}\r\n",
+    ])
+    func aConnectionThatEndsBeforeTheAnswerIsUnknown(_ text: String) async throws {
+        let server = try await ScriptedServer.start { _, _ in [.send(text), .close] }
+        let answer = try await withUpstream {
+            await $0.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        #expect(answer.unknown?.isEmpty == false)
+    }
+
+    @Test(arguments: [
+        "SSH-2.0-OpenSSH_9.9\r\n\r\n",
+        "HTTP/1.1 abc OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n1",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "HTTP/1.1 200 OK\r\nNo colon\r\n\r\n",
+    ])
+    func whatIsNotHTTPIsUnknown(_ text: String) async throws {
+        let server = try await ScriptedServer.start { _, _ in [.send(text)] }
+        let answer = try await withUpstream {
+            await $0.send(request(timeout: .seconds(5)), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        #expect(answer.unknown == "the answer was not HTTP, or broke off")
+    }
+
+    @Test func hugeHeadersAreUnknown() async throws {
+        let header = "X-Huge: " + String(repeating: "x", count: 200_000)
+        let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\n\(header)\r\n\r\n")
+        let answer = try await withUpstream {
+            await $0.send(request(timeout: .seconds(5)), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        #expect(answer.unknown == "the answer was not HTTP, or broke off")
+    }
+
+    @Test func noRequestIsRepeatedBehindOurBack() async throws {
+        // the second request on a kept connection finds it closed, as after a server's idle time-out
+        let created = created
+        let server = try await ScriptedServer.start { number, _ in number == 0 ? [.send(created)] : [.close] }
+        try await withUpstream { upstream in
+            let settings = UpstreamSettings(baseURL: server.baseURL)
+            #expect(await upstream.send(request(), to: settings).response?.status == 201)
+            #expect(
+                await upstream.send(request(), to: settings).unknown == "the connection was closed before an answer"
+            )
+            #expect(
+                await upstream.send(request(), to: settings).unknown == "the connection was closed before an answer"
+            )
+        }
+        var connections: [Int] = []
+        for await request in server.requests {
+            connections.append(request.connection)
+            if connections.count == 3 { break }
+        }
+        #expect(connections == [0, 0, 1])
+    }
+
+    @Test func aSecondAnswerSpoilsNoOtherRequest() async throws {
+        let created = created
+        let server = try await ScriptedServer.start { number, _ in
+            number == 0 ? [.send(created + "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")] : [.send(created)]
+        }
+        try await withUpstream { upstream in
+            let settings = UpstreamSettings(baseURL: server.baseURL)
+            #expect(await upstream.send(request(), to: settings).response?.status == 201)
+            let second = await upstream.send(request(), to: settings)
+            // the connection may be found broken before the request is sent, or while it is
+            #expect(second.response?.status != 500)
+        }
+    }
+
+    @Test func afterShutdownNothingIsSent() async throws {
+        let server = try await ScriptedServer.start(answering: created)
+        try await withUpstream { upstream in
+            await upstream.shutdown()
+            let answer = await upstream.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
+            #expect(answer.notSent == "the gateway is ending")
+        }
+    }
+
+    @Test func aCredentialThatCannotBeSignedSendsNothing() async throws {
+        struct NoKey: Error {}
+        let server = try await ScriptedServer.start(answering: created)
+        let settings = UpstreamSettings(baseURL: server.baseURL, credential: .signed)
+        let failed = try await withUpstream(sign: { _, _ in throw NoKey() }) { await $0.send(request(), to: settings) }
+        #expect(failed.notSent == "the credential could not be signed")
+        let missing = try await withUpstream { await $0.send(request(), to: settings) }
+        #expect(missing.notSent == "no signing key is configured")
+    }
+
+    @Test(arguments: ["secret\r\nX-Evil: 1", "secret\u{0}", String(repeating: "x", count: 5_000)])
+    func aCredentialThatIsNoHeaderSendsNothing(_ secret: String) async throws {
+        let server = try await ScriptedServer.start(answering: created)
+        let settings = UpstreamSettings(baseURL: server.baseURL, credential: .bearer(secret))
+        let answer = try await withUpstream { await $0.send(request(), to: settings) }
+        #expect(answer.notSent == "the credential cannot be sent in a header")
+    }
+}

@@ -1,0 +1,171 @@
+import Foundation
+import SyncModel
+import SyncUpstream
+import Testing
+
+/// What is sent.
+@Suite struct RequestTests {
+    /// The one request that the server gets.
+    private func sent(
+        _ request: UpstreamRequest,
+        credential: UpstreamCredential? = nil,
+        operators: [String: String] = [:],
+        path: String = "",
+        sign: HTTPUpstream.Sign? = nil
+    ) async throws -> ScriptedServer.Received {
+        let server = try await ScriptedServer.start(answering: "HTTP/1.1 204 No Content\r\n\r\n")
+        let settings = UpstreamSettings(baseURL: server.baseURL + path, credential: credential, headers: operators)
+        let answer = try await withUpstream(sign: sign) { await $0.send(request, to: settings) }
+        #expect(answer.response?.status == 204, "\(answer)")
+        return try #require(await server.next())
+    }
+
+    @Test func aRequestSaysWhoseItIs() async throws {
+        let received = try await sent(request("PATCH", "/items/7?full=1"), path: "/api/v2")
+        #expect(received.requestLine == "PATCH /api/v2/items/7?full=1 HTTP/1.1")
+        #expect(received.body == #"{"a":1}"#)
+        #expect(received.header("Content-Length") == ["7"])
+        #expect(received.header("Content-Type") == ["application/json"])
+        #expect(received.header("Accept") == ["application/json"])
+        #expect(received.header("User-Agent") == ["sluice/unknown"])
+        #expect(received.header("Idempotency-Key") == ["00000000-0000-4000-8000-00000000000c"])
+        #expect(received.header("X-Sluice-Organization") == ["00000000-0000-4000-8000-00000000000a"])
+        #expect(received.header("X-Sluice-User") == ["00000000-0000-4000-8000-00000000000b"])
+        #expect(received.header("Host").first?.hasPrefix("127.0.0.1:") == true)
+        #expect(received.header("Authorization") == [])
+    }
+
+    @Test func aTraceGoesOnUnderANewParent() async throws {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        let received = try await sent(request(traceparent: parent))
+        let text = try #require(received.header("traceparent").first)
+        #expect(text.hasPrefix("00-0af7651916cd43dd8448eb211c80319c-"))
+        #expect(text.hasSuffix("-01"))
+        #expect(text.utf8.count == 55)
+        #expect(text != parent)
+    }
+
+    @Test(arguments: [nil, "", "nonsense", "00-00000000000000000000000000000000-b7ad6b7169203331-01"])
+    func withoutATraceOneBegins(_ traceparent: String?) async throws {
+        let received = try await sent(request(traceparent: traceparent))
+        let parts = try #require(received.header("traceparent").first).split(separator: "-")
+        #expect(parts.map(\.count) == [2, 32, 16, 2])
+        #expect(parts[1].contains { $0 != "0" })
+    }
+
+    @Test(arguments: [("POST", ["0"]), ("PUT", ["0"]), ("PATCH", ["0"]), ("DELETE", [])])
+    func aRequestWithoutBodyHasNoContentType(_ method: String, _ length: [String]) async throws {
+        let received = try await sent(
+            request(method, headers: ["content-type": "application/json"], body: nil),
+            operators: ["content-type": "text/plain"]
+        )
+        #expect(received.header("Content-Type") == [])
+        #expect(received.header("Content-Length") == length)
+    }
+
+    @Test func aDeleteMayHaveABody() async throws {
+        let received = try await sent(request("DELETE", body: "{}"))
+        #expect(received.header("Content-Length") == ["2"])
+        #expect(received.body == "{}")
+    }
+
+    /// Each row: the header, what each party wants it to be, and what it is in the end.
+    @Test(
+        arguments: [
+            ("accept-language", nil, nil, "nb", ["nb"]),
+            ("accept-language", nil, "en", "nb", ["en"]),
+            ("accept", nil, nil, "text/plain", ["text/plain"]),
+            ("accept", nil, "application/vnd.x+json", "text/plain", ["application/vnd.x+json"]),
+            ("content-type", nil, nil, "application/merge-patch+json", ["application/merge-patch+json"]),
+            ("user-agent", nil, nil, "phone", ["phone"]),
+            ("x-api-key", "credential", "operator", "mutation", ["credential"]),
+            ("authorization", "credential", "operator", "mutation", ["credential"]),
+            ("authorization", nil, "operator", "mutation", []),
+            ("cookie", nil, "operator", "mutation", []),
+            ("idempotency-key", nil, "operator", "mutation", ["00000000-0000-4000-8000-00000000000c"]),
+            ("x-sluice-user", nil, "operator", "mutation", ["00000000-0000-4000-8000-00000000000b"]),
+            ("traceparent", nil, "operator", "mutation", nil),
+            ("content-length", nil, "1", "2", ["7"]),
+            ("transfer-encoding", nil, "chunked", "chunked", []),
+            ("connection", nil, "close", "close", []),
+            ("accept-encoding", nil, "gzip", "br", []),
+            ("expect", nil, "100-continue", "100-continue", []),
+            ("x-evil", nil, "a\r\nx-more: 1", "a\r\nx-more: 1", []),
+        ] as [(String, String?, String?, String?, [String]?)]
+    )
+    func headersHaveAnOrderOfPrecedence(
+        _ name: String,
+        _ credential: String?,
+        _ operators: String?,
+        _ mutation: String?,
+        _ result: [String]?
+    ) async throws {
+        let received = try await sent(
+            request(headers: mutation.map { [name: $0] } ?? [:]),
+            credential: credential.map { .header(name: name, value: $0) },
+            operators: operators.map { [name: $0] } ?? [:]
+        )
+        if let result {
+            #expect(received.header(name) == result)
+        } else {
+            #expect(received.header(name).count == 1)
+            #expect(received.header(name) != [operators ?? ""])
+            #expect(received.header(name) != [mutation ?? ""])
+        }
+        #expect(received.header("x-more") == [])
+    }
+
+    @Test func aCredentialNeverReplacesWhatIsOurs() async throws {
+        let server = try await ScriptedServer.start(answering: "HTTP/1.1 204 No Content\r\n\r\n")
+        let settings = UpstreamSettings(
+            baseURL: server.baseURL,
+            credential: .header(name: "Idempotency-Key", value: "mine")
+        )
+        let answer = try await withUpstream { await $0.send(request(), to: settings) }
+        #expect(answer.notSent != nil)
+    }
+
+    @Test func credentialsAreSent() async throws {
+        let bearer = try await sent(request(), credential: .bearer("abc"))
+        #expect(bearer.header("Authorization") == ["Bearer abc"])
+        let signed = try await sent(request(), credential: .signed) { organization, user in
+            "\(organization.uuidString.suffix(1)).\(user.uuidString.suffix(1))"
+        }
+        #expect(signed.header("Authorization") == ["Bearer A.B"])
+    }
+
+    @Test func ourIfMatchGoesBeforeTheMutations() async throws {
+        let headers = ["if-match": "\"1\"", "if-unmodified-since": "Sun, 06 Nov 1994 08:49:37 GMT"]
+        let theirs = try await sent(request(headers: headers))
+        #expect(theirs.header("If-Match") == ["\"1\""])
+        #expect(theirs.header("If-Unmodified-Since").count == 1)
+        let ours = try await sent(request(headers: headers, ifMatch: "\"2\""))
+        #expect(ours.header("If-Match") == ["\"2\""])
+    }
+
+    @Test func anUnconditionalRequestHasItsWay() async throws {
+        let headers = ["If-Match": "\"1\"", "if-unmodified-since": "x", "if-none-match": "*", "x-kept": "1"]
+        let received = try await sent(request(headers: headers, isUnconditional: true))
+        #expect(received.header("If-Match") == [])
+        #expect(received.header("If-Unmodified-Since") == [])
+        #expect(received.header("If-None-Match") == [])
+        #expect(received.header("X-Kept") == ["1"])
+    }
+
+    @Test(arguments: [
+        ("/a b", nil), ("//evil.example/x", nil), ("/../x", nil), ("/a/%2e%2e/b", nil), ("/a#b", nil), ("x", nil),
+        ("/caf\u{e9}/{x}?q=\"\u{e9}\"&f[a]=%zz", "/base/caf%C3%A9/%7Bx%7D?q=%22%C3%A9%22&f%5Ba%5D=%25zz"),
+        ("/a%2Fb?x=a/../b&y=%20", "/base/a%2Fb?x=a/../b&y=%20"), ("/", "/base/"),
+        ("/a:b@c!$&'()*+,;=~", "/base/a:b@c!$&'()*+,;=~"), ("/%E2%82%AC?%E2%82%AC", "/base/%E2%82%AC?%E2%82%AC"),
+    ])
+    func aPathArrivesAsItWasMeant(_ path: String, _ arrived: String?) async throws {
+        guard let arrived else {
+            let settings = UpstreamSettings(baseURL: "http://127.0.0.1:1/base")
+            let answer = try await withUpstream { await $0.send(request("POST", path), to: settings) }
+            #expect(answer.notSent?.contains("path") == true)
+            return
+        }
+        let received = try await sent(request("POST", path), path: "/base")
+        #expect(received.requestLine == "POST \(arrived) HTTP/1.1")
+    }
+}

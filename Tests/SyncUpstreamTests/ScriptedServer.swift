@@ -1,0 +1,133 @@
+import Foundation
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// A TCP server that does to its clients whatever a test says.
+final class ScriptedServer: Sendable {
+    /// What it does when a request has come.
+    enum Action: Sendable {
+        case send(String)
+        /// A byte now and then, until the connection ends.
+        case trickle(String)
+        case close
+    }
+
+    /// A request, as it came.
+    struct Received: Sendable {
+        /// Counts the server's connections, from 0.
+        let connection: Int
+        /// Head and body.
+        let text: String
+
+        var lines: [String] { text.components(separatedBy: "\r\n") }
+        var requestLine: String { lines.first ?? "" }
+        var body: String { text.components(separatedBy: "\r\n\r\n").dropFirst().joined(separator: "\r\n\r\n") }
+
+        /// The values of a header, in order.
+        func header(_ name: String) -> [String] {
+            lines.dropFirst().prefix { !$0.isEmpty }.compactMap { line in
+                let parts = line.split(separator: ":", maxSplits: 1)
+                guard parts.count == 2, parts[0].lowercased() == name.lowercased() else { return nil }
+                return parts[1].trimmingCharacters(in: .whitespaces)
+            }
+        }
+    }
+
+    /// Answers the first request with `number` 0.
+    typealias Script = @Sendable (_ number: Int, _ request: Received) -> [Action]
+
+    /// Every request, as it has come.
+    let requests: AsyncStream<Received>
+    let baseURL: String
+    private let channel: any Channel
+
+    private init(channel: any Channel, port: Int, requests: AsyncStream<Received>) {
+        self.channel = channel
+        self.requests = requests
+        baseURL = "http://127.0.0.1:\(port)"
+    }
+
+    deinit { channel.close(promise: nil) }
+
+    /// Starts one that answers each request by a script.
+    static func start(_ script: @escaping Script) async throws -> ScriptedServer {
+        let (requests, continuation) = AsyncStream.makeStream(of: Received.self)
+        let shared = Counters()
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                let connection = shared.connections.wrappingAdd(1, ordering: .relaxed).oldValue
+                return channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        Connection(number: connection) { request in
+                            let number = shared.requests.wrappingAdd(1, ordering: .relaxed).oldValue
+                            continuation.yield(request)
+                            return script(number, request)
+                        }
+                    )
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0)
+            .get()
+        return ScriptedServer(channel: channel, port: channel.localAddress?.port ?? 0, requests: requests)
+    }
+
+    /// Starts one that answers every request in the same way.
+    static func start(answering text: String) async throws -> ScriptedServer {
+        try await start { _, _ in [.send(text)] }
+    }
+
+    /// The next request.
+    func next() async -> Received? {
+        await requests.first { _ in true }
+    }
+
+    private final class Counters: Sendable {
+        let connections = Atomic(0)
+        let requests = Atomic(0)
+    }
+
+    /// Gathers requests with a `Content-Length`, or none and no body.
+    private final class Connection: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+
+        private let number: Int
+        private let respond: @Sendable (Received) -> [Action]
+        private var text = ""
+
+        init(number: Int, respond: @escaping @Sendable (Received) -> [Action]) {
+            self.number = number
+            self.respond = respond
+        }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            text += String(buffer: unwrapInboundIn(data))
+            guard let end = text.range(of: "\r\n\r\n") else { return }
+            let request = Received(connection: number, text: text)
+            let length = request.header("Content-Length").first.flatMap { Int($0) } ?? 0
+            guard text[end.upperBound...].utf8.count >= length else { return }
+            text = ""
+            for action in respond(request) { perform(action, context) }
+        }
+
+        func errorCaught(context: ChannelHandlerContext, error: any Error) {
+            context.close(promise: nil)
+        }
+
+        private func perform(_ action: Action, _ context: ChannelHandlerContext) {
+            switch action {
+            case .send(let text):
+                context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
+            case .trickle(let text):
+                let channel = context.channel
+                channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(20)) { task in
+                    guard channel.isActive else { return task.cancel() }
+                    channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
+                }
+            case .close:
+                context.close(promise: nil)
+            }
+        }
+    }
+}
