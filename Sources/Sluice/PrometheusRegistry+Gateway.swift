@@ -1,4 +1,6 @@
 import Postgres
+import SyncDispatch
+import SyncModel
 import SyncStore
 import Telemetry
 import Tokens
@@ -17,6 +19,66 @@ extension PrometheusRegistry {
         describe(group + "mutations", kind: .histogram, help: "Mutations committed in one transaction.")
         describe(group + "duration_seconds", kind: .histogram, help: "Time from a group's first read to its commit.")
         describe(group + "retries_total", kind: .counter, help: "Groups tried again, by the reason.")
+    }
+
+    /// What is counted of lanes and of requests to upstreams. Comes before the dispatcher is made.
+    func describeDispatch() {
+        let group = "sluice_lane_group_"
+        describe(group + "steps", kind: .histogram, help: "Steps of lanes committed in one transaction.")
+        describe(group + "mutations", kind: .histogram, help: "Mutations in them.")
+        describe(group + "duration_seconds", kind: .histogram, help: "Time from a group's first read to its commit.")
+        describe(group + "retries_total", kind: .counter, help: "Groups of lane steps tried again, by the reason.")
+        describe(
+            DispatchMetrics.attempts,
+            kind: .counter,
+            help: "Requests sent to upstreams, by what came of them."
+        )
+        describe(
+            DispatchMetrics.requestDuration,
+            kind: .histogram,
+            help: "Time that requests to upstreams took, time-outs included.",
+            buckets: MetricBuckets.seconds + [30, 60, 90]
+        )
+        describe(
+            DispatchMetrics.completion,
+            kind: .histogram,
+            help: "Time from a forwarded mutation's acceptance to its final outcome.",
+            buckets: MetricBuckets.upToADay
+        )
+        describe(
+            DispatchMetrics.leasesLost,
+            kind: .counter,
+            help: "Outcomes thrown away because another worker had taken the lane."
+        )
+    }
+
+    /// How lanes stand: here, and in the database over all replicas as of the last count.
+    func addDispatchMetrics(of dispatcher: Dispatcher) {
+        let lanes = "sluice_lanes"
+        let here = "sluice_dispatcher_lanes"
+        let circuits = "sluice_upstream_circuits_open"
+        let oldest = "sluice_oldest_pending_mutation_seconds"
+        describe(
+            lanes,
+            kind: .gauge,
+            help: "Lanes of all replicas, by state: running, due, waiting (back-off, circuit), halted (for a person)."
+        )
+        describe(here, kind: .gauge, help: "Lanes that this replica has in hand, by state: running, waiting.")
+        describe(circuits, kind: .gauge, help: "Upstreams to which this replica sends nothing.")
+        describe(oldest, kind: .gauge, help: "Age of the oldest mutation that is pending or in flight; 0 without any.")
+        onScrape { registry in
+            let current = dispatcher.current
+            registry.setGauge(here, [("state", "running")], to: Double(current.running))
+            registry.setGauge(here, [("state", "waiting")], to: Double(current.waiting))
+            registry.setGauge(circuits, to: Double(current.openCircuits))
+            guard let census = dispatcher.census else { return }
+            registry.setGauge(lanes, [("state", "running")], to: Double(census.running))
+            registry.setGauge(lanes, [("state", "due")], to: Double(census.due))
+            registry.setGauge(lanes, [("state", "waiting")], to: Double(census.waiting))
+            registry.setGauge(lanes, [("state", "halted")], to: Double(census.halted))
+            let age = census.oldest.map { SystemClock.now().microseconds - $0.microseconds } ?? 0
+            registry.setGauge(oldest, to: Double(max(0, age)) / 1_000_000)
+        }
     }
 
     /// What the store keeps count of: its connections, and the pushes that wait for a committer.

@@ -18,11 +18,19 @@ final class ServingState: Service {
 
     private let state = Mutex(State())
     private let logger: Logger
+    private let onEnding: @Sendable () -> Void
     private let notify: @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
 
-    /// - Parameter notify: called once when both listeners take connections, with their addresses.
-    init(logger: Logger, notify: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void) {
+    /// - Parameters:
+    ///   - onEnding: called when a shutdown begins, before anything ends.
+    ///   - notify: called once when both listeners take connections, with their addresses.
+    init(
+        logger: Logger,
+        onEnding: @escaping @Sendable () -> Void,
+        notify: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
+    ) {
         self.logger = logger
+        self.onEnding = onEnding
         self.notify = notify
     }
 
@@ -58,6 +66,7 @@ final class ServingState: Service {
     func run() async throws {
         try? await gracefulShutdown()
         state.withLock { $0.phase = .ending }
+        onEnding()
         logger.notice("Sluice is shutting down; what is in hand is finished first")
     }
 }

@@ -2,9 +2,11 @@ import Logging
 import Metrics
 import Postgres
 import ServiceLifecycle
+import SyncDispatch
 import SyncHTTP
 import SyncModel
 import SyncStore
+import SyncUpstream
 import Telemetry
 import Tokens
 import UnixSignals
@@ -45,6 +47,7 @@ enum Wiring {
         MetricsSystem.bootstrap(PrometheusMetricsFactory(registry))
         HTTPMetrics.describe(in: registry)
         registry.describeCommitGroups()
+        registry.describeDispatch()
         registry.addProcessMetrics()
         registry.addBuildInformation()
         return registry
@@ -55,13 +58,14 @@ enum Wiring {
         let configuration = StoreConfiguration(
             databaseURL: settings.databaseURL,
             poolSize: settings.databasePoolSize,
-            committers: settings.committers
+            committers: settings.committers,
+            leaseSeconds: settings.leaseSeconds
         )
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
     /// Runs the gateway until a signal ends it: HTTP first, so that what is in hand still gets committed, then the
-    /// committers, then the pool.
+    /// dispatcher, the committers and the pool.
     ///
     /// - Parameters:
     ///   - companions: services that start before the gateway's and end after them.
@@ -78,12 +82,15 @@ enum Wiring {
         registry.addStoreMetrics(of: store)
         registry.addTokenMetrics(of: verifier)
         let http = httpConfiguration(settings)
-        let state = ServingState(logger: logger, notify: whenListening)
+        let upstream = upstream(logger: logger)
+        let dispatcher = dispatcher(settings, store: store, upstream: upstream, logger: logger)
+        registry.addDispatchMetrics(of: dispatcher)
+        let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
         let operations = OperationsServer(
             store: store,
             registry: registry,
             configuration: http,
-            readiness: { state.reasons },
+            readiness: { state.reasons + dispatcher.reasons },
             logger: logger,
             onRunning: state.operationsListens
         )
@@ -95,7 +102,7 @@ enum Wiring {
             onRunning: state.publicListens
         )
         // In this order they start; they end in the opposite one, each after the one behind it has ended.
-        let services = companions + [store.pushes, operations, server, state]
+        let services = companions + [store.pushes, store.lanes, dispatcher, operations, server, state]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
             gracefulShutdownSignals: [.sigterm, .sigint],
@@ -105,8 +112,27 @@ enum Wiring {
         configuration.maximumCancellationDuration = .seconds(1)
         async let _ = Impatience.watch(logger: logger)
         try await ServiceGroup(configuration: configuration).run()
+        await upstream.shutdown()
         await store.close()
         logger.info("Sluice ended")
+    }
+
+    private static func upstream(logger: Logger) -> HTTPUpstream {
+        var configuration = HTTPUpstreamConfiguration()
+        configuration.version = Version.current
+        return HTTPUpstream(configuration: configuration, sign: nil, now: SystemClock.now, logger: logger)
+    }
+
+    private static func dispatcher(
+        _ settings: Settings,
+        store: Store,
+        upstream: HTTPUpstream,
+        logger: Logger
+    ) -> Dispatcher {
+        var configuration = DispatchConfiguration(now: SystemClock.now)
+        configuration.policy = RetryPolicy(base: settings.retryBaseSeconds, cap: settings.retryCapSeconds)
+        configuration.maximumLanes = settings.maxLanes
+        return Dispatcher(store: store, upstream: upstream, configuration: configuration, logger: logger)
     }
 
     private static func httpConfiguration(_ settings: Settings) -> HTTPConfiguration {
@@ -119,6 +145,7 @@ enum Wiring {
         configuration.limits.payloadBytes = settings.maxPayloadBytes
         configuration.maximumConnections = settings.maxConnections
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
+        configuration.leaseSeconds = Int(settings.leaseSeconds)
         configuration.version = Version.current
         return configuration
     }

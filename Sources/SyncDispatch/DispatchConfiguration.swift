@@ -8,6 +8,8 @@ public struct DispatchConfiguration: Sendable {
     public var maximumLanes = 1_024
     /// How often the database is searched for lanes that are due, in seconds, before jitter.
     public var pollInterval: Double = 1
+    /// How often lanes are counted for metrics, in seconds.
+    public var censusInterval: Double = 15
     /// Mutations after which a lane gives its place to others of its organization that wait.
     public var burst = 64
     /// How long requests under way may take once the gateway shuts down, in seconds.

@@ -21,6 +21,8 @@ public final class Dispatcher: Service {
     /// What runners may ask of the scheduler, which is the loop's own.
     private let crowded = Mutex(Set<UUID>())
     private let counts = Mutex(Counts())
+    private let lastCensus = Mutex<LaneStore.Census?>(nil)
+    private let lastTurn = Mutex<ContinuousClock.Instant?>(nil)
     /// The process, as leases name it.
     public let worker = UUID()
 
@@ -55,6 +57,22 @@ public final class Dispatcher: Service {
         return counts
     }
 
+    /// How lanes stood when they were last counted; nil before the first time.
+    public var census: LaneStore.Census? { lastCensus.withLock { $0 } }
+
+    /// Why lanes are not run; empty when they are.
+    public var reasons: [String] {
+        let last = lastTurn.withLock { $0 }
+        guard let last else { return ["the dispatcher has not started"] }
+        return .now - last > .seconds(30) ? ["the dispatcher does not react"] : []
+    }
+
+    /// Begins nothing more; what is under way goes on. Graceful shutdown does so too, but later.
+    public func drain() {
+        isDraining.store(true, ordering: .relaxed)
+        inbox.post { $0.isClosed = true }
+    }
+
     /// Looks into the database at once.
     public func poll() {
         inbox.post { $0.mustPoll = true }
@@ -68,15 +86,15 @@ public final class Dispatcher: Service {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keepPolling() }
             group.addTask { await self.listen() }
+            group.addTask { await self.keepCounting() }
             group.addTask {
                 await withDiscardingTaskGroup { tasks in await self.loop(&tasks) }
             }
             group.addTask {
                 try? await gracefulShutdown()
-                self.isDraining.store(true, ordering: .relaxed)
-                self.inbox.post { $0.isClosed = true }
+                self.drain()
             }
-            // polling and listening never end by themselves; the loop does, and with it the rest
+            // polling, counting and listening never end by themselves; the loop does, and with it the rest
             await group.next()
             await group.next()
             group.cancelAll()
@@ -92,6 +110,7 @@ public final class Dispatcher: Service {
         var deadline: Task<Void, Never>?
         while true {
             let messages = await inbox.next()
+            lastTurn.withLock { $0 = .now }
             take(messages, into: &scheduler)
             if messages.isClosed {
                 if scheduler.runningCount == 0 { break }
@@ -181,6 +200,14 @@ public final class Dispatcher: Service {
             // jitter keeps replicas from looking at the same moment
             let pause = configuration.pollInterval * Double.random(in: 0.8...1.2)
             try? await Task.sleep(for: .seconds(pause))
+        }
+    }
+
+    private func keepCounting() async {
+        while !Task.isCancelled {
+            let census = try? await store.lanes.census(at: configuration.now())
+            if let census { lastCensus.withLock { $0 = census } }
+            try? await Task.sleep(for: .seconds(configuration.censusInterval))
         }
     }
 

@@ -89,7 +89,13 @@ public final class Store: Sendable {
             },
             failure: failure
         )
-        mutations = MutationReader(pool: pool, now: now, settledness: settledness, failure: failure)
+        mutations = MutationReader(
+            pool: pool,
+            now: now,
+            settledness: settledness,
+            signals: signals,
+            failure: failure
+        )
         mappings = MappingReader(pool: pool, failure: failure)
         changes = ChangeReader(pool: pool, failure: failure)
         administration = Administration(pool: pool, catalog: catalog, now: now, failure: failure, logger: logger)

@@ -41,6 +41,7 @@ import Testing
             LaneStatements.writeMappings, LaneStatements.unblock, LaneStatements.heads, LaneStatements.headMappings,
             LaneStatements.headEntities, LaneStatements.markInFlight, LaneStore.dueStatement,
             LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, LaneHints.notifyStatement,
+            LaneStore.censusStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {

@@ -43,6 +43,9 @@ ALTER TABLE lanes
 CREATE INDEX lanes_by_ready_at ON lanes (ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX lanes_by_organization_and_ready_at ON lanes (organization_id, ready_at) WHERE ready_at IS NOT NULL;
 
+-- What waits for a person, for the count of it.
+CREATE INDEX halted_lanes ON lanes (organization_id) WHERE halted_by IS NOT NULL;
+
 ALTER TABLE mutations
     -- client ids of the user in endpoint and payload, kept while the mutation is open: what has to be resolved first
     ADD COLUMN reference_ids uuid[],

@@ -81,6 +81,31 @@ extension Setting {
         isSecret: true
     )
 
+    static let retryBaseSeconds = Setting(
+        name: "retry_base_seconds",
+        form: .decimal(0.01...3_600),
+        fallback: "2",
+        meaning: "What is doubled with every failed attempt at an upstream."
+    )
+    static let retryCapSeconds = Setting(
+        name: "retry_cap_seconds",
+        form: .decimal(0.01...86_400),
+        fallback: "1800",
+        meaning: "The longest pause between attempts."
+    )
+    static let leaseSeconds = Setting(
+        name: "lease_seconds",
+        form: .decimal(2...3_600),
+        fallback: "120",
+        meaning: "How long a worker may hold a lane without a sign of life."
+    )
+    static let maxLanes = Setting(
+        name: "max_lanes",
+        form: .number(1...100_000),
+        fallback: "1024",
+        meaning: "Lanes, hence requests to upstreams, that run at the same time."
+    )
+
     static let logLevel = Setting(
         name: "log_level",
         form: .choice(Logger.Level.allCases.map(\.rawValue)),
@@ -131,6 +156,7 @@ extension Setting {
         publicAddress, operationsAddress,
         jwtSecret, jwtKeysFile, jwtIssuer, jwtAudience, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
         operatorToken,
+        retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
         logLevel, logFormat,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,
     ]

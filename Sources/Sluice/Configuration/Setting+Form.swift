@@ -9,6 +9,7 @@ extension Setting.Form {
         case .databaseURL: "a libpq URI such as postgresql://user@host:5432/sluice, or libpq's key=value form"
         case .address: "host:port such as 127.0.0.1:8080 or [::1]:8080, the port from 0 to 65535"
         case .number(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
+        case .decimal(let range): "a number from \(Self.shown(range.lowerBound)) to \(Self.shown(range.upperBound))"
         case .choice(let choices): "one of \(choices.joined(separator: ", "))"
         case .secret(let bytes): "at least \(bytes) bytes long"
         case .bearerToken(let bytes): "at least \(bytes) characters, of letters, digits and -._~+/="
@@ -23,6 +24,7 @@ extension Setting.Form {
         case .path: "path"
         case .address: "host:port"
         case .number(let range): "\(range.lowerBound) to \(range.upperBound)"
+        case .decimal(let range): "\(Self.shown(range.lowerBound)) to \(Self.shown(range.upperBound))"
         case .choice(let choices): choices.joined(separator: " | ")
         case .secret(let bytes), .bearerToken(let bytes): "text, at least \(bytes) bytes"
         }
@@ -34,10 +36,22 @@ extension Setting.Form {
         case .databaseURL: text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") || text.contains("=")
         case .address: ListenAddress(parsing: text) != nil
         case .number(let range): Self.wholeNumber(text).map(range.contains) ?? false
+        case .decimal(let range): Self.decimal(text).map(range.contains) ?? false
         case .choice(let choices): choices.contains(text)
         case .secret(let bytes): text.utf8.count >= bytes
         case .bearerToken(let bytes): text.utf8.count >= bytes && HTTPConfiguration.isOperatorToken(text)
         }
+    }
+
+    /// Digits, and perhaps a point and more of them.
+    static func decimal(_ text: String) -> Double? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard (1...2).contains(parts.count), parts.allSatisfy({ wholeNumber(String($0)) != nil }) else { return nil }
+        return Double(text)
+    }
+
+    private static func shown(_ number: Double) -> String {
+        number == number.rounded() ? "\(Int(number))" : "\(number)"
     }
 
     /// Digits only: no sign, no space, no exponent.

@@ -9,6 +9,8 @@ struct Setting: Sendable {
         /// `host:port`.
         case address
         case number(ClosedRange<Int>)
+        /// A number with or without a fraction, without sign and exponent.
+        case decimal(ClosedRange<Double>)
         case choice([String])
         /// A secret of at least this many bytes.
         case secret(minimumBytes: Int)

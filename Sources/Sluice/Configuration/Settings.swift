@@ -19,6 +19,11 @@ struct Settings: Sendable {
     var jwtLeewaySeconds: Int
     var operatorToken: String?
 
+    var retryBaseSeconds: Double
+    var retryCapSeconds: Double
+    var leaseSeconds: Double
+    var maxLanes: Int
+
     var logLevel: Logger.Level
     var logFormat: LogFormat?
 
@@ -66,6 +71,10 @@ struct Settings: Sendable {
         jwtOrganizationClaim = reader.text(.jwtOrganizationClaim) ?? ""
         jwtLeewaySeconds = reader.number(.jwtLeewaySeconds)
         operatorToken = reader.text(.operatorToken)
+        retryBaseSeconds = reader.decimal(.retryBaseSeconds)
+        retryCapSeconds = reader.decimal(.retryCapSeconds)
+        leaseSeconds = reader.decimal(.leaseSeconds)
+        maxLanes = reader.number(.maxLanes)
         logLevel = reader.text(.logLevel).flatMap(Logger.Level.init(rawValue:)) ?? .info
         logFormat = reader.text(.logFormat).flatMap(LogFormat.init(rawValue:))
         maxMutations = reader.number(.maxMutations)
@@ -89,6 +98,10 @@ struct Settings: Sendable {
         reader.require(
             maxBodyBytes <= maxBodyBytesInFlight,
             "\(Setting.maxBodyBytesInFlight.variable) must be at least \(Setting.maxBodyBytes.variable), \(maxBodyBytes)."
+        )
+        reader.require(
+            retryBaseSeconds <= retryCapSeconds,
+            "\(Setting.retryBaseSeconds.variable) must not be more than \(Setting.retryCapSeconds.variable)."
         )
         reader.require(
             jwtUserClaim != jwtOrganizationClaim,

@@ -34,6 +34,11 @@ struct SettingsReader {
         text(setting).flatMap(Setting.Form.wholeNumber) ?? 0
     }
 
+    /// The value in force; 0 stands for a wrong one, which is a problem then.
+    mutating func decimal(_ setting: Setting) -> Double {
+        text(setting).flatMap(Setting.Form.decimal) ?? 0
+    }
+
     /// Notes what no single setting is to blame for.
     mutating func require(_ condition: Bool, _ problem: String) {
         // Where settings are wrong already, their sum says nothing.

@@ -1,6 +1,7 @@
 import HTTPTypes
 import SyncModel
 import SyncStore
+import Telemetry
 
 /// `POST /v1/mutations`: takes a batch in, answers what became of each mutation.
 struct PushEndpoint: Sendable {
@@ -25,7 +26,9 @@ struct PushEndpoint: Sendable {
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         do {
             return try await bodies.withBody(of: exchange) { body in
-                let accepted = try await gate.admit(body.count) { try await accept(body, caller, preferences) }
+                let accepted = try await gate.admit(body.count) {
+                    try await accept(body, exchange, caller, preferences)
+                }
                 let answer = try await settle(accepted, exchange, caller, preferences)
                 return reply(answer, preferences)
             }
@@ -35,17 +38,29 @@ struct PushEndpoint: Sendable {
         }
     }
 
-    private func accept(_ body: [UInt8], _ caller: Caller, _ preferences: Preferences) async throws -> PushAnswer {
+    private func accept(
+        _ body: [UInt8],
+        _ exchange: Exchange,
+        _ caller: Caller,
+        _ preferences: Preferences
+    ) async throws -> PushAnswer {
         let limits = limits
         let push = try await LongWork.read(body) { body throws(Problem) in try PushRequest(body: body, limits: limits) }
         let answer = try await store.pushes.submit(
             push,
             organization: caller.organization,
             user: caller.user,
-            isStrict: preferences.isStrict ?? false
+            isStrict: preferences.isStrict ?? false,
+            traceparent: traceparent(of: exchange)
         )
         metrics.record(answer)
         return answer
+    }
+
+    /// The trace that the request belongs to, if it says so in a form that can be passed on.
+    private func traceparent(of exchange: Exchange) -> String? {
+        let text = exchange.headers[.traceparent]
+        return text.flatMap { TraceContext(traceparent: $0) } == nil ? nil : text
     }
 
     /// Waits if the caller asked for it. What is accepted stays accepted, so a wait that ends early is no failure.

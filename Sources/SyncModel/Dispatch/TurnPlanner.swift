@@ -67,11 +67,12 @@ public struct TurnPlanner: Sendable {
 
     /// How long a lane waits that has nowhere to send to, in seconds.
     static let pauseWithoutUpstream: Double = 30
-    /// What is left of the lease when a request has timed out, in seconds at least.
-    static let leaseMargin: Double = 10
 
     /// The lease's length, in seconds: requests time out well before its end.
     public let leaseSeconds: Double
+
+    /// What is left of the lease when a request has timed out, in seconds at least.
+    public var leaseMargin: Double { min(10, leaseSeconds / 4) }
 
     /// Creates a planner.
     public init(leaseSeconds: Double) {
@@ -115,7 +116,7 @@ public struct TurnPlanner: Sendable {
             body: mutation.override?.payload ?? payload(mutation, surroundings, own),
             idempotencyKey: Self.idempotencyKey(of: mutation, in: surroundings.lane),
             traceparent: mutation.traceparent,
-            timeout: .seconds(min(Double(upstream.timeoutSeconds), max(1, leaseSeconds - Self.leaseMargin)))
+            timeout: .seconds(min(Double(upstream.timeoutSeconds), max(1, leaseSeconds - leaseMargin)))
         )
         return .run(dispatch(mutation, surroundings, own, .upstream(request, upstream)))
     }

@@ -108,7 +108,10 @@ struct LaneGroup {
     private func mustRenew(_ lane: LaneState, _ entry: Catalog.Entry) -> Bool {
         guard let end = lane.readyAt else { return true }
         let request = Double(entry.organization?.upstream?.timeoutSeconds ?? 0)
-        let needed = max(planner.leaseSeconds / 2, min(request + 10, planner.leaseSeconds - 1))
+        let needed = max(
+            planner.leaseSeconds / 2,
+            min(request, planner.leaseSeconds - planner.leaseMargin) + planner.leaseMargin / 2
+        )
         return end < now.adding(seconds: needed)
     }
 

@@ -110,6 +110,56 @@ public final class LaneStore: Service {
         }
     }
 
+    // MARK: - Census
+
+    /// How many lanes stand how, over all organizations.
+    public struct Census: Sendable, Hashable {
+        /// A worker has it.
+        public var running = 0
+        /// It may be claimed now.
+        public var due = 0
+        /// Its head waits for a back-off, or for the upstream.
+        public var waiting = 0
+        /// A person is waited for.
+        public var halted = 0
+        /// When the first of all mutations was accepted that are pending or in flight.
+        public var oldest: Timestamp?
+
+        /// Of no lanes.
+        public init() {}
+    }
+
+    /// Counts lanes that have something to run, or are halted.
+    public func census(at now: Timestamp) async throws(Problem) -> Census {
+        var parameters = Parameters()
+        parameters.add(timestamp: now.microseconds)
+        do {
+            let rows = try await pool.run([Query(Self.censusStatement, parameters)])[0]
+            var census = Census()
+            census.running = Int(try rows.int64(0, 0))
+            census.due = Int(try rows.int64(0, 1))
+            census.waiting = Int(try rows.int64(0, 2))
+            census.halted = Int(try rows.int64(0, 3))
+            census.oldest = try rows.optionalTimestamp(0, 4).map(Timestamp.init(microseconds:))
+            return census
+        } catch {
+            throw failure.problem(error, doing: "count lanes")
+        }
+    }
+
+    static let censusStatement = Statement(
+        "lanes_census",
+        """
+        SELECT count(*) FILTER (WHERE l.lease_owner IS NOT NULL AND l.ready_at > $1),
+            count(*) FILTER (WHERE l.ready_at <= $1),
+            count(*) FILTER (WHERE l.lease_owner IS NULL AND l.ready_at > $1),
+            count(*) FILTER (WHERE l.halted_by IS NOT NULL),
+            min(l.queued_since)
+        FROM lanes l
+        WHERE l.ready_at IS NOT NULL OR l.halted_by IS NOT NULL
+        """
+    )
+
     private func lanes(_ statement: Statement, _ parameters: Parameters) async throws(Problem) -> [LaneKey] {
         do {
             let rows = try await pool.run([Query(statement, parameters)])[0]

@@ -42,6 +42,7 @@ public struct MutationReader: Sendable {
     let pool: Pool
     let now: TimeSource
     let settledness: Settledness
+    let signals: LaneSignals
     let failure: StoreFailure
 
     /// One mutation with all its attributes, JSON; nil when the user has none of that id.
@@ -58,7 +59,7 @@ public struct MutationReader: Sendable {
             guard let found = try await details([id], organization, user).first else { return nil }
             let isSettled = try await isSettled([found.record], organization, user)
             if isSettled || .now >= deadline { return found.json(organization, now()) }
-            try await pause(until: deadline)
+            try await change(of: LaneKey(organization: organization.id, user: user), until: deadline)
         }
     }
 
@@ -72,7 +73,7 @@ public struct MutationReader: Sendable {
         let deadline = ContinuousClock.now + wait
         var answer = answer
         while !answer.unsettled.isEmpty, .now < deadline {
-            try await pause(until: deadline)
+            try await change(of: LaneKey(organization: organization.id, user: user), until: deadline)
             let ids = Array(Set(answer.unsettled))
             let records = try await details(ids, organization, user).map(\.record)
             let latest = Dictionary(records.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
@@ -153,12 +154,10 @@ public struct MutationReader: Sendable {
         return stuck.count == open.count
     }
 
-    private func pause(until deadline: ContinuousClock.Instant) async throws(Problem) {
-        do {
-            try await Task.sleep(until: min(deadline, .now + Self.pollInterval), clock: .continuous)
-        } catch {
-            throw StoreFailure.overloaded("the request was given up")
-        }
+    /// Waits for a change that this process makes to the lane, or a little while: another replica may have made one.
+    private func change(of lane: LaneKey, until deadline: ContinuousClock.Instant) async throws(Problem) {
+        await signals.change(of: lane, within: min(deadline - .now, Self.pollInterval))
+        if Task.isCancelled { throw StoreFailure.overloaded("the request was given up") }
     }
 
     // MARK: - Statements
