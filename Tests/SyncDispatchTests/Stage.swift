@@ -146,14 +146,16 @@ final class Stage: Sendable {
     ) async throws -> JSONValue {
         let lane = LaneKey(organization: organization.id, user: (other ?? phone).user)
         let deadline = ContinuousClock.now + .seconds(30)
-        while true {
-            let mutation = try await mutation(id, of: other)
-            if isRight(mutation) { return mutation }
-            guard .now < deadline else {
-                Issue.record("not \(description): \(mutation.text)")
-                return mutation
+        return try await gateway.store.signals.watching(lane) { watch in
+            while true {
+                let mutation = try await mutation(id, of: other)
+                if isRight(mutation) { return mutation }
+                guard .now < deadline else {
+                    Issue.record("not \(description): \(mutation.text)")
+                    return mutation
+                }
+                await watch.change(within: .milliseconds(100))
             }
-            await gateway.store.signals.change(of: lane, within: .milliseconds(100))
         }
     }
 

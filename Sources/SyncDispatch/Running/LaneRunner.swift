@@ -42,6 +42,7 @@ struct LaneRunner: Sendable {
                 logger.warning("Lane step was not written", metadata: metadata(lane, ["reason": "\(error.detail)"]))
                 return false
             }
+            if case .lost = turn {} else { complete(step) }
             switch turn {
             case .run(let dispatch):
                 count += 1
@@ -49,13 +50,11 @@ struct LaneRunner: Sendable {
             case .goOn(let token, let unblocking):
                 step = .goOn(token: token, unblocking: unblocking)
             case .released(let readyAt):
-                complete(step)
                 return mustYield && readyAt.map { $0 <= now() } ?? false
             case .lost:
                 noteLost(step, lane)
                 return false
             }
-            if case .released = turn {} else { complete(step) }
         }
     }
 

@@ -7,7 +7,7 @@ import Synchronization
 public final class LaneSignals: Sendable {
     private struct State {
         var onReady: (@Sendable ([LaneKey]) -> Void)?
-        var waiters: [LaneKey: [UUID: CheckedContinuation<Void, Never>]] = [:]
+        var watches: [LaneKey: [ObjectIdentifier: LaneWatch]] = [:]
     }
 
     private let state = Mutex(State())
@@ -27,43 +27,68 @@ public final class LaneSignals: Sendable {
 
     /// Says that mutations of lanes were changed.
     func changed(_ lanes: [LaneKey]) {
-        let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
-            guard !state.waiters.isEmpty else { return [] }
-            return lanes.flatMap { lane in state.waiters.removeValue(forKey: lane).map { Array($0.values) } ?? [] }
+        let watches = state.withLock { state in
+            state.watches.isEmpty ? [] : lanes.flatMap { state.watches[$0].map { Array($0.values) } ?? [] }
         }
-        for waiter in waiting { waiter.resume() }
+        for watch in watches { watch.signal() }
     }
 
-    /// Waits until a lane is changed, for at most `limit`, or until the task is cancelled.
-    func change(of lane: LaneKey, within limit: Duration) async {
-        let id = UUID()
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                await withTaskCancellationHandler {
-                    await withCheckedContinuation { continuation in
-                        let isCancelled = self.state.withLock { state -> Bool in
-                            if Task.isCancelled { return true }
-                            state.waiters[lane, default: [:]][id] = continuation
-                            return false
-                        }
-                        if isCancelled { continuation.resume() }
-                    }
-                } onCancel: {
-                    self.giveUp(id, lane)
-                }
+    /// Watches a lane while `body` runs: what changes after the call begins is not missed.
+    nonisolated(nonsending) public func watching<Value, Failure: Error>(
+        _ lane: LaneKey,
+        _ body: nonisolated(nonsending) (LaneWatch) async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        let watch = LaneWatch()
+        let id = ObjectIdentifier(watch)
+        state.withLock { $0.watches[lane, default: [:]][id] = watch }
+        defer {
+            state.withLock { state in
+                state.watches[lane]?[id] = nil
+                if state.watches[lane]?.isEmpty == true { state.watches[lane] = nil }
             }
-            group.addTask { try? await Task.sleep(for: limit) }
-            await group.next()
-            group.cancelAll()
         }
+        return try await body(watch)
+    }
+}
+
+/// Tells one reader that a lane was changed since it last asked.
+public final class LaneWatch: Sendable {
+    private struct State {
+        var isChanged = false
+        var reader: CheckedContinuation<Void, Never>?
     }
 
-    private func giveUp(_ id: UUID, _ lane: LaneKey) {
-        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            let waiter = state.waiters[lane]?.removeValue(forKey: id)
-            if state.waiters[lane]?.isEmpty == true { state.waiters[lane] = nil }
-            return waiter
+    private let state = Mutex(State())
+
+    /// Waits until the lane is changed, for at most `limit`, or until the task is cancelled. Returns at once when it was
+    /// changed since the last call. One caller at a time.
+    public func change(within limit: Duration) async {
+        let timer = Task {
+            try? await Task.sleep(for: limit)
+            signal()
         }
-        waiter?.resume()
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    if state.isChanged || Task.isCancelled { return true }
+                    state.reader = continuation
+                    return false
+                }
+                if isOver { continuation.resume() }
+            }
+        } onCancel: {
+            signal()
+        }
+        timer.cancel()
+        state.withLock { $0.isChanged = false }
+    }
+
+    func signal() {
+        let reader = state.withLock { state in
+            state.isChanged = true
+            defer { state.reader = nil }
+            return state.reader
+        }
+        reader?.resume()
     }
 }

@@ -23,18 +23,21 @@ public struct MappingReader: Sendable {
         parameters.add(entityType)
         do {
             let rows = try await pool.run([Query(Self.statement, parameters)])[0]
-            return try (0..<rows.count).map { row in
-                IDMapping(
-                    entityType: try rows.string(row, 1),
-                    clientID: try rows.uuid(row, 0),
-                    serverID: try rows.serverID(row, 2),
-                    status: try rows.choice(row, 4),
-                    mutationID: try rows.uuid(row, 5)
-                )
-            }
+            return try (0..<rows.count).map { try Self.mapping(rows, $0) }
         } catch {
             throw failure.problem(error, doing: "look up id mappings")
         }
+    }
+
+    /// Reads a mapping as ``statement`` gives it.
+    static func mapping(_ rows: Rows, _ row: Int) throws -> IDMapping {
+        IDMapping(
+            entityType: try rows.string(row, 1),
+            clientID: try rows.uuid(row, 0),
+            serverID: try rows.serverID(row, 2),
+            status: try rows.choice(row, 4),
+            mutationID: try rows.uuid(row, 5)
+        )
     }
 
     static let statement = Statement(

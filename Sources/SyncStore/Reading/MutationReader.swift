@@ -36,6 +36,8 @@ public struct MutationFilter: Sendable, Hashable {
 public struct MutationReader: Sendable {
     /// How often a waiting reader looks again.
     static let pollInterval: Duration = .milliseconds(250)
+    /// How long a waiting reader pauses between two looks at least.
+    static let breath: Duration = .milliseconds(2)
     /// Bytes of payloads and answers on one page of a list; a page holds one mutation at least.
     static let pageBytes: Int64 = 8_388_608
 
@@ -55,36 +57,15 @@ public struct MutationReader: Sendable {
         wait: Duration
     ) async throws(Problem) -> [UInt8]? {
         let deadline = ContinuousClock.now + wait
-        while true {
-            guard let found = try await details([id], organization, user).first else { return nil }
-            let isSettled = try await isSettled([found.record], organization, user)
-            if isSettled || .now >= deadline { return found.json(organization, now()) }
-            try await change(of: LaneKey(organization: organization.id, user: user), until: deadline)
+        let lane = LaneKey(organization: organization.id, user: user)
+        return try await signals.watching(lane) { watch throws(Problem) in
+            while true {
+                guard let found = try await details([id], organization, user).first else { return nil }
+                let isSettled = try await isSettled([found.record], organization, user)
+                if isSettled || .now >= deadline { return found.json(organization, now()) }
+                try await pause(watch, until: deadline)
+            }
         }
-    }
-
-    /// Waits until every mutation of an answer is settled or the time is over, and brings the answer up to date.
-    public func refresh(
-        _ answer: PushAnswer,
-        organization: Organization,
-        user: UUID,
-        wait: Duration
-    ) async throws(Problem) -> PushAnswer {
-        let deadline = ContinuousClock.now + wait
-        var answer = answer
-        while !answer.unsettled.isEmpty, .now < deadline {
-            try await change(of: LaneKey(organization: organization.id, user: user), until: deadline)
-            let ids = Array(Set(answer.unsettled))
-            let records = try await details(ids, organization, user).map(\.record)
-            let latest = Dictionary(records.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
-            answer.verdicts = answer.verdicts.map { $0.updated(latest) }
-            answer.stuck = try await settledness.stuck(
-                among: answer.verdicts,
-                organization: organization.id,
-                user: user
-            )
-        }
-        return answer
     }
 
     /// A page of the user's mutations in lane order: `{"mutations":[…],"next"}`.
@@ -154,10 +135,13 @@ public struct MutationReader: Sendable {
         return stuck.count == open.count
     }
 
-    /// Waits for a change that this process makes to the lane, or a little while: another replica may have made one.
-    private func change(of lane: LaneKey, until deadline: ContinuousClock.Instant) async throws(Problem) {
-        await signals.change(of: lane, within: min(deadline - .now, Self.pollInterval))
-        if Task.isCancelled { throw StoreFailure.overloaded("the request was given up") }
+    /// Waits for a change that this process makes to the lane, or a little while: another replica may have made one. A
+    /// lane that works through many mutations changes with each, so there is a pause in any case.
+    func pause(_ watch: LaneWatch, until deadline: ContinuousClock.Instant) async throws(Problem) {
+        await watch.change(within: min(deadline - .now, Self.pollInterval))
+        do { try await Task.sleep(for: Self.breath) } catch {
+            throw StoreFailure.overloaded("the request was given up")
+        }
     }
 
     // MARK: - Statements
@@ -297,16 +281,5 @@ private struct ListCursor {
 
     func next(_ position: Int64) -> String {
         "m1-" + String(position, radix: 36) + "-" + String(filter, radix: 36)
-    }
-}
-
-extension PushVerdict {
-    /// The verdict with a newer record, where there is one.
-    fileprivate func updated(_ latest: [UUID: MutationRecord]) -> PushVerdict {
-        switch self {
-        case .accepted(let record): .accepted(latest[record.id] ?? record)
-        case .replayed(let record): .replayed(latest[record.id] ?? record)
-        case .rejected, .rejectedBefore: self
-        }
     }
 }

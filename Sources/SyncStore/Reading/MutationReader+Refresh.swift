@@ -1,0 +1,95 @@
+public import Foundation
+import Postgres
+public import SyncModel
+
+extension MutationReader {
+    /// Waits until every mutation of an answer is settled or the time is over, and brings the answer up to date.
+    public func refresh(
+        _ answer: PushAnswer,
+        organization: Organization,
+        user: UUID,
+        wait: Duration
+    ) async throws(Problem) -> PushAnswer {
+        let deadline = ContinuousClock.now + wait
+        let lane = LaneKey(organization: organization.id, user: user)
+        return try await signals.watching(lane) { watch throws(Problem) in
+            var answer = answer
+            while !answer.unsettled.isEmpty {
+                let latest = try await records(answer.unsettled, lane)
+                answer.verdicts = answer.verdicts.map { $0.updated(latest) }
+                answer.stuck = try await settledness.stuck(
+                    among: answer.verdicts,
+                    organization: organization.id,
+                    user: user
+                )
+                if answer.unsettled.isEmpty || .now >= deadline { break }
+                try await pause(watch, until: deadline)
+            }
+            return try await withMappings(answer, lane)
+        }
+    }
+
+    private func records(_ ids: [UUID], _ lane: LaneKey) async throws(Problem) -> [UUID: MutationRecord] {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(Array(Set(ids)))
+        do {
+            let rows = try await pool.run([Query(Self.recordsStatement, parameters)])[0]
+            var records: [UUID: MutationRecord] = [:]
+            for row in 0..<rows.count {
+                let record = try RecordColumns.record(rows, row)
+                records[record.id] = record
+            }
+            return records
+        } catch {
+            throw failure.problem(error, doing: "read mutations")
+        }
+    }
+
+    /// What was resolved while the answer was held, and the feed as it is by now.
+    private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(answer.push.clientIDs)
+        parameters.add(nil as String?)
+        var feed = Parameters()
+        feed.add([lane.organization])
+        var answer = answer
+        do {
+            let results = try await pool.run([
+                Query(MappingReader.statement, parameters), Query(GroupStatements.readFeeds, feed),
+            ])
+            let mappings = try (0..<results[0].count).map { try MappingReader.mapping(results[0], $0) }
+            answer.mappings = mappings.filter { $0.status == .resolved }
+            if results[1].count > 0 {
+                let position = try results[1].int64(0, 2)
+                let cursor = FeedCursor(epoch: try results[1].int64(0, 1), position: position, head: position)
+                answer.feed = cursor.text
+            }
+            return answer
+        } catch {
+            throw failure.problem(error, doing: "look up id mappings")
+        }
+    }
+
+    static let recordsStatement = Statement(
+        "mutations_records",
+        """
+        SELECT \(RecordColumns.list) FROM mutations m
+        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[])
+        """
+    )
+}
+
+extension PushVerdict {
+    /// The verdict with a newer record, where there is one.
+    fileprivate func updated(_ latest: [UUID: MutationRecord]) -> PushVerdict {
+        switch self {
+        case .accepted(let record): .accepted(latest[record.id] ?? record)
+        case .replayed(let record): .replayed(latest[record.id] ?? record)
+        case .rejected, .rejectedBefore: self
+        }
+    }
+}
