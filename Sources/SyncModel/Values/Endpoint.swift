@@ -139,7 +139,7 @@ public struct Endpoint: Sendable, Hashable {
     }
 
     /// RFC 3986: everything but unreserved characters is encoded.
-    private static func percentEncoded(_ text: String) -> [UInt8] {
+    static func percentEncoded(_ text: String) -> [UInt8] {
         let digits = Array("0123456789ABCDEF".utf8)
         return text.utf8.flatMap { byte -> [UInt8] in
             switch byte {
