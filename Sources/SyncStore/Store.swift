@@ -33,6 +33,10 @@ public final class Store: Sendable {
     public let changes: ChangeReader
     /// What operators do.
     public let administration: Administration
+    /// How people settle what failed or is in conflict.
+    public let settling: Settlement
+    /// Tells who has an interest in a lane that it was changed.
+    public let signals = LaneSignals()
     private let pool: Pool
     private let logger: Logger
 
@@ -64,6 +68,14 @@ public final class Store: Sendable {
         mutations = MutationReader(pool: pool, now: now, settledness: settledness, failure: failure)
         mappings = MappingReader(pool: pool, failure: failure)
         changes = ChangeReader(pool: pool, failure: failure)
+        settling = Settlement(
+            pool: pool,
+            catalog: catalog,
+            mutations: mutations,
+            signals: signals,
+            now: now,
+            failure: failure
+        )
         administration = Administration(pool: pool, catalog: catalog, now: now, failure: failure, logger: logger)
     }
 

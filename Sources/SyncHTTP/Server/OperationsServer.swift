@@ -57,6 +57,7 @@ public struct OperationsServer: Service {
         let organizations = OrganizationEndpoints(store: store, bodies: bodies)
         let users = UserEndpoints(store: store)
         let types = EntityTypeEndpoints(store: store, bodies: bodies)
+        let mutations = BulkEndpoints(store: store, bodies: bodies)
 
         routes.add(.get, "/admin/organizations", token.operators(only: organizations.list))
         let organization = "/admin/organizations/{id}"
@@ -69,6 +70,9 @@ public struct OperationsServer: Service {
         let type = organization + "/entity-types/{name}"
         routes.add(.get, type, token.operators(only: types.read))
         routes.add(.put, type, token.operators(only: types.write))
+        routes.add(.get, organization + "/mutations", token.operators(only: mutations.list))
+        routes.add(.post, organization + "/mutations/retry", token.operators(only: mutations.retry))
+        routes.add(.post, organization + "/mutations/discard", token.operators(only: mutations.discard))
     }
 }
 
