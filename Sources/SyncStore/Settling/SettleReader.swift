@@ -47,7 +47,8 @@ struct SettleReader {
         parameters.add(lane.organization)
         parameters.add(lane.user)
         parameters.add(id)
-        return try nodes(await connection.run(Query(SettleStatements.waiters, parameters)))
+        let waiters = try nodes(await connection.run(Query(SettleStatements.waiters, parameters)))
+        return waiters.sorted { $0.position < $1.position }
     }
 
     /// Those of some mutations that do not satisfy their dependants, and the entities that they write.
