@@ -73,14 +73,6 @@ public struct Endpoint: Sendable, Hashable {
         return path.replacingOccurrences(of: "{local_id}", with: Endpoint.encoded(own))
     }
 
-    /// A collection's path with an id as its last segment; a query stays behind it.
-    static func appending(_ id: ServerID, to path: String) -> String {
-        let query = path.firstIndex(of: "?") ?? path.endIndex
-        var collection = path[..<query]
-        if collection.last == "/" { collection.removeLast() }
-        return collection + "/" + encoded(id) + path[query...]
-    }
-
     private static func encoded(_ id: ServerID) -> String {
         String(decoding: percentEncoded(id.text), as: UTF8.self)
     }
@@ -160,7 +152,7 @@ public struct Endpoint: Sendable, Hashable {
     }
 
     /// RFC 3986: everything but unreserved characters is encoded.
-    private static func percentEncoded(_ text: String) -> [UInt8] {
+    static func percentEncoded(_ text: String) -> [UInt8] {
         let digits = Array("0123456789ABCDEF".utf8)
         return text.utf8.flatMap { byte -> [UInt8] in
             switch byte {
