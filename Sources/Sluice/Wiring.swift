@@ -64,11 +64,13 @@ enum Wiring {
     /// committers, then the pool.
     ///
     /// - Parameters:
+    ///   - signer: signs tokens for upstreams; nil where there is no key for it.
     ///   - companions: services that start before the gateway's and end after them.
     ///   - whenListening: called once with the addresses, when both listeners take connections.
     static func run(
         _ settings: Settings,
         verifier: TokenVerifier,
+        signer: RequestSigner? = nil,
         registry: PrometheusRegistry,
         logger: Logger,
         companions: [any Service] = [],
@@ -77,7 +79,7 @@ enum Wiring {
         let store = store(settings, logger: logger)
         registry.addStoreMetrics(of: store)
         registry.addTokenMetrics(of: verifier)
-        let http = httpConfiguration(settings)
+        let http = httpConfiguration(settings, jwks: signer?.jwks ?? RequestSigner.noKeys)
         let state = ServingState(logger: logger, notify: whenListening)
         let operations = OperationsServer(
             store: store,
@@ -109,7 +111,7 @@ enum Wiring {
         logger.info("Sluice ended")
     }
 
-    private static func httpConfiguration(_ settings: Settings) -> HTTPConfiguration {
+    private static func httpConfiguration(_ settings: Settings, jwks: [UInt8]) -> HTTPConfiguration {
         var configuration = HTTPConfiguration(now: SystemClock.now)
         configuration.publicAddress = settings.publicAddress
         configuration.operationsAddress = settings.operationsAddress
@@ -119,6 +121,7 @@ enum Wiring {
         configuration.limits.payloadBytes = settings.maxPayloadBytes
         configuration.maximumConnections = settings.maxConnections
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
+        configuration.jwks = jwks
         configuration.version = Version.current
         return configuration
     }

@@ -109,6 +109,7 @@ struct DevCommand: AsyncParsableCommand {
 
     private func serve(_ settings: Settings, directory: DevelopmentDirectory, watch: DatabaseWatch) async throws {
         let verifier = try await settings.tokenVerifier()
+        let signer = try await settings.requestSigner()
         let token = try await Demo.token(settings)
         let logger = Wiring.bootstrapLogging(settings)
         let registry = Wiring.bootstrapMetrics()
@@ -117,6 +118,7 @@ struct DevCommand: AsyncParsableCommand {
             try await Wiring.run(
                 settings,
                 verifier: verifier,
+                signer: signer,
                 registry: registry,
                 logger: logger,
                 companions: [watch]

@@ -81,6 +81,13 @@ extension Setting {
         isSecret: true
     )
 
+    static let signingKeyFile = Setting(
+        name: "signing_key_file",
+        form: .path,
+        fallbackHint: "none: no signed tokens",
+        meaning: "The private key (PEM; EC P-256, Ed25519 or RSA) of tokens for upstreams."
+    )
+
     static let logLevel = Setting(
         name: "log_level",
         form: .choice(Logger.Level.allCases.map(\.rawValue)),
@@ -130,7 +137,7 @@ extension Setting {
         databaseURL, databasePoolSize, committers,
         publicAddress, operationsAddress,
         jwtSecret, jwtKeysFile, jwtIssuer, jwtAudience, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
-        operatorToken,
+        operatorToken, signingKeyFile,
         logLevel, logFormat,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,
     ]

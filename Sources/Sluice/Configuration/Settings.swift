@@ -18,6 +18,7 @@ struct Settings: Sendable {
     var jwtOrganizationClaim: String
     var jwtLeewaySeconds: Int
     var operatorToken: String?
+    var signingKeyFile: String?
 
     var logLevel: Logger.Level
     var logFormat: LogFormat?
@@ -66,6 +67,7 @@ struct Settings: Sendable {
         jwtOrganizationClaim = reader.text(.jwtOrganizationClaim) ?? ""
         jwtLeewaySeconds = reader.number(.jwtLeewaySeconds)
         operatorToken = reader.text(.operatorToken)
+        signingKeyFile = reader.text(.signingKeyFile)
         logLevel = reader.text(.logLevel).flatMap(Logger.Level.init(rawValue:)) ?? .info
         logFormat = reader.text(.logFormat).flatMap(LogFormat.init(rawValue:))
         maxMutations = reader.number(.maxMutations)
