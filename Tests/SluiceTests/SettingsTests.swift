@@ -16,7 +16,7 @@ import Testing
         #expect(settings.jwtIssuer == nil && settings.jwtAudience == nil)
         #expect(settings.jwtUserClaim == "sub" && settings.jwtOrganizationClaim == "org")
         #expect(settings.jwtLeewaySeconds == 0)
-        #expect(settings.operatorToken == nil)
+        #expect(settings.operatorToken == nil && settings.signingKeyFile == nil)
         #expect(settings.logLevel == .info && settings.logFormat == nil)
         #expect(settings.maxMutations == 500)
         #expect(settings.maxBodyBytes == 4_194_304)
@@ -33,6 +33,7 @@ import Testing
             "jwt_secret": "0123456789abcdef0123456789abcdef",
             "jwt_keys_file": "/keys", "jwt_issuer": "https://i", "jwt_audience": "a", "jwt_user_claim": "u",
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
+            "signing_key_file": "/key",
             "log_level": "debug", "log_format": "text", "max_mutations": "10000", "max_body_bytes": "67108864",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
         ]
@@ -56,6 +57,7 @@ import Testing
             #expect(settings.jwtOrganizationClaim == "o")
             #expect(settings.jwtLeewaySeconds == 60)
             #expect(settings.operatorToken == values["operator_token"])
+            #expect(settings.signingKeyFile == "/key")
             #expect(settings.logLevel == .debug)
             #expect(settings.logFormat == .text)
             #expect(settings.maxMutations == 10_000)

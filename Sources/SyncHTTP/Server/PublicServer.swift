@@ -6,7 +6,7 @@ import SyncModel
 public import SyncStore
 public import Tokens
 
-/// The server that the sync workers of phones talk to: `/v1`.
+/// The server that the sync workers of phones talk to: `/v1`. Upstreams find the gateway's public key here too.
 public struct PublicServer: Service {
     private let listener: Listener
 
@@ -67,6 +67,8 @@ public struct PublicServer: Service {
         routes.add(.post, "/v1/mutations/{id}/resolve", authenticator.callers(only: settling.resolve))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
+        let keySet = KeySetEndpoint(jwks: configuration.jwks)
+        routes.add(.get, "/.well-known/jwks.json", answersJSON: false, keySet.read)
         return routes
     }
 }

@@ -32,6 +32,16 @@ public struct Endpoint: Sendable, Hashable {
         self.text = text
     }
 
+    /// What is wrong with a path that was put together; nil when nothing is.
+    static func refusal(of path: String) -> String? {
+        do throws(Refusal) {
+            _ = try Endpoint(path)
+            return nil
+        } catch {
+            return error.reason
+        }
+    }
+
     /// What is wrong with a path; reads on from "endpoint …".
     public struct Refusal: Error, Hashable {
         /// For instance "has a backslash".
