@@ -28,7 +28,9 @@ import Testing
             #expect(reply.statuses == ["failed", "blocked", "conflict"])
         }
 
-        func post(_ draft: Draft, _ move: String, _ body: String? = nil, by worker: SyncWorker? = nil) async throws -> Reply {
+        func post(_ draft: Draft, _ move: String, _ body: String? = nil, by worker: SyncWorker? = nil) async throws
+            -> Reply
+        {
             let worker = worker ?? scene.ada
             let path = worker.gateway.address + "/v1/mutations/\(draft.id)/\(move)"
             return try await send(.POST, path, token: worker.token, body: body.map { Array($0.utf8) })
@@ -49,7 +51,9 @@ import Testing
         #expect(discarded.status == 200)
         #expect(discarded.json?.names == ReadingMutationsTests.members + ["discarded"])
         #expect(
-            discarded.json?["discarded"]?.elements.map { $0.compactMap(\.string) } == [stuck.failed.id, stuck.waiting.id]
+            discarded.json?["discarded"]?.elements.map { $0.compactMap(\.string) } == [
+                stuck.failed.id, stuck.waiting.id,
+            ]
         )
 
         let resolved = try await stuck.post(stuck.conflict, "resolve", #"{"strategy":"server_wins"}"#)
@@ -166,7 +170,8 @@ import Testing
             #expect(reply.code == "invalid_request")
         }
 
-        for body in ["{}", #"{"ids":[]}"#, #"{"ids":["x"]}"#, #"{"filter":{"x":1}}"#, #"{"filter":{"status":"sent"}}"#] {
+        for body in ["{}", #"{"ids":[]}"#, #"{"ids":["x"]}"#, #"{"filter":{"x":1}}"#, #"{"filter":{"status":"sent"}}"#]
+        {
             for move in ["retry", "discard"] {
                 let reply = try await scene.operate(.POST, scene.admin + "/mutations/" + move, body)
                 expectProblem(reply, .invalidRequest)
@@ -176,7 +181,11 @@ import Testing
         let other = "/admin/organizations/\(scene.eve.organization.lowercased)/mutations"
         let none = try await scene.operate(.POST, other + "/retry", #"{"ids":["\#(stuck.failed.id)"]}"#)
         #expect(none.text == #"{"matched":0,"retried":0}"#)
-        let retried = try await scene.operate(.POST, scene.admin + "/mutations/retry", #"{"filter":{"status":"failed"}}"#)
+        let retried = try await scene.operate(
+            .POST,
+            scene.admin + "/mutations/retry",
+            #"{"filter":{"status":"failed"}}"#
+        )
         #expect(retried.text == #"{"matched":1,"retried":1}"#)
         let discarded = try await scene.operate(
             .POST,

@@ -85,7 +85,9 @@ import Testing
         (true, #"{"payload":{},"force":true}"#, 4, false), (true, #"{"endpoint":"/x","force":true}"#, 4, false),
         (true, #"{"force":true}"#, 3, true),
     ])
-    func aRevisionIsRaisedExactlyWhenItMustBe(_ isUnknown: Bool, _ body: String, _ revision: Int32, _ stays: Bool) throws {
+    func aRevisionIsRaisedExactlyWhenItMustBe(_ isUnknown: Bool, _ body: String, _ revision: Int32, _ stays: Bool)
+        throws
+    {
         let subject = subject(.failed, isOutcomeUnknown: isUnknown)
         let restart = try RestartPlanner.retry(subject, try request(body), .init()).restart
         #expect(restart.revision == revision)
@@ -162,7 +164,9 @@ import Testing
 
     // MARK: - Dependencies
 
-    private func node(_ id: UUID, on others: [UUID], at position: Int64, _ status: MutationStatus = .blocked) -> DependencyNode {
+    private func node(_ id: UUID, on others: [UUID], at position: Int64, _ status: MutationStatus = .blocked)
+        -> DependencyNode
+    {
         DependencyNode(
             id: id,
             position: position,

@@ -104,7 +104,9 @@ private struct SettlingHistory {
         guard let id = ids.randomElement(using: &generator) else { return "nothing" }
         let move = Int.random(in: 0..<7, using: &generator)
         let edit = #"{"payload":\#(reference(&generator)),"force":true}"#
-        let name = ["retry", "retry edited", "discard", "discard all", "discard keep", "server_wins", "client_wins"][move]
+        let name = ["retry", "retry edited", "discard", "discard all", "discard keep", "server_wins", "client_wins"][
+            move
+        ]
         let refused = try await refusal {
             switch move {
             case 0: try await phone.retry(id)

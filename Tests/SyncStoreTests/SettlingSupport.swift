@@ -49,7 +49,9 @@ extension Phone {
     }
 
     /// Puts a pending mutation into the state that a worker would leave it in.
-    func leave(_ id: UUID, _ status: String, _ columns: String = "error = '{\"code\":\"upstream_rejected\"}'") async throws {
+    func leave(_ id: UUID, _ status: String, _ columns: String = "error = '{\"code\":\"upstream_rejected\"}'")
+        async throws
+    {
         let isFinal = status == "succeeded"
         try await execute(
             """
@@ -111,7 +113,9 @@ extension Phone {
 
     /// One value of a mutation's row, as text.
     func column(_ name: String, of id: UUID) async throws -> String? {
-        let rows = try await gateway.read("SELECT (\(name))::text FROM mutations WHERE \(owner) AND id = '\(id.lowercased)'")
+        let rows = try await gateway.read(
+            "SELECT (\(name))::text FROM mutations WHERE \(owner) AND id = '\(id.lowercased)'"
+        )
         return try rows.optionalString(0, 0)
     }
 

@@ -172,7 +172,9 @@ import Testing
         let result = try #require(try await phone.discard(create.id, .keep))
         #expect(result.discardedIDs == [create.id])
         #expect(
-            try await phone.statuses([update, reference, ordered, behind]) == ["failed", "failed", "pending", "blocked"]
+            try await phone.statuses([update, reference, ordered, behind]) == [
+                "failed", "failed", "pending", "blocked",
+            ]
         )
         let failed = try await phone.read(reference.id)
         #expect(failed.code == "dependency_rejected")
@@ -226,7 +228,9 @@ import Testing
         let local = UUID()
         let first = phone.forward("create", "contact", local: local)
         try await phone.push([first])
-        #expect(try await phone.push([phone.forward("create", "contact", local: local)]).results[0].status == "rejected")
+        #expect(
+            try await phone.push([phone.forward("create", "contact", local: local)]).results[0].status == "rejected"
+        )
         _ = try await phone.discard(first.id)
 
         let early = try await phone.push([
@@ -241,7 +245,9 @@ import Testing
         #expect(answer.results[1].blockedBy == [second.id])
         #expect(try await phone.mapping(local) == "pending")
         #expect(try await phone.disorder() == [])
-        #expect(try await phone.push([phone.forward("create", "contact", local: local)]).results[0].status == "rejected")
+        #expect(
+            try await phone.push([phone.forward("create", "contact", local: local)]).results[0].status == "rejected"
+        )
     }
 
     // MARK: - Resolve
@@ -297,7 +303,8 @@ import Testing
     @Test func aPayloadHasNoMeaningWhenTheServerWins() async throws {
         let scene = try await builtIn()
         #expect(
-            try await refusal { try await scene.phone.resolve(scene.conflict.id, "server_wins", payload: "{}") }?.summary
+            try await refusal { try await scene.phone.resolve(scene.conflict.id, "server_wins", payload: "{}") }?
+                .summary
                 == "validation_failed /payload member_unknown"
         )
         #expect(
