@@ -18,7 +18,7 @@ import Testing
         let first = try await Phone.forwarding(settings)
         let phones = [first, Phone(first.gateway, first.organization)]
         var histories = phones.map { _ in SettlingHistory() }
-        for step in 0..<70 {
+        for step in 0..<80 {
             let index = Int.random(in: 0...1, using: &generator)
             let what = try await histories[index].step(phones[index], &generator)
             guard step % 5 == 4 || what.hasPrefix("discard") else { continue }
@@ -28,7 +28,7 @@ import Testing
         }
         #expect(try await first.disorder() == [], "\(seed), run \(run)")
         let settled = histories.reduce(0) { $0 + $1.settled }
-        #expect(settled > 5, "\(seed), run \(run): the history settles too little to say anything")
+        #expect(settled > 2, "\(seed), run \(run): the history settles too little to say anything")
     }
 }
 

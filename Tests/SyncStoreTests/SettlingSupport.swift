@@ -59,7 +59,8 @@ extension Phone {
                 \(isFinal ? ", synced_at = now(), server_id = coalesce(server_id, 'x')" : "")
             WHERE \(owner) AND id = '\(id.lowercased)' AND status = 'pending';
             UPDATE lanes SET queued_count = queued_count - \(status == "in_flight" ? 0 : 1),
-                open_count = open_count - \(isFinal ? 1 : 0)
+                open_count = open_count - \(isFinal ? 1 : 0),
+                ready_at = CASE WHEN queued_count > 1 THEN ready_at END
             WHERE \(owner)
             """
         )
