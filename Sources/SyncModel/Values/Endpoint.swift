@@ -73,6 +73,13 @@ public struct Endpoint: Sendable, Hashable {
         return path.replacingOccurrences(of: "{local_id}", with: Endpoint.encoded(own))
     }
 
+    /// Whether a path with ids in place still leads below where it starts: an id may be `..`, or hold an encoded slash
+    /// that makes a new segment after some proxies.
+    static func staysBelow(_ path: String) -> Bool {
+        let text = String(path.prefix { $0 != "?" }).removingPercentEncoding ?? ".."
+        return text.split { $0 == "/" || $0 == "\\" }.allSatisfy { $0 != "." && $0 != ".." }
+    }
+
     /// A collection's path with an id as its last segment; a query stays behind it.
     static func appending(_ id: ServerID, to path: String) -> String {
         let query = path.firstIndex(of: "?") ?? path.endIndex
