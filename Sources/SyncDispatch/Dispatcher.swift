@@ -17,7 +17,7 @@ public final class Dispatcher: Service {
     private let circuits: Circuits
     private let logger: Logger
     private let inbox = Inbox()
-    private let isDraining = Atomic(false)
+    let isDraining = Atomic(false)
     /// What runners may ask of the scheduler, which is the loop's own.
     private let crowd = Mutex(LaneScheduler.Crowd())
     /// What is known of how many lanes of an organization may run.
