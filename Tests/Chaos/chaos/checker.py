@@ -155,11 +155,12 @@ class Checker:
         if request.method == method and path_segments(request.path) == segments and request.body == body:
             return
         own = {one.local_id for one in self._by_lane[mutation.lane]}
-        if leaked := [name for name in _texts([path_segments(request.path), request.body]) if name.lower() in own]:
-            unresolved = [name for name in leaked if name.lower() not in known]
-            rule, what = "client ids", f"{marker} was sent with client ids: {leaked}"
-            if unresolved:
-                rule, what = "dependencies", f"{marker} was sent before what it needs: {unresolved}"
+        leaked = {name for name in _texts([path_segments(request.path), request.body]) if name.lower() in own}
+        later = self._server_ids[mutation.lane].get
+        if any(name.lower() not in known for name in leaked) or request.body == mutation.body(later) != body:
+            rule, what = "dependencies", f"{marker} was sent before what it needs"
+        elif leaked:
+            rule, what = "client ids", f"{marker} was sent with client ids: {sorted(leaked)}"
         else:
             rule, what = "requests", f"{marker} was sent as something else"
         yield Violation(rule, what, [request, {"method": method, "path": segments, "body": body}, mutation.as_json()])

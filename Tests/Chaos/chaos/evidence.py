@@ -130,9 +130,7 @@ async def ask(port: int, secret: str, lanes: list[Lane], evidence: Evidence) -> 
             evidence.views[lane.number] = await _view(client, port, secret, lane, evidence)
         await client.close()
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(READERS):
-            group.create_task(work())
+    await asyncio.gather(*(work() for _ in range(READERS)))
 
 
 async def _view(client: Client, port: int, secret: str, lane: Lane, evidence: Evidence) -> LaneView:

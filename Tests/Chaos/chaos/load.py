@@ -41,9 +41,7 @@ class Load:
                 case "finish": self._is_finishing = True
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(WORKERS):
-                group.create_task(self._work())
+        await asyncio.gather(*(self._work() for _ in range(WORKERS)))
 
     async def _work(self) -> None:
         # Less patient than a phone, so that a stopped gateway does not hold it for long.

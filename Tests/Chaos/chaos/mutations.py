@@ -194,7 +194,8 @@ class Lane:
         mutation = self._mutation(device, "create", kind, client_id, endpoint, self._payload(device, stranger))
         if kind == "contact" and self.random.random() < 0.03:
             mutation.fate = self.random.choice([REFUSED, BROKEN])
-            mutation.max_attempts = self.random.randint(1, 3)
+            if mutation.fate == BROKEN:
+                mutation.max_attempts = self.random.randint(1, 3)
         entity = _Entity(kind, client_id, device, mutation)
         self._entities.append(entity)
         self._unacknowledged[mutation.id] = entity

@@ -126,10 +126,11 @@ class Upstream:
         return None
 
     def _handle(self, request: Request, entry: Entry, fault: str | None) -> None:
-        if fault in BEFORE_EFFECT:
-            if fault != "busy" or entry.busy < BUSY_LIMIT:
-                return self._fail(request, entry, fault)
+        if fault == "busy" and (entry.busy >= BUSY_LIMIT or request.fate == BROKEN):
+            # Asked to wait for the third time, or at its last attempt, a mutation would be a conflict.
             fault = None
+        if fault in BEFORE_EFFECT:
+            return self._fail(request, entry, fault)
         if request.fate == BROKEN:
             return self._answer(request, Answer(500, {"error": "as always"}))
         if request.fate == REFUSED:
