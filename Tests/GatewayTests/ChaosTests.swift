@@ -1,8 +1,11 @@
 import Foundation
 import Testing
 
+private let python = ["/usr/bin/python3", "/usr/local/bin/python3"]
+    .first { FileManager.default.isExecutableFile(atPath: $0) }
+
 /// `scripts/chaos`: two gateways, an upstream that misbehaves, and a checker of what reached it.
-@Suite(.serialized, .timeLimit(.minutes(2)), .enabled(if: ChaosTests.python != nil, "python3 is not installed"))
+@Suite(.serialized, .timeLimit(.minutes(2)), .enabled(if: python != nil, "python3 is not installed"))
 struct ChaosTests {
     @Test func theCheckerFindsWhatItShould() async throws {
         let run = try await Self.chaos("--self-test", within: .seconds(30))
@@ -16,9 +19,6 @@ struct ChaosTests {
         // what it was about stays for whoever has to find out
         if run.status == 0 { try? FileManager.default.removeItem(atPath: logs) }
     }
-
-    private static let python = ["/usr/bin/python3", "/usr/local/bin/python3"]
-        .first { FileManager.default.isExecutableFile(atPath: $0) }
 
     private static func chaos(_ options: String, within limit: Duration) async throws -> Program.Result {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized.path

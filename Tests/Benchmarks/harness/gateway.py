@@ -31,7 +31,7 @@ class Gateway:
         settings: dict[str, str] | None = None,
     ) -> None:
         """`settings` are more environment variables."""
-        self.port, self.operations_port = _free_ports(2)
+        self.port, self.operations_port = free_ports(2)
         self._binary = binary
         self._log = log
         self._secrets = shared or Secrets()
@@ -153,7 +153,7 @@ def organization(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now; all different, as all are held until the last is found."""
     sockets = [socket.socket() for _ in range(count)]
     try:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster import Cluster
+from harness.tokens import token
 
-from .client import Client, token
+from .client import Client
 from .mutations import Lane, Mutation
 
 READERS = 16

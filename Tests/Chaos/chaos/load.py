@@ -15,7 +15,9 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from .client import Client, Unanswered, token
+from harness.tokens import token
+
+from .client import Client, Unanswered
 from .mutations import Device, Lane, Mutation, make_lanes
 
 WORKERS = 24
