@@ -20,7 +20,7 @@ from harness.tokens import token
 from .client import Client, Unanswered
 from .mutations import Device, Lane, Mutation, make_lanes
 
-WORKERS = 24
+WORKERS = 64
 SETTLED = {"succeeded", "failed", "conflict", "discarded", "rejected"}
 
 
@@ -47,7 +47,7 @@ class Load:
 
     async def _work(self) -> None:
         # Less patient than a phone, so that a stopped gateway does not hold it for long.
-        client, other = Client(timeout=4), Client(timeout=4)
+        client, other = Client(timeout=3), Client(timeout=3)
         while device := await self._next():
             try:
                 await self._push(device, client, other)
