@@ -175,7 +175,7 @@ let package = Package(
         .testTarget(
             name: "TokensTests",
             dependencies: [
-                "Tokens",
+                "SyncModel", "Tokens",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ],

@@ -68,11 +68,13 @@ enum Wiring {
     /// dispatcher, the committers and the pool.
     ///
     /// - Parameters:
+    ///   - signer: signs tokens for upstreams; nil where there is no key for it.
     ///   - companions: services that start before the gateway's and end after them.
     ///   - whenListening: called once with the addresses, when both listeners take connections.
     static func run(
         _ settings: Settings,
         verifier: TokenVerifier,
+        signer: RequestSigner? = nil,
         registry: PrometheusRegistry,
         logger: Logger,
         companions: [any Service] = [],
@@ -81,8 +83,8 @@ enum Wiring {
         let store = store(settings, logger: logger)
         registry.addStoreMetrics(of: store)
         registry.addTokenMetrics(of: verifier)
-        let http = httpConfiguration(settings)
-        let upstream = upstream(logger: logger)
+        let http = httpConfiguration(settings, signer: signer)
+        let upstream = upstream(signer: signer, logger: logger)
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, logger: logger)
         registry.addDispatchMetrics(of: dispatcher)
         let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
@@ -117,10 +119,12 @@ enum Wiring {
         logger.info("Sluice ended")
     }
 
-    private static func upstream(logger: Logger) -> HTTPUpstream {
+    private static func upstream(signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
         var configuration = HTTPUpstreamConfiguration()
         configuration.version = Version.current
-        return HTTPUpstream(configuration: configuration, sign: nil, now: SystemClock.now, logger: logger)
+        var sign: HTTPUpstream.Sign?
+        if let signer { sign = { try await signer.sign(organization: $0, user: $1) } }
+        return HTTPUpstream(configuration: configuration, sign: sign, now: SystemClock.now, logger: logger)
     }
 
     private static func dispatcher(
@@ -135,7 +139,7 @@ enum Wiring {
         return Dispatcher(store: store, upstream: upstream, configuration: configuration, logger: logger)
     }
 
-    private static func httpConfiguration(_ settings: Settings) -> HTTPConfiguration {
+    private static func httpConfiguration(_ settings: Settings, signer: RequestSigner?) -> HTTPConfiguration {
         var configuration = HTTPConfiguration(now: SystemClock.now)
         configuration.publicAddress = settings.publicAddress
         configuration.operationsAddress = settings.operationsAddress
@@ -146,6 +150,8 @@ enum Wiring {
         configuration.maximumConnections = settings.maxConnections
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.leaseSeconds = Int(settings.leaseSeconds)
+        configuration.jwks = signer?.jwks ?? RequestSigner.noKeys
+        configuration.canSign = signer != nil
         configuration.version = Version.current
         return configuration
     }

@@ -40,6 +40,8 @@ public final class Store: Sendable {
     public let changes: ChangeReader
     /// What operators do.
     public let administration: Administration
+    /// How people settle what failed or is in conflict.
+    public let settling: Settlement
     private let pool: Pool
     private let logger: Logger
 
@@ -98,6 +100,14 @@ public final class Store: Sendable {
         )
         mappings = MappingReader(pool: pool, failure: failure)
         changes = ChangeReader(pool: pool, failure: failure)
+        settling = Settlement(
+            pool: pool,
+            catalog: catalog,
+            mutations: mutations,
+            signals: signals,
+            now: now,
+            failure: failure
+        )
         administration = Administration(pool: pool, catalog: catalog, now: now, failure: failure, logger: logger)
     }
 

@@ -1,11 +1,11 @@
-/// Verified tokens, at most `capacity` of them, in two generations.
+/// What is remembered of tokens, at most `capacity` entries, in two generations.
 ///
 /// New and used entries go into the young one; when it is full, it becomes the old one and the old one is dropped.
 /// What is used once a generation stays; nothing is ever searched for a victim.
-struct TokenCache {
+struct TokenCache<Key: Hashable, Value> {
     private let generationCapacity: Int
-    private var young: [TokenDigest: TokenClaims] = [:]
-    private var old: [TokenDigest: TokenClaims] = [:]
+    private var young: [Key: Value] = [:]
+    private var old: [Key: Value] = [:]
 
     /// `capacity` 0 or 1 remembers nothing.
     init(capacity: Int) {
@@ -14,25 +14,25 @@ struct TokenCache {
 
     var count: Int { young.count + old.count }
 
-    mutating func find(_ digest: TokenDigest) -> TokenClaims? {
-        if let claims = young[digest] { return claims }
-        guard let claims = old.removeValue(forKey: digest) else { return nil }
-        insert(claims, for: digest)
-        return claims
+    mutating func find(_ key: Key) -> Value? {
+        if let value = young[key] { return value }
+        guard let value = old.removeValue(forKey: key) else { return nil }
+        insert(value, for: key)
+        return value
     }
 
-    mutating func insert(_ claims: TokenClaims, for digest: TokenDigest) {
+    mutating func insert(_ value: Value, for key: Key) {
         guard generationCapacity > 0 else { return }
         if young.count >= generationCapacity {
             swap(&young, &old)
             young.removeAll(keepingCapacity: true)
         }
-        young[digest] = claims
+        young[key] = value
     }
 
-    mutating func remove(_ digest: TokenDigest) {
-        young[digest] = nil
-        old[digest] = nil
+    mutating func remove(_ key: Key) {
+        young[key] = nil
+        old[key] = nil
     }
 
     mutating func removeAll() {

@@ -17,7 +17,8 @@ extension TokenKeySource {
         return keys
     }
 
-    private func pemBlocks() throws -> [(label: String, text: String)] {
+    /// All blocks, with their labels.
+    func pemBlocks() throws -> [(label: String, text: String)] {
         var blocks: [(label: String, text: String)] = []
         var open: (label: String, lines: [String])?
         for line in text.split(whereSeparator: \.isNewline) {

@@ -12,7 +12,7 @@ public final class TokenVerifier: Sendable {
 
     private struct State {
         var keys: TokenKeySet
-        var cache: TokenCache
+        var cache: TokenCache<TokenDigest, TokenClaims>
         /// Counts key changes, so that a verdict by an old key set is not remembered after the change.
         var epoch = 0
     }

@@ -35,7 +35,9 @@ import Testing
         let variables = [
             "DATABASE_URL", "DATABASE_POOL_SIZE", "COMMITTERS", "PUBLIC_ADDRESS", "OPERATIONS_ADDRESS", "JWT_SECRET",
             "JWT_KEYS_FILE", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_USER_CLAIM", "JWT_ORGANIZATION_CLAIM",
-            "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "LOG_LEVEL", "LOG_FORMAT", "MAX_MUTATIONS", "MAX_BODY_BYTES",
+            "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "SIGNING_KEY_FILE", "RETRY_BASE_SECONDS", "RETRY_CAP_SECONDS",
+            "LEASE_SECONDS", "MAX_LANES", "LOG_LEVEL", "LOG_FORMAT", "MAX_MUTATIONS",
+            "MAX_BODY_BYTES",
             "MAX_PAYLOAD_BYTES", "MAX_CONNECTIONS", "MAX_BODY_BYTES_IN_FLIGHT",
         ]
         for variable in variables { #expect(help.output.contains("SLUICE_\(variable)"), "\(variable)") }

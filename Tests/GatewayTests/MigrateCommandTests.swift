@@ -75,12 +75,9 @@ import Testing
         async let third = scene.sluice("migrate", "--partitions", "2")
         let results = [try await first, try await second, try await third]
         #expect(results.map(\.status) == [0, 0, 0])
-        #expect(
-            results.map(\.output).sorted() == [
-                "The schema is up to date.\n", "The schema is up to date.\n",
-                "applied 0001_base\napplied 0002_upstream\n",
-            ]
-        )
+        // each migration is applied by one of them, whoever comes first
+        let applied = results.flatMap { $0.output.split(separator: "\n") }.filter { $0.hasPrefix("applied") }
+        #expect(applied.sorted() == ["applied 0001_base", "applied 0002_upstream"])
     }
 
     @Test func aSchemaThatANewerVersionMigratedIsLeftAloneAndServed() async throws {

@@ -45,7 +45,8 @@ final class Program: Sendable {
         do {
             pid = try spawn(
                 ["/bin/sh", "-c", script, "sh", directory ?? "."] + command,
-                environment: Self.environment.merging(environment) { $1 }
+                environment: Self.environment.merging(environment) { $1 },
+                last: 3
             ) { actions in
                 posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
                 posix_spawn_file_actions_adddup2(&actions, standardOutput.descriptor, 1)

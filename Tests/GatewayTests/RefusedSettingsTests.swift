@@ -44,6 +44,19 @@ import Testing
         #expect(result.complaint.contains(file.path), "\(result.complaint)")
     }
 
+    @Test func aSigningKeyThatIsNoneIsRefusedWithTheFilesName() async throws {
+        let file = try TemporaryFile("-----BEGIN PRIVATE KEY-----\nnonsense\n-----END PRIVATE KEY-----\n")
+        for path in [file.path, "/nowhere"] {
+            let result = try await Program.run(
+                ["serve"],
+                environment: ["SLUICE_JWT_SECRET": "0123456789abcdef", "SLUICE_SIGNING_KEY_FILE": path]
+            )
+            #expect(result.status == 78)
+            #expect(result.complaint.contains("SLUICE_SIGNING_KEY_FILE"), "\(result.complaint)")
+            #expect(result.complaint.contains(path), "\(result.complaint)")
+        }
+    }
+
     @Test func aFileOfSettingsIsReadAndItsMistakesAreNamed() async throws {
         let file = try TemporaryFile(#"{"max_mutations": 0, "public_adress": "127.0.0.1:1", "jwt_secret": "hushhush"}"#)
         for (arguments, environment) in [(["--config", file.path], [:]), ([], ["SLUICE_CONFIG_FILE": file.path])] {

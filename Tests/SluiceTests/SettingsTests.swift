@@ -16,7 +16,7 @@ import Testing
         #expect(settings.jwtIssuer == nil && settings.jwtAudience == nil)
         #expect(settings.jwtUserClaim == "sub" && settings.jwtOrganizationClaim == "org")
         #expect(settings.jwtLeewaySeconds == 0)
-        #expect(settings.operatorToken == nil)
+        #expect(settings.operatorToken == nil && settings.signingKeyFile == nil)
         #expect(settings.logLevel == .info && settings.logFormat == nil)
         #expect(settings.maxMutations == 500)
         #expect(settings.maxBodyBytes == 4_194_304)
@@ -33,13 +33,15 @@ import Testing
             "jwt_secret": "0123456789abcdef0123456789abcdef",
             "jwt_keys_file": "/keys", "jwt_issuer": "https://i", "jwt_audience": "a", "jwt_user_claim": "u",
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
+            "signing_key_file": "/key", "retry_base_seconds": "0.5", "retry_cap_seconds": "60", "lease_seconds": "30",
+            "max_lanes": "7",
             "log_level": "debug", "log_format": "text", "max_mutations": "10000", "max_body_bytes": "67108864",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
         ]
         #expect(values.keys.sorted() == Setting.all.map(\.name).sorted())
         let variables = Dictionary(uniqueKeysWithValues: values.map { ("SLUICE_" + $0.key.uppercased(), $0.value) })
         let members = values.map { name, value in
-            Int(value) == nil ? #""\#(name)":"\#(value)""# : #""\#(name)":\#(value)"#
+            Double(value) == nil ? #""\#(name)":"\#(value)""# : #""\#(name)":\#(value)"#
         }
         let file = "{" + members.joined(separator: ",") + "}"
         for settings in [try load(variables), try load([:], file: file)] {
@@ -56,6 +58,11 @@ import Testing
             #expect(settings.jwtOrganizationClaim == "o")
             #expect(settings.jwtLeewaySeconds == 60)
             #expect(settings.operatorToken == values["operator_token"])
+            #expect(settings.signingKeyFile == "/key")
+            #expect(settings.retryBaseSeconds == 0.5)
+            #expect(settings.retryCapSeconds == 60)
+            #expect(settings.leaseSeconds == 30)
+            #expect(settings.maxLanes == 7)
             #expect(settings.logLevel == .debug)
             #expect(settings.logFormat == .text)
             #expect(settings.maxMutations == 10_000)

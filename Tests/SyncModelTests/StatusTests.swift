@@ -17,6 +17,6 @@ import Testing
 
     @Test func onlyAPersonMovesWhatFailed() {
         let moves = MutationStatus.allCases.filter { MutationStatus.failed.canBecome($0) }
-        #expect(moves == [.pending, .discarded])
+        #expect(moves == [.pending, .blocked, .discarded])
     }
 }

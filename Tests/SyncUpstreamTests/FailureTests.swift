@@ -61,9 +61,9 @@ import Testing
     @Test func anAnswerThatNeverComesIsUnknown() async throws {
         let server = try await ScriptedServer.start { _, _ in [] }
         let answer = try await withUpstream {
-            await $0.send(request(timeout: .milliseconds(200)), to: UpstreamSettings(baseURL: server.baseURL))
+            await $0.send(request(timeout: .milliseconds(1_500)), to: UpstreamSettings(baseURL: server.baseURL))
         }
-        #expect(answer.unknown == "timed out after 200 ms")
+        #expect(answer.unknown == "timed out after 1500 ms")
     }
 
     @Test func aBodyThatTricklesIsUnknownOnceItsTimeIsUp() async throws {
@@ -79,9 +79,9 @@ import Testing
     @Test func aHeadThatTricklesIsUnknownOnceItsTimeIsUp() async throws {
         let server = try await ScriptedServer.start { _, _ in [.send("HTTP/1.1 200 OK\r\n"), .trickle("X-A: b\r\n")] }
         let answer = try await withUpstream {
-            await $0.send(request(timeout: .milliseconds(500)), to: UpstreamSettings(baseURL: server.baseURL))
+            await $0.send(request(timeout: .seconds(1)), to: UpstreamSettings(baseURL: server.baseURL))
         }
-        #expect(answer.unknown == "timed out after 500 ms")
+        #expect(answer.unknown == "timed out after 1 s")
     }
 
     @Test func aCancelledRequestIsUnknown() async throws {
@@ -139,12 +139,10 @@ import Testing
         try await withUpstream { upstream in
             let settings = UpstreamSettings(baseURL: server.baseURL)
             #expect(await upstream.send(request(), to: settings).response?.status == 201)
-            #expect(
-                await upstream.send(request(), to: settings).unknown == "the connection was closed before an answer"
-            )
-            #expect(
-                await upstream.send(request(), to: settings).unknown == "the connection was closed before an answer"
-            )
+            let second = await upstream.send(request(), to: settings)
+            #expect(second.unknown == "the connection was closed before an answer", "\(second)")
+            let third = await upstream.send(request(), to: settings)
+            #expect(third.unknown == "the connection was closed before an answer", "\(third)")
         }
         var connections: [Int] = []
         for await request in server.requests {

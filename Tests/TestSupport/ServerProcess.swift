@@ -17,7 +17,7 @@ actor ServerProcess {
         let server =
             asUser + [
                 "\(binaries)/postgres", "-D", "\(directory)/data", "-k", directory, "-c", "listen_addresses=",
-                "-c", "max_connections=200", "-c", "log_min_messages=fatal", "-c", "shared_buffers=64MB",
+                "-c", "max_connections=600", "-c", "log_min_messages=fatal", "-c", "shared_buffers=64MB",
             ] + (isDurable ? [] : ["-c", "fsync=off", "-c", "full_page_writes=off"])
         watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + server)
         try await ChildProcess.run(

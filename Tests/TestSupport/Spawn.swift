@@ -1,14 +1,17 @@
+import Foundation
 public import Glibc
 
 /// Starts a child in a session of its own, so that ctrl-C in the terminal reaches the tests first, with signals as usual.
 ///
 /// - Parameters:
 ///   - environment: nil leaves it this process's own.
-///   - files: says what the child's descriptors are.
+///   - last: the last of its descriptors.
+///   - files: says what its descriptors are; it has no others.
 /// - Returns: the process id; the caller waits for it.
 public func spawn(
     _ command: [String],
     environment: [String: String]? = nil,
+    last: Int32 = 2,
     files: (inout posix_spawn_file_actions_t) -> Void
 ) throws -> pid_t {
     var actions = posix_spawn_file_actions_t()
@@ -20,6 +23,8 @@ public func spawn(
         posix_spawnattr_destroy(&attributes)
     }
     files(&actions)
+    // A socket that a child holds too stays open when we close it. Closing what is not open does no harm.
+    for descriptor in (last + 1)..<firstUnusedDescriptor() { posix_spawn_file_actions_addclose(&actions, descriptor) }
     let setsid: Int16 = 0x80
     posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGDEF) | Int16(POSIX_SPAWN_SETSIGMASK))
     var none = sigset_t()
@@ -40,4 +45,10 @@ public func spawn(
         }
     guard failure == 0 else { throw TestCluster.Failure(description: "\(command[0]): error \(failure)") }
     return pid
+}
+
+/// Above all open descriptors, and above those that other threads are about to open.
+private func firstUnusedDescriptor() -> Int32 {
+    let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+    return (open.compactMap(Int32.init).max() ?? 1_024) + 128
 }

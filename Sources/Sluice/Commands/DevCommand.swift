@@ -142,6 +142,7 @@ struct DevCommand: AsyncParsableCommand {
         let verifier = try await settings.tokenVerifier()
         let token = try await DemoTenant.builtIn.token(settings)
         let upstreamToken = try await DemoTenant.forwarded.token(settings)
+        let signer = try await settings.requestSigner()
         let logger = Wiring.bootstrapLogging(settings)
         let registry = Wiring.bootstrapMetrics()
         StartReport.log(settings, to: logger)
@@ -149,6 +150,7 @@ struct DevCommand: AsyncParsableCommand {
             try await Wiring.run(
                 settings,
                 verifier: verifier,
+                signer: signer,
                 registry: registry,
                 logger: logger,
                 companions: [watch] + (upstream.map { [$0] } ?? [])

@@ -37,6 +37,9 @@ struct ServeCommand: AsyncParsableCommand {
         let verifier = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
             try await settings.tokenVerifier()
         }
+        let signer = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
+            try await settings.requestSigner()
+        }
         let logger = Wiring.bootstrapLogging(settings)
         let registry = Wiring.bootstrapMetrics()
         Allocator.useFewArenas()
@@ -46,7 +49,7 @@ struct ServeCommand: AsyncParsableCommand {
         try requireAddress(settings.publicAddress, .publicAddress, logger: logger)
         try requireAddress(settings.operationsAddress, .operationsAddress, logger: logger)
         do {
-            try await Wiring.run(settings, verifier: verifier, registry: registry, logger: logger) {
+            try await Wiring.run(settings, verifier: verifier, signer: signer, registry: registry, logger: logger) {
                 logger.info("Listening", metadata: ["public": "\($0)", "operations": "\($1)"])
             }
         } catch {

@@ -81,6 +81,12 @@ extension Setting {
         isSecret: true
     )
 
+    static let signingKeyFile = Setting(
+        name: "signing_key_file",
+        form: .path,
+        fallbackHint: "none: no signed tokens",
+        meaning: "The private key (PEM; EC P-256, Ed25519 or RSA) of tokens for upstreams."
+    )
     static let retryBaseSeconds = Setting(
         name: "retry_base_seconds",
         form: .decimal(0.01...3_600),
@@ -155,7 +161,7 @@ extension Setting {
         databaseURL, databasePoolSize, committers,
         publicAddress, operationsAddress,
         jwtSecret, jwtKeysFile, jwtIssuer, jwtAudience, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
-        operatorToken,
+        operatorToken, signingKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
         logLevel, logFormat,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,

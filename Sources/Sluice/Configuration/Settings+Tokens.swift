@@ -19,13 +19,33 @@ extension Settings {
             organizationClaim: jwtOrganizationClaim,
             leewaySeconds: Int64(jwtLeewaySeconds)
         )
-        if let jwtKeysFile {
-            guard let data = FileManager.default.contents(atPath: jwtKeysFile) else {
-                throw ConfigurationError("\(Setting.jwtKeysFile.variable) names \(jwtKeysFile), which cannot be read.")
-            }
-            configuration.keys = [TokenKeySource(name: jwtKeysFile, text: String(decoding: data, as: UTF8.self))]
-        }
+        if let jwtKeysFile { configuration.keys = [try Self.keys(in: jwtKeysFile, .jwtKeysFile)] }
         return configuration
+    }
+
+    /// What signs tokens for upstreams; nil where there is no key for it.
+    ///
+    /// - Throws: where the file of the key cannot be read, or used.
+    func requestSigner() async throws(ConfigurationError) -> RequestSigner? {
+        guard let signingKeyFile else { return nil }
+        let pem = try Self.keys(in: signingKeyFile, .signingKeyFile)
+        do {
+            return try await RequestSigner(
+                pem: pem,
+                userClaim: jwtUserClaim,
+                organizationClaim: jwtOrganizationClaim,
+                now: SystemClock.now
+            )
+        } catch {
+            throw ConfigurationError("\(Setting.signingKeyFile.variable) cannot be used: \(error)")
+        }
+    }
+
+    private static func keys(in file: String, _ setting: Setting) throws(ConfigurationError) -> TokenKeySource {
+        guard let data = FileManager.default.contents(atPath: file) else {
+            throw ConfigurationError("\(setting.variable) names \(file), which cannot be read.")
+        }
+        return TokenKeySource(name: file, text: String(decoding: data, as: UTF8.self))
     }
 
     /// What decides about tokens.

@@ -18,6 +18,7 @@ struct Settings: Sendable {
     var jwtOrganizationClaim: String
     var jwtLeewaySeconds: Int
     var operatorToken: String?
+    var signingKeyFile: String?
 
     var retryBaseSeconds: Double
     var retryCapSeconds: Double
@@ -71,6 +72,7 @@ struct Settings: Sendable {
         jwtOrganizationClaim = reader.text(.jwtOrganizationClaim) ?? ""
         jwtLeewaySeconds = reader.number(.jwtLeewaySeconds)
         operatorToken = reader.text(.operatorToken)
+        signingKeyFile = reader.text(.signingKeyFile)
         retryBaseSeconds = reader.decimal(.retryBaseSeconds)
         retryCapSeconds = reader.decimal(.retryCapSeconds)
         leaseSeconds = reader.decimal(.leaseSeconds)

@@ -27,7 +27,7 @@ struct MutationEndpoints: Sendable {
         let names: Set = ["status", "device_id", "entity_type", "limit", "cursor"]
         let query = try Query(of: exchange, allowing: names)
         let filter = MutationFilter(
-            statuses: try statuses(query),
+            statuses: try query.statuses("status"),
             deviceID: try query.uuid("device_id"),
             entityType: try query.entityType("entity_type"),
             limit: try query.limit(default: 100),
@@ -37,19 +37,5 @@ struct MutationEndpoints: Sendable {
             try await store.mutations.list(filter, organization: caller.organization, user: caller.user)
         }
         return Answer(.ok, json: page)
-    }
-
-    /// Statuses that a stored mutation can have: `rejected` is an answer, never stored.
-    private func statuses(_ query: Query) throws(Problem) -> [MutationStatus] {
-        let known = MutationStatus.allCases.filter { $0 != .rejected }
-        var statuses: [MutationStatus] = []
-        for name in query.list("status") {
-            guard let status = known.first(where: { $0.rawValue == name }) else {
-                let names = known.map(\.rawValue).joined(separator: ", ")
-                throw Query.invalid("status", "must name statuses: \(names)")
-            }
-            statuses.append(status)
-        }
-        return statuses
     }
 }

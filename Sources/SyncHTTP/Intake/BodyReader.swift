@@ -21,6 +21,19 @@ struct BodyReader: Sendable {
         return try await use(body)
     }
 
+    /// Lends a request's JSON text as ``withBody(of:_:)`` does, or no bytes where there is no body: no media type is
+    /// asked of what is not there.
+    func withOptionalBody<Result>(
+        of exchange: Exchange,
+        _ use: ([UInt8]) async throws -> Result
+    ) async throws -> Result {
+        let length = exchange.headers[.contentLength]
+        guard length == "0" || (length == nil && exchange.headers[.transferEncoding] == nil) else {
+            return try await withBody(of: exchange, use)
+        }
+        return try await use([])
+    }
+
     /// `Content-Length`, refused unread if it is too much.
     private func announcedLength(_ headers: HTTPFields) throws(Problem) -> Int? {
         guard let text = headers[.contentLength] else { return nil }

@@ -36,6 +36,8 @@ public struct HTTPConfiguration: Sendable {
     /// The longest `wait` that is granted; a longer one is cut to this.
     public var maximumWait: Duration = .seconds(60)
 
+    /// The public half of the key that signs requests to upstreams: a JWKS document, which anybody may fetch.
+    public var jwks = Array(#"{"keys":[]}"#.utf8)
     /// The program's version, shown by `/livez`.
     public var version = "unknown"
     /// The clock, for tokens and `Date`.

@@ -8,6 +8,7 @@ public enum HTTPMetrics {
     static let pushes = "sluice_pushes_total"
     static let pushMutations = "sluice_push_mutations"
     static let mutations = "sluice_mutations_total"
+    static let settled = "sluice_mutations_settled_total"
     static let heldBodyBytes = "sluice_http_held_body_bytes"
 
     /// Tells the registry what the metrics mean. Comes before a server is made.
@@ -32,6 +33,11 @@ public enum HTTPMetrics {
             buckets: MetricBuckets.counts
         )
         registry.describe(mutations, kind: .counter, help: "Mutations pushed, by the status they were answered with.")
+        registry.describe(
+            settled,
+            kind: .counter,
+            help: "Mutations that a person or an operator retried, discarded (with dependants) or resolved, by action."
+        )
         registry.describe(heldBodyBytes, kind: .gauge, help: "Bytes of request bodies that are held now.")
     }
 }

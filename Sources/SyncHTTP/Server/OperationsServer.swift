@@ -59,6 +59,7 @@ public struct OperationsServer: Service {
         let types = EntityTypeEndpoints(store: store, bodies: bodies)
         let rules = UpstreamRules(canSign: configuration.canSign, leaseSeconds: configuration.leaseSeconds)
         let upstreams = UpstreamEndpoints(store: store, bodies: bodies, rules: rules)
+        let mutations = BulkEndpoints(store: store, bodies: bodies)
 
         routes.add(.get, "/admin/organizations", token.operators(only: organizations.list))
         let organization = "/admin/organizations/{id}"
@@ -75,6 +76,9 @@ public struct OperationsServer: Service {
         routes.add(.get, upstream, token.operators(only: upstreams.read))
         routes.add(.put, upstream, token.operators(only: upstreams.write))
         routes.add(.delete, upstream, token.operators(only: upstreams.remove))
+        routes.add(.get, organization + "/mutations", token.operators(only: mutations.list))
+        routes.add(.post, organization + "/mutations/retry", token.operators(only: mutations.retry))
+        routes.add(.post, organization + "/mutations/discard", token.operators(only: mutations.discard))
     }
 }
 

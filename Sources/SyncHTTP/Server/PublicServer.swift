@@ -6,7 +6,7 @@ import SyncModel
 public import SyncStore
 public import Tokens
 
-/// The server that the sync workers of phones talk to: `/v1`.
+/// The server that the sync workers of phones talk to: `/v1`. Upstreams find the gateway's public key here too.
 public struct PublicServer: Service {
     private let listener: Listener
 
@@ -50,6 +50,11 @@ public struct PublicServer: Service {
         let wait = configuration.maximumWait
         let pushes = PushEndpoint(store: store, bodies: bodies, limits: configuration.limits, longestWait: wait)
         let mutations = MutationEndpoints(store: store, longestWait: wait)
+        let settling = SettleEndpoints(
+            store: store,
+            bodies: BodyReader(limit: configuration.limits.settlingBytes, budget: budget),
+            limits: configuration.limits
+        )
         let mappings = MappingEndpoint(store: store, bodies: bodies)
         let changes = ChangesEndpoint(store: store)
 
@@ -57,8 +62,13 @@ public struct PublicServer: Service {
         routes.add(.post, "/v1/mutations", authenticator.callers(only: pushes.push))
         routes.add(.get, "/v1/mutations", authenticator.callers(only: mutations.list))
         routes.add(.get, "/v1/mutations/{id}", authenticator.callers(only: mutations.read))
+        routes.add(.post, "/v1/mutations/{id}/retry", authenticator.callers(only: settling.retry))
+        routes.add(.post, "/v1/mutations/{id}/discard", authenticator.callers(only: settling.discard))
+        routes.add(.post, "/v1/mutations/{id}/resolve", authenticator.callers(only: settling.resolve))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
+        let keySet = KeySetEndpoint(jwks: configuration.jwks)
+        routes.add(.get, "/.well-known/jwks.json", answersJSON: false, keySet.read)
         return routes
     }
 }

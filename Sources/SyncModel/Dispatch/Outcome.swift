@@ -27,7 +27,7 @@ public struct Outcome: Sendable {
     /// 409s in a row that were taken for an echo.
     public var conflictRetries: Int16 = 0
     /// What the next attempt sends instead, to have its way.
-    public var override: QueuedMutation.Override?
+    public var override: SentRequest?
     /// What the feed learns.
     public var entity: EntityChange = .none
     /// What is counted.

@@ -234,10 +234,10 @@ private struct Attempt {
 
     private func overridden(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
         let override = ClientWins.plan(
-            mutation.operation,
+            operation: mutation.operation,
             idSpace: dispatch.type.idSpace,
             endpoint: request.path,
-            payload: request.body,
+            payload: request.body.flatMap { try? JSONTree(parsing: $0).root },
             current: shown?.document,
             serverID: dispatch.serverID ?? shown?.id
         )

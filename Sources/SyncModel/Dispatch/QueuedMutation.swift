@@ -47,28 +47,11 @@ public final class QueuedMutation: Sendable {
     /// 409s that were taken for an echo of an earlier attempt.
     public let conflictRetries: Int16
     /// What this revision sends to have its way in a conflict; nil for what the client wrote.
-    public let override: Override?
+    public let override: SentRequest?
     /// The problem that is kept beside a settled conflict, JSON.
     public let error: [UInt8]?
     /// W3C trace context of the push.
     public let traceparent: String?
-
-    /// What a revision sends in the place of the mutation's own method, endpoint and payload.
-    public struct Override: Sendable, Hashable {
-        /// HTTP method.
-        public var method: String
-        /// Resolved path; nil for the mutation's own.
-        public var endpoint: String?
-        /// Resolved body; nil for the mutation's own.
-        public var payload: [UInt8]?
-
-        /// Creates the value.
-        public init(method: String, endpoint: String?, payload: [UInt8]?) {
-            self.method = method
-            self.endpoint = endpoint
-            self.payload = payload
-        }
-    }
 
     /// Creates the value.
     public init(
@@ -93,7 +76,7 @@ public final class QueuedMutation: Sendable {
         resolution: ConflictResolution?,
         isOutcomeUnknown: Bool,
         conflictRetries: Int16,
-        override: Override?,
+        override: SentRequest?,
         error: [UInt8]?,
         traceparent: String?
     ) {

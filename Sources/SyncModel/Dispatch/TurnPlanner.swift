@@ -105,11 +105,16 @@ public struct TurnPlanner: Sendable {
         guard let endpoint = mutation.endpoint, let path = try? Endpoint(endpoint) else {
             return fail(mutation, surroundings, "it has no endpoint to be sent to")
         }
+        let target = mutation.override?.endpoint ?? self.path(path, mutation, surroundings, own)
+        // an id that an upstream gave may be a path segment that means something else
+        if let refusal = Endpoint.refusal(of: target) {
+            return fail(mutation, surroundings, "its endpoint with server ids in place \(refusal)")
+        }
         let request = UpstreamRequest(
             organization: surroundings.lane.organization,
             user: surroundings.lane.user,
             method: mutation.override?.method ?? mutation.operation.method,
-            path: mutation.override?.endpoint ?? self.path(path, mutation, surroundings, own),
+            path: target,
             headers: headers(mutation),
             ifMatch: mutation.override == nil ? ifMatch(mutation, surroundings) : nil,
             isUnconditional: mutation.override != nil,

@@ -135,24 +135,18 @@ struct MutationDecoder {
     }
 
     private mutating func readEndpoint(_ value: JSONValue) {
-        guard let text = value.string else {
-            return report("/endpoint", Rule.endpoint, "endpoint must be a string")
-        }
-        do throws(Endpoint.Refusal) {
-            endpoint = try Endpoint(text)
+        do throws(ContentRules.Refusal) {
+            endpoint = try ContentRules.endpoint(value)
         } catch {
-            report("/endpoint", Rule.endpoint, "endpoint \(error.reason)")
+            report("/endpoint", error.rule, error.detail)
         }
     }
 
     private mutating func readPayload(_ value: JSONValue) {
-        if value.rawCount > limits.payloadBytes {
-            let detail = "payload has \(value.rawCount) bytes; at most \(limits.payloadBytes) are taken"
-            report("/payload", Rule.payload, detail)
-        } else if value.depth > limits.payloadDepth {
-            report("/payload", Rule.payload, "payload is nested deeper than \(limits.payloadDepth) levels")
-        } else {
-            payload = value
+        do throws(ContentRules.Refusal) {
+            payload = try ContentRules.payload(value, limits: limits)
+        } catch {
+            report("/payload", error.rule, error.detail)
         }
     }
 

@@ -129,6 +129,8 @@ public struct IDMapping: Sendable, Hashable {
     public var status: Status
     /// The create that brings the entity into being.
     public var mutationID: UUID
+    /// Whether nothing will ever resolve it: its create was discarded. Another create may take the client id over.
+    public var isAbandoned = false
 
     /// A mapping whose create has not run yet.
     public init(entityType: String, clientID: UUID, mutationID: UUID) {
@@ -139,12 +141,20 @@ public struct IDMapping: Sendable, Hashable {
     }
 
     /// A mapping from its stored form.
-    public init(entityType: String, clientID: UUID, serverID: ServerID?, status: Status, mutationID: UUID) {
+    public init(
+        entityType: String,
+        clientID: UUID,
+        serverID: ServerID?,
+        status: Status,
+        mutationID: UUID,
+        isAbandoned: Bool = false
+    ) {
         self.entityType = entityType
         self.clientID = clientID
         self.serverID = serverID
         self.status = status
         self.mutationID = mutationID
+        self.isAbandoned = isAbandoned
     }
 }
 

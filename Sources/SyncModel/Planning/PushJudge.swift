@@ -230,13 +230,11 @@ struct PushJudge {
                 let detail = "endpoint is required: '\(mutation.entityType)' is replayed against the organization's API"
                 throw at(index, "/endpoint", Rule.required, detail)
             }
-        } else if mutation.operation != .delete, mutation.payload?.kind != .object {
-            throw at(
-                index,
-                "/payload",
-                Rule.payload,
-                "the payload of a \(mutation.operation.rawValue) must be an object"
-            )
+        }
+        do throws(ContentRules.Refusal) {
+            try ContentRules.checkPayload(mutation.payload, of: mutation.operation, in: judged.type)
+        } catch {
+            throw at(index, "/payload", error.rule, error.detail)
         }
         switch judged.type.idSpace {
         case .shared: try judgeSharedID(of: mutation, index: index)
@@ -277,7 +275,7 @@ struct PushJudge {
             throw at(index, "/server_id", Rule.serverID, "server_id must be null on a create: the server gives the id")
         }
         let isTaken =
-            snapshot.mapping(localID, type: mutation.entityType) != nil
+            snapshot.usableMapping(localID, type: mutation.entityType) != nil
             || createdBy[ClientKey(id: localID, type: mutation.entityType)] != nil
         if isTaken {
             let detail = "this client id was created before in '\(mutation.entityType)'; make a new one"
@@ -288,7 +286,7 @@ struct PushJudge {
     /// The entity of an update, replace or delete that is named by its client id.
     private func judgeTarget(_ localID: UUID, of mutation: Mutation, in judged: inout Accepted) throws(Problem) {
         let type = mutation.entityType
-        if let mapping = snapshot.mapping(localID, type: type) {
+        if let mapping = snapshot.usableMapping(localID, type: type) {
             if let given = mutation.serverID, let known = mapping.serverID, given != known {
                 let detail = "local_id and server_id name different entities"
                 throw at(judged.index, "/server_id", Rule.entityReference, detail)
@@ -301,6 +299,8 @@ struct PushJudge {
             throw dependencyRejected(judged.index, "/local_id")
         } else if let serverID = mutation.serverID {
             judged.references[localID] = .server(serverID)
+        } else if snapshot.mapping(localID, type: type) != nil {
+            throw dependencyRejected(judged.index, "/local_id")
         } else {
             let detail = "nobody created this client id in '\(type)'"
             throw at(judged.index, "/local_id", Rule.entityReference, detail)
@@ -388,9 +388,10 @@ struct PushJudge {
         rank: Int,
         in judged: inout Accepted
     ) throws(Problem) -> Target? {
-        let stored = snapshot.mappings[id] ?? []
+        let known = snapshot.mappings[id] ?? []
+        let stored = known.filter { !$0.isAbandoned }
         let here = (creates[id] ?? []).filter { create in !stored.contains { $0.entityType == create.type } }
-        guard !stored.isEmpty || !here.isEmpty else { return nil }
+        guard !known.isEmpty || !here.isEmpty else { return nil }
         let earlier = here.filter { createdBy[ClientKey(id: id, type: $0.type)] != nil }
         let refused = here.filter { rejectedCreates[id]?.contains($0.type) == true && $0.rank <= rank }
         if Set(stored.map(\.entityType)).union(earlier.map(\.type)).count > 1 {
@@ -410,7 +411,7 @@ struct PushJudge {
         {
             target = .entry(entry)
             if !judged.entries.contains(entry) { judged.entries.append(entry) }
-        } else if !refused.isEmpty {
+        } else if !refused.isEmpty || here.isEmpty {
             throw dependencyRejected(judged.index, pointer)
         } else {
             let detail = "client id \(id.lowercased) is created later in this push; put the create before its use"

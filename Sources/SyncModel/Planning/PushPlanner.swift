@@ -237,7 +237,10 @@ public struct PushPlanner {
             mapping.status = .resolved
             createdIDs[accepted.index] = serverID
         }
-        plan.mappings.append(NewMapping(mapping: mapping, createdAt: mutation.createdAt))
+        let known = snapshot.mappings.isEmpty ? nil : snapshot.mapping(clientID, type: mutation.entityType)
+        plan.mappings.append(
+            NewMapping(mapping: mapping, createdAt: mutation.createdAt, replacesAbandoned: known != nil)
+        )
     }
 
     // MARK: - The whole

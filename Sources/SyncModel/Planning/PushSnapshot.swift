@@ -52,6 +52,11 @@ extension PushSnapshot {
         mappings[clientID]?.first { $0.entityType == type }
     }
 
+    /// The mapping of a client id under one type, unless another create may take the client id over.
+    func usableMapping(_ clientID: UUID, type: String) -> IDMapping? {
+        mapping(clientID, type: type).flatMap { $0.isAbandoned ? nil : $0 }
+    }
+
     /// Whether a given UUID may stand where a stored one stood: they are mapped to each other for this user.
     func areEquivalent(_ first: UUID, _ second: UUID) -> Bool {
         func maps(_ client: UUID, to server: UUID) -> Bool {

@@ -33,6 +33,8 @@ public struct NewMapping: Sendable {
     public var mapping: IDMapping
     /// When the entity was created on the device.
     public var createdAt: Timestamp
+    /// Whether it takes the place of a mapping whose create was discarded.
+    public var replacesAbandoned = false
 }
 
 /// Everything that one push changes, decided; the store writes it in set-based SQL.

@@ -32,6 +32,16 @@ public struct Endpoint: Sendable, Hashable {
         self.text = text
     }
 
+    /// What is wrong with a path that was put together; nil when nothing is.
+    static func refusal(of path: String) -> String? {
+        do throws(Refusal) {
+            _ = try Endpoint(path)
+            return nil
+        } catch {
+            return error.reason
+        }
+    }
+
     /// What is wrong with a path; reads on from "endpoint …".
     public struct Refusal: Error, Hashable {
         /// For instance "has a backslash".
@@ -71,14 +81,6 @@ public struct Endpoint: Sendable, Hashable {
         let path = rewritten(replacement)
         guard let own, path.utf8.contains(0x7b) else { return path }
         return path.replacingOccurrences(of: "{local_id}", with: Endpoint.encoded(own))
-    }
-
-    /// A collection's path with an id as its last segment; a query stays behind it.
-    static func appending(_ id: ServerID, to path: String) -> String {
-        let query = path.firstIndex(of: "?") ?? path.endIndex
-        var collection = path[..<query]
-        if collection.last == "/" { collection.removeLast() }
-        return collection + "/" + encoded(id) + path[query...]
     }
 
     private static func encoded(_ id: ServerID) -> String {
@@ -160,7 +162,7 @@ public struct Endpoint: Sendable, Hashable {
     }
 
     /// RFC 3986: everything but unreserved characters is encoded.
-    private static func percentEncoded(_ text: String) -> [UInt8] {
+    static func percentEncoded(_ text: String) -> [UInt8] {
         let digits = Array("0123456789ABCDEF".utf8)
         return text.utf8.flatMap { byte -> [UInt8] in
             switch byte {

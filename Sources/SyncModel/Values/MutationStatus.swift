@@ -43,6 +43,8 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
         case (.inFlight, .discarded): true
         case (.conflict, .pending), (.conflict, .discarded), (.conflict, .succeeded): true
         case (.failed, .pending), (.failed, .discarded): true
+        // a retry with other content may have to wait for what that content names
+        case (.conflict, .blocked), (.failed, .blocked): true
         default: false
         }
     }

@@ -16,6 +16,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case unsupportedMediaType = "unsupported_media_type"
     case requestTimeout = "request_timeout"
     case sequenceGap = "sequence_gap"
+    case statusTransitionMustBeValid = "status_transition_must_be_valid"
     case idSpaceIsImmutable = "id_space_is_immutable"
     case cursorExpired = "cursor_expired"
     case payloadTooLarge = "payload_too_large"
@@ -45,7 +46,9 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .methodNotAllowed: 405
         case .notAcceptable: 406
         case .requestTimeout: 408
-        case .sequenceGap, .idSpaceIsImmutable, .idAlreadyUsed, .sequenceAlreadyUsed, .conflict: 409
+        case .sequenceGap, .statusTransitionMustBeValid, .idSpaceIsImmutable, .idAlreadyUsed, .sequenceAlreadyUsed,
+            .conflict:
+            409
         case .cursorExpired: 410
         case .payloadTooLarge: 413
         case .unsupportedMediaType: 415
@@ -74,6 +77,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .unsupportedMediaType: "The media type is not supported"
         case .requestTimeout: "The request took too long to arrive"
         case .sequenceGap: "Earlier mutations of this device are missing"
+        case .statusTransitionMustBeValid: "The mutation's status does not allow this"
         case .idSpaceIsImmutable: "The id space of this entity type is fixed"
         case .cursorExpired: "The cursor has expired"
         case .payloadTooLarge: "The request is too large"

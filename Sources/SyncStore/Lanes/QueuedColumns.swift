@@ -38,7 +38,7 @@ enum QueuedColumns {
             isOutcomeUnknown: try rows.bool(row, first + 20),
             conflictRetries: try rows.int16(row, first + 21),
             override: try rows.optionalString(row, first + 22).map { method in
-                QueuedMutation.Override(
+                SentRequest(
                     method: method,
                     endpoint: try rows.optionalString(row, first + 23),
                     payload: try rows.optionalBytes(row, first + 24)

@@ -174,14 +174,15 @@ struct GroupReader {
         }
     }
 
-    private static func readMappings(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+    static func readMappings(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         for row in 0..<rows.count {
             let mapping = IDMapping(
                 entityType: try rows.string(row, 2),
                 clientID: try rows.uuid(row, 1),
                 serverID: try rows.serverID(row, 3),
                 status: try rows.choice(row, 5),
-                mutationID: try rows.uuid(row, 6)
+                mutationID: try rows.uuid(row, 6),
+                isAbandoned: try rows.bool(row, 7)
             )
             snapshot.pushes[Int(try rows.int32(row, 0))].mappings[mapping.clientID, default: []].append(mapping)
         }

@@ -80,10 +80,15 @@ enum GroupStatements {
         """
     )
 
+    /// A failed mapping whose create was discarded, or is gone, is abandoned; only of failed ones the create is looked at.
     static let mappings = Statement(
         "group_mappings",
         """
-        SELECT k.push, i.client_id, i.entity_type, i.server_id, i.server_id_is_integer, i.status, i.mutation_id
+        SELECT k.push, i.client_id, i.entity_type, i.server_id, i.server_id_is_integer, i.status, i.mutation_id,
+            CASE WHEN i.status = 'failed' THEN coalesce((
+                SELECT m.status = 'discarded' FROM mutations m
+                WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = i.mutation_id), true)
+            ELSE false END
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, client_id)
         CROSS JOIN LATERAL (
             SELECT * FROM id_mappings x

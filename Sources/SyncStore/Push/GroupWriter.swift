@@ -125,23 +125,32 @@ struct GroupWriter {
     private mutating func addMappings() {
         let rows = changes.flatMap { change in
             change.plan.mappings.map { new in
-                (group[change.index].lane, change.plan.lane.changePosition, new.mapping, new.createdAt)
+                MappingRow(
+                    lane: group[change.index].lane,
+                    changePosition: change.plan.lane.changePosition,
+                    new: new
+                )
             }
         }
+        addMappings(rows.filter { !$0.new.replacesAbandoned }, GroupStatements.writeMappings)
+        addMappings(rows.filter(\.new.replacesAbandoned), GroupStatements.replaceMappings)
+    }
+
+    private mutating func addMappings(_ rows: [MappingRow], _ statement: Statement) {
         guard !rows.isEmpty else { return }
         var parameters = Parameters()
-        parameters.add(rows.map(\.0.organization))
-        parameters.add(rows.map(\.0.user))
-        parameters.add(rows.map(\.2.clientID))
-        parameters.add(rows.map(\.2.entityType))
-        parameters.add(rows.map(\.2.serverID?.text))
-        parameters.add(rows.map { $0.2.serverID?.isInteger ?? false })
-        parameters.add(rows.map(\.2.status.rawValue))
-        parameters.add(rows.map(\.2.mutationID))
-        parameters.add(rows.map(\.1))
-        parameters.add(timestamps: rows.map(\.3.microseconds))
+        parameters.add(rows.map(\.lane.organization))
+        parameters.add(rows.map(\.lane.user))
+        parameters.add(rows.map(\.new.mapping.clientID))
+        parameters.add(rows.map(\.new.mapping.entityType))
+        parameters.add(rows.map(\.new.mapping.serverID?.text))
+        parameters.add(rows.map { $0.new.mapping.serverID?.isInteger ?? false })
+        parameters.add(rows.map(\.new.mapping.status.rawValue))
+        parameters.add(rows.map(\.new.mapping.mutationID))
+        parameters.add(rows.map(\.changePosition))
+        parameters.add(timestamps: rows.map(\.new.createdAt.microseconds))
         parameters.add(timestamp: now.microseconds)
-        queries.append(Query(GroupStatements.writeMappings, parameters))
+        queries.append(Query(statement, parameters))
     }
 
     private mutating func addRejections() {
@@ -199,4 +208,11 @@ struct GroupWriter {
         }
         queries += EntityRows.write(changed, now: now)
     }
+}
+
+/// A mapping to be written, and the lane that it belongs to.
+private struct MappingRow {
+    let lane: LaneKey
+    let changePosition: Int64
+    let new: NewMapping
 }

@@ -59,9 +59,23 @@ extension GroupStatements {
         """
     )
 
-    static let writeMappings = Statement(
-        "group_write_mappings",
+    static let writeMappings = Statement("group_write_mappings", mappingRows)
+
+    /// Mappings that take the place of abandoned ones. One that is not abandoned after all, for another create has taken
+    /// it over or its own came back, breaks NOT NULL (23502): the lane's lock makes that impossible.
+    static let replaceMappings = Statement(
+        "group_replace_mappings",
         """
+        \(mappingRows)
+        ON CONFLICT (organization_id, user_id, client_id, entity_type) DO UPDATE
+        SET server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is_integer,
+            status = CASE WHEN i.status = 'failed' THEN excluded.status END, mutation_id = excluded.mutation_id,
+            change_position = excluded.change_position, retry_count = 0, last_error = NULL,
+            created_at = excluded.created_at, resolved_at = excluded.resolved_at
+        """
+    )
+
+    private static let mappingRows = """
         INSERT INTO id_mappings AS i (
             organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
             change_position, created_at, resolved_at)
@@ -72,7 +86,6 @@ extension GroupStatements {
             AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status,
                 mutation_id, change_position, created_at)
         """
-    )
 
     static let writeRejections = Statement(
         "group_write_rejections",

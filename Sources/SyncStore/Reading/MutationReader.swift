@@ -68,6 +68,16 @@ public struct MutationReader: Sendable {
         }
     }
 
+    /// One mutation as it is now, with further members behind its own; nil when the user has none of that id.
+    func mutation(
+        _ id: UUID,
+        organization: Organization,
+        user: UUID,
+        _ more: (inout JSONWriter) -> Void
+    ) async throws(Problem) -> [UInt8]? {
+        try await details([id], organization, user).first?.json(organization, now(), more)
+    }
+
     /// A page of the user's mutations in lane order: `{"mutations":[…],"next"}`.
     public func list(
         _ filter: MutationFilter,
@@ -84,10 +94,10 @@ public struct MutationReader: Sendable {
         parameters.add(filter.entityType)
         parameters.add(Int64(filter.limit + 1))
         parameters.add(Self.pageBytes)
-        let found: [Detail]
+        let found: [MutationDetail]
         do {
             let rows = try await pool.run([Query(Self.listStatement, parameters)])[0]
-            found = try (0..<rows.count).map { try Detail(rows, $0, user: user) }
+            found = try (0..<rows.count).map { try MutationDetail(rows, $0, user: user) }
         } catch {
             throw failure.problem(error, doing: "list mutations")
         }
@@ -111,14 +121,14 @@ public struct MutationReader: Sendable {
         _ ids: [UUID],
         _ organization: Organization,
         _ user: UUID
-    ) async throws(Problem) -> [Detail] {
+    ) async throws(Problem) -> [MutationDetail] {
         var parameters = Parameters()
         parameters.add(organization.id)
         parameters.add(user)
         parameters.add(ids)
         do {
             let rows = try await pool.run([Query(Self.byIDStatement, parameters)])[0]
-            return try (0..<rows.count).map { try Detail(rows, $0, user: user) }
+            return try (0..<rows.count).map { try MutationDetail(rows, $0, user: user) }
         } catch {
             throw failure.problem(error, doing: "read mutations")
         }
@@ -146,15 +156,10 @@ public struct MutationReader: Sendable {
 
     // MARK: - Statements
 
-    private static let attributes = """
-        m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
-            m.base_version, m.last_error, m.last_error_code, m.created_at
-        """
-
     static let byIDStatement = Statement(
         "mutations_by_id",
         """
-        SELECT \(RecordColumns.list), \(attributes), false
+        SELECT \(RecordColumns.list), \(MutationDetail.attributes), false
         FROM mutations m
         WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[])
         """
@@ -165,7 +170,7 @@ public struct MutationReader: Sendable {
     static let listStatement = Statement(
         "mutations_list",
         """
-        SELECT \(RecordColumns.list), \(attributes), m.is_last_that_fits
+        SELECT \(RecordColumns.list), \(MutationDetail.attributes), m.is_last_that_fits
         FROM (
             SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
                 sum(p.bytes) OVER w > $8 AS is_last_that_fits
@@ -187,72 +192,6 @@ public struct MutationReader: Sendable {
         ORDER BY m.position
         """
     )
-}
-
-/// A mutation with all its attributes.
-private struct Detail {
-    let record: MutationRecord
-    let hasMore: Bool
-    private let user: UUID
-    private let endpoint: String?
-    private let payload: [UInt8]?
-    private let headers: [UInt8]?
-    private let dependencyIDs: [UUID]
-    private let priority: Int16
-    private let maxAttempts: Int16
-    private let conflictResolution: String
-    private let baseVersion: Int64?
-    private let lastError: String?
-    private let lastErrorCode: Int32?
-    private let createdAt: Timestamp
-
-    init(_ rows: Rows, _ row: Int, user: UUID) throws {
-        let first = RecordColumns.count
-        self.user = user
-        record = try RecordColumns.record(rows, row)
-        endpoint = try rows.optionalString(row, first)
-        payload = try rows.optionalBytes(row, first + 1)
-        headers = try rows.optionalBytes(row, first + 2)
-        dependencyIDs = try rows.uuids(row, first + 3)
-        priority = try rows.int16(row, first + 4)
-        maxAttempts = try rows.int16(row, first + 5)
-        conflictResolution = try rows.string(row, first + 6)
-        baseVersion = try rows.optionalInt64(row, first + 7)
-        lastError = try rows.optionalString(row, first + 8)
-        lastErrorCode = try rows.optionalInt32(row, first + 9)
-        createdAt = Timestamp(microseconds: try rows.timestamp(row, first + 10))
-        hasMore = try rows.bool(row, first + 11)
-    }
-
-    func json(_ organization: Organization, _ now: Timestamp) -> [UInt8] {
-        let staleAfter = Double(organization.settings.staleAfterDays) * 86_400
-        var writer = JSONWriter()
-        writer.beginObject()
-        record.writeResultMembers(replayed: nil, to: &writer)
-        writer.member("user_id", user)
-        writer.member("device_id", record.deviceID)
-        writer.member("operation", record.operation.rawValue)
-        writer.member("entity_type", record.entityType)
-        writer.member("endpoint", endpoint)
-        writer.member("payload", raw: payload)
-        writer.member("headers", raw: headers)
-        writer.name("dependency_ids")
-        writer.beginArray()
-        for id in dependencyIDs { writer.uuid(id) }
-        writer.endArray()
-        writer.member("priority", Int64(priority))
-        writer.member("max_attempts", Int64(maxAttempts))
-        writer.member("conflict_resolution", conflictResolution)
-        writer.member("base_version", baseVersion)
-        writer.member("last_error", lastError)
-        writer.member("last_error_code", lastErrorCode.map(Int64.init))
-        writer.member("created_at", createdAt.rfc3339)
-        writer.member("accepted_at", record.acceptedAt.rfc3339)
-        writer.member("synced_at", record.syncedAt?.rfc3339)
-        writer.member("stale", createdAt.adding(seconds: staleAfter) < now)
-        writer.endObject()
-        return writer.bytes
-    }
 }
 
 /// A place in a list in lane order, bound to the filter that it was made with.

@@ -1,0 +1,47 @@
+import JSONText
+
+/// What holds for a mutation's endpoint and payload whoever writes them: the worker that pushes, or the person who
+/// corrects what failed.
+enum ContentRules {
+    /// What is wrong, and against which rule.
+    struct Refusal: Error {
+        let rule: String
+        let detail: String
+    }
+
+    /// Reads an endpoint (seed 001, `endpoint_must_be_relative_path`).
+    static func endpoint(_ value: JSONValue) throws(Refusal) -> Endpoint {
+        guard let text = value.string else {
+            throw Refusal(rule: Rule.endpoint, detail: "endpoint must be a string")
+        }
+        do throws(Endpoint.Refusal) {
+            return try Endpoint(text)
+        } catch {
+            throw Refusal(rule: Rule.endpoint, detail: "endpoint \(error.reason)")
+        }
+    }
+
+    /// Checks the size and the depth of a payload (seed 001, `payload_must_be_valid_json`).
+    static func payload(_ value: JSONValue, limits: IntakeLimits) throws(Refusal) -> JSONValue {
+        if value.rawCount > limits.payloadBytes {
+            let detail = "payload has \(value.rawCount) bytes; at most \(limits.payloadBytes) are taken"
+            throw Refusal(rule: Rule.payload, detail: detail)
+        }
+        if value.depth > limits.payloadDepth {
+            let detail = "payload is nested deeper than \(limits.payloadDepth) levels"
+            throw Refusal(rule: Rule.payload, detail: detail)
+        }
+        return value
+    }
+
+    /// What the built-in store keeps is an object; an upstream may take anything.
+    static func checkPayload(
+        _ payload: JSONValue?,
+        of operation: Operation,
+        in type: EntityType
+    ) throws(Refusal) {
+        guard !type.isForwarded, operation != .delete, payload?.kind != .object else { return }
+        let detail = "the payload of a \(operation.rawValue) must be an object"
+        throw Refusal(rule: Rule.payload, detail: detail)
+    }
+}

@@ -1,0 +1,67 @@
+public import JSONText
+
+/// What a revision sends in place of a mutation's own method, endpoint and payload. It carries no If-Match.
+public struct SentRequest: Sendable, Hashable {
+    /// `PATCH`, `PUT` or `DELETE`.
+    public var method: String
+    /// Nil: the mutation's own.
+    public var endpoint: String?
+    /// JSON; nil: the mutation's own.
+    public var payload: [UInt8]?
+
+    /// Creates the value.
+    public init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
+        self.method = method
+        self.endpoint = endpoint
+        self.payload = payload
+    }
+}
+
+/// How a forwarded mutation has its way over what another writer left (product rule 12). Pure.
+public enum ClientWins {
+    /// The most bytes that a document merged for a PUT may have.
+    static let maximumDocumentBytes = 1_048_576
+
+    /// Decides what the next revision sends; nil where the conflict stays for a person, because nothing can be sent that
+    /// would be sure to write over the right entity.
+    ///
+    /// - Parameters:
+    ///   - endpoint: of the mutation, with server ids in place as far as they are known.
+    ///   - payload: of the mutation, with server ids in place as far as they are known; nil for none.
+    ///   - current: the server's document, JSON; nil where it is unknown or the entity was deleted.
+    ///   - serverID: of the entity that is in the way, as far as it is known.
+    public static func plan(
+        operation: Operation,
+        idSpace: IDSpace,
+        endpoint: String,
+        payload: JSONValue?,
+        current: [UInt8]?,
+        serverID: ServerID?
+    ) -> SentRequest? {
+        switch operation {
+        case .replace: SentRequest(method: "PUT")
+        case .delete: SentRequest(method: "DELETE")
+        case .update: update(payload, current)
+        case .create: create(endpoint, idSpace, serverID)
+        }
+    }
+
+    /// PUT of the server's document with the patch merged in; the PATCH as it is where there is nothing to merge.
+    private static func update(_ patch: JSONValue?, _ current: [UInt8]?) -> SentRequest {
+        guard let current, let patch, patch.kind == .object,
+            let merged = try? JSONValue.mergePatch(target: current, patch: patch, maximumBytes: maximumDocumentBytes)
+        else { return SentRequest(method: "PATCH") }
+        return SentRequest(method: "PUT", payload: merged)
+    }
+
+    /// PUT to the existing entity, which lies below the collection that the create was sent to. Never for a global id:
+    /// what has it is another entity, not an earlier state of this one.
+    private static func create(_ endpoint: String, _ idSpace: IDSpace, _ serverID: ServerID?) -> SentRequest? {
+        guard idSpace != .shared, let serverID else { return nil }
+        let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let path = parts[0].hasSuffix("/") ? parts[0].dropLast() : parts[0]
+        let id = String(decoding: Endpoint.percentEncoded(serverID.text), as: UTF8.self)
+        let query = parts.count > 1 ? "?" + parts[1] : ""
+        return SentRequest(method: "PUT", endpoint: path + "/" + id + query)
+    }
+}

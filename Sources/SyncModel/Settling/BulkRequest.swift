@@ -1,0 +1,121 @@
+public import Foundation
+import JSONText
+
+/// What an operator settles at once, over all users of an organization:
+/// `{"ids"?: […], "filter"?: {"status", "entity_type", "device_id", "user_id"}, "dependents"?}`.
+///
+/// One of `ids` and `filter` is required, so that nothing is settled by an empty body; together they narrow each other.
+public struct BulkRequest: Sendable {
+    /// What is done to the mutations.
+    public enum Move: Sendable {
+        case retry
+        case discard
+    }
+
+    /// The most ids that one request may name.
+    public static let maximumIDs = 1_000
+
+    /// Nil for all.
+    public private(set) var ids: [UUID]?
+    /// `failed` and `conflict`, unless the filter names others that the move allows.
+    public private(set) var statuses: [MutationStatus] = [.failed, .conflict]
+    /// Only mutations of this type.
+    public private(set) var entityType: String?
+    /// Only mutations of this device.
+    public private(set) var deviceID: UUID?
+    /// Only mutations of this user.
+    public private(set) var userID: UUID?
+    /// What becomes of dependants; nil leaves a mutation that has any as it is.
+    public private(set) var dependants: DependantsChoice?
+
+    /// Reads a body.
+    ///
+    /// - Parameter limit: bytes that are taken.
+    /// - Throws: `invalid_json`, `invalid_request` with a pointer to what is wrong.
+    public init(body: [UInt8], limit: Int, for move: Move) throws(Problem) {
+        let names = ["ids", "filter"] + (move == .discard ? ["dependents"] : [])
+        let body = try SettleBody(body, limit: limit, names: names, isOptional: false)
+        guard body["ids"] != nil || body["filter"] != nil else {
+            let detail = "ids or filter is required; {\"filter\": {}} means all that failed or is in conflict"
+            throw SettleBody.problem("", Rule.required, detail)
+        }
+        if let value = body["ids"] { ids = try Self.ids(value) }
+        if move == .discard { dependants = try body.choice("dependents") }
+        guard let filter = body["filter"] else {
+            // ids say what is meant
+            statuses = Self.allowed(move)
+            return
+        }
+        guard let members = filter.members else {
+            throw SettleBody.problem("/filter", Rule.memberType, "filter must be an object")
+        }
+        for (name, value) in members { try read(name.string, value, move) }
+    }
+
+    private mutating func read(_ name: String, _ value: JSONValue, _ move: Move) throws(Problem) {
+        let pointer = "/filter" + JSONPointer.member(name)
+        switch name {
+        case "status":
+            if !value.isNull { statuses = try Self.statuses(value, pointer, move) }
+        case "entity_type":
+            guard !value.isNull else { return }
+            guard let type = value.string, EntityType.isValidName(type) else {
+                throw SettleBody.problem(pointer, Rule.entityType, "entity_type must match [a-z][a-z0-9_-]{0,63}")
+            }
+            entityType = type
+        case "device_id": deviceID = try Self.uuid(value, pointer, name)
+        case "user_id": userID = try Self.uuid(value, pointer, name)
+        default:
+            let detail = "'\(name)' is not a member of a filter: status, entity_type, device_id, user_id"
+            throw SettleBody.problem(pointer, Rule.unknownMember, detail)
+        }
+    }
+
+    private static func ids(_ value: JSONValue) throws(Problem) -> [UUID] {
+        guard let elements = value.elements else {
+            throw SettleBody.problem("/ids", Rule.memberType, "ids must be an array")
+        }
+        guard (1...maximumIDs).contains(elements.count) else {
+            throw SettleBody.problem("/ids", Rule.range, "ids must hold 1 to \(maximumIDs) ids")
+        }
+        var ids: [UUID] = []
+        for (index, element) in elements.enumerated() {
+            guard let id = element.uuid else {
+                throw SettleBody.problem("/ids/\(index)", Rule.uuid, "a mutation's id must be a UUID")
+            }
+            ids.append(id)
+        }
+        return ids
+    }
+
+    /// One status, or several in an array.
+    private static func statuses(
+        _ value: JSONValue,
+        _ pointer: String,
+        _ move: Move
+    ) throws(Problem) -> [MutationStatus] {
+        let names = value.elements.map { $0.map(\.string) } ?? [value.string]
+        let allowed = allowed(move)
+        let statuses = names.compactMap { name in allowed.first { $0.rawValue == name } }
+        guard statuses.count == names.count, !statuses.isEmpty else {
+            let words = allowed.map(\.rawValue).joined(separator: ", ")
+            throw SettleBody.problem(pointer, Rule.memberType, "status must be one or an array of: \(words)")
+        }
+        return statuses
+    }
+
+    private static func allowed(_ move: Move) -> [MutationStatus] {
+        switch move {
+        case .retry: [.failed, .conflict]
+        case .discard: DiscardPlanner.statuses
+        }
+    }
+
+    private static func uuid(_ value: JSONValue, _ pointer: String, _ name: String) throws(Problem) -> UUID? {
+        if value.isNull { return nil }
+        guard let uuid = value.uuid else {
+            throw SettleBody.problem(pointer, Rule.uuid, "\(name) must be a UUID")
+        }
+        return uuid
+    }
+}

@@ -1,0 +1,31 @@
+import JSONText
+
+/// The entity that stands in a mutation's way, as the stored conflict shows it.
+struct ConflictState {
+    /// Its permanent id, when it is told.
+    let id: ServerID?
+    /// Its version here, when it is told.
+    let version: Int64?
+    /// Whether it was deleted.
+    let isDeleted: Bool
+    /// Its document, JSON; nil where it is unknown or the entity was deleted.
+    let document: [UInt8]?
+
+    /// Reads `current` of a `conflict` problem; nil when there is none.
+    init?(error: [UInt8]?) {
+        guard let error, let root = try? JSONTree(parsing: error, limits: .widest).root,
+            let current = root["current"], current.kind == .object
+        else { return nil }
+        id = current["id"].flatMap(ServerID.init(json:))
+        version = current["version"]?.int64
+        let isDeleted = current["deleted"]?.bool ?? false
+        self.isDeleted = isDeleted
+        document = current["document"].flatMap { $0.isNull || isDeleted ? nil : Array($0.raw) }
+    }
+
+    /// The id that an upstream's answer names.
+    static func id(inAnswer body: [UInt8]?, at pointer: String) -> ServerID? {
+        guard let body, let root = try? JSONTree(parsing: body, limits: .widest).root else { return nil }
+        return root.value(at: pointer).flatMap(ServerID.init(json:))
+    }
+}

@@ -1,0 +1,116 @@
+public import Foundation
+
+/// An open mutation, as far as what depends on what is concerned.
+public struct DependencyNode: Sendable {
+    /// The mutation's id.
+    public let id: UUID
+    /// Place in the lane.
+    public let position: Int64
+    /// When it was accepted.
+    public let acceptedAt: Timestamp
+    /// Where it stands.
+    public let status: MutationStatus
+    /// What it does to its entity.
+    public let operation: Operation
+    /// The entity that it writes.
+    public let entity: EntityName
+    /// Mutations that had to succeed first; some may have by now.
+    public let dependsOn: [UUID]
+
+    /// Creates the value.
+    public init(
+        id: UUID,
+        position: Int64,
+        acceptedAt: Timestamp,
+        status: MutationStatus,
+        operation: Operation,
+        entity: EntityName,
+        dependsOn: [UUID]
+    ) {
+        self.id = id
+        self.position = position
+        self.acceptedAt = acceptedAt
+        self.status = status
+        self.operation = operation
+        self.entity = entity
+        self.dependsOn = dependsOn
+    }
+
+    init(_ record: MutationRecord) {
+        self.init(
+            id: record.id,
+            position: record.position,
+            acceptedAt: record.acceptedAt,
+            status: record.status,
+            operation: record.operation,
+            entity: EntityName(type: record.entityType, localID: record.localID, serverID: record.serverID),
+            dependsOn: record.dependsOn
+        )
+    }
+}
+
+/// The names by which a mutation knows its entity.
+public struct EntityName: Sendable, Hashable {
+    /// The entity's type.
+    public let type: String
+    /// Its client id, when the mutation named it so.
+    public let localID: UUID?
+    /// Its permanent id, once it is known.
+    public let serverID: ServerID?
+
+    /// Creates the value.
+    public init(type: String, localID: UUID?, serverID: ServerID?) {
+        self.type = type
+        self.localID = localID
+        self.serverID = serverID
+    }
+
+    /// Whether both name one entity, as far as their names tell.
+    func isSame(as other: EntityName) -> Bool {
+        guard type == other.type else { return false }
+        return (localID != nil && localID == other.localID) || (serverID != nil && serverID == other.serverID)
+    }
+}
+
+/// What depends on what among a lane's open mutations. A lane may have a hundred thousand of them, in one chain: walks
+/// are without recursion and look at each once.
+public struct DependencyGraph: Sendable {
+    private let nodes: [DependencyNode]
+    /// Places in `nodes` of those that depend on a mutation.
+    private var dependants: [UUID: [Int]] = [:]
+
+    /// - Parameter nodes: every open mutation that depends on others.
+    public init(_ nodes: [DependencyNode]) {
+        self.nodes = nodes
+        dependants.reserveCapacity(nodes.count)
+        for (place, node) in nodes.enumerated() {
+            for id in node.dependsOn { dependants[id, default: []].append(place) }
+        }
+    }
+
+    /// What depends on any of those mutations directly, in lane order; without these themselves.
+    public func direct(of ids: Set<UUID>) -> [DependencyNode] {
+        let places = Set(ids.flatMap { dependants[$0] ?? [] })
+        return places.map { nodes[$0] }.filter { !ids.contains($0.id) }.sorted { $0.position < $1.position }
+    }
+
+    /// What depends on any of those mutations, directly or through others, each behind all that it depends on; without
+    /// these themselves.
+    public func all(of ids: Set<UUID>) -> [DependencyNode] {
+        var finished: [Int] = []
+        var entered: Set<Int> = []
+        // places, and whether what depends on them is done; the order in which they finish is the reverse of the answer
+        var stack = ids.flatMap { dependants[$0] ?? [] }.map { (place: $0, isDone: false) }
+        while let (place, isDone) = stack.popLast() {
+            if isDone {
+                finished.append(place)
+            } else if entered.insert(place).inserted {
+                stack.append((place, true))
+                for next in dependants[nodes[place].id] ?? [] where !entered.contains(next) {
+                    stack.append((next, false))
+                }
+            }
+        }
+        return finished.reversed().map { nodes[$0] }.filter { !ids.contains($0.id) }
+    }
+}

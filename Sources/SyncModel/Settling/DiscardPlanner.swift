@@ -1,0 +1,110 @@
+public import Foundation
+import JSONText
+
+/// Decides what it means to give mutations up: which others go with them, or what they wait for then (product rule 4).
+/// Pure.
+public struct DiscardPlanner {
+    /// What the store knows about the mutations that are kept.
+    public struct Knowledge: Sendable {
+        /// What does not satisfy its dependants yet, of all that is depended on.
+        public var unmet: [UUID: EntityName]
+        /// Client ids that a mutation needs, and that nothing resolves once the creates are discarded.
+        public var lost: [UUID: UUID]
+
+        /// Creates the value.
+        public init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
+            self.unmet = unmet
+            self.lost = lost
+        }
+    }
+
+    private let subjects: [UUID: DependencyNode]
+    private let choice: DependantsChoice?
+    private let limit: Int
+    private let all: [DependencyNode]
+    private let direct: [DependencyNode]
+
+    /// - Parameters:
+    ///   - subjects: what is to be discarded.
+    ///   - graph: all that depends on anything in the lane.
+    ///   - choice: what becomes of dependants; nil refuses when there are any.
+    ///   - limit: mutations that one plan changes.
+    /// - Throws: `status_transition_must_be_valid`; `validation_failed` when the choice is missing.
+    public init(
+        _ subjects: [SettleSubject],
+        graph: DependencyGraph,
+        choice: DependantsChoice?,
+        limit: Int
+    ) throws(Problem) {
+        for subject in subjects { try subject.require(Self.statuses, to: "discard") }
+        self.subjects = Dictionary(subjects.map { ($0.record.id, DependencyNode($0.record)) }) { first, _ in first }
+        self.choice = choice
+        self.limit = limit
+        let ids = Set(self.subjects.keys)
+        all = graph.all(of: ids).filter { Self.statuses.contains($0.status) }
+        direct = choice == .keep ? graph.direct(of: ids) : []
+        guard choice == nil, !all.isEmpty else { return }
+        let mutations = all.count == 1 ? "1 mutation depends" : "\(all.count) mutations depend"
+        let detail = "\(mutations) on this one; say what becomes of them: dependents must be discard or keep"
+        throw Problem(.validationFailed, pointer: "/dependents", rule: Rule.required, detail)
+    }
+
+    /// Statuses that can be given up: what is being sent may take effect, what is final has.
+    public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
+
+    /// Mutations that are kept and change in this plan: what to find out about.
+    public var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
+
+    /// All that the kept ones, and what is discarded, depend on.
+    public var dependencies: [UUID] {
+        Array(Set(kept.flatMap(\.dependsOn)).union(subjects.values.flatMap(\.dependsOn)).subtracting(subjects.keys))
+    }
+
+    /// Client ids that the discarded ones would have resolved.
+    public var lostClientIDs: [UUID] {
+        subjects.values.filter { $0.operation == .create }.compactMap(\.entity.localID)
+    }
+
+    /// Adds what is to be written.
+    public func plan(_ knowledge: Knowledge, into plan: inout SettlePlan) {
+        for node in kept { plan.add(release(node, knowledge)) }
+        if choice == .keep, direct.count > limit {
+            plan.isComplete = false
+            return
+        }
+        let doomed = subjects.values.sorted { $0.position < $1.position } + (choice == .keep ? [] : all)
+        // behind each stands all that depends on it: the last ones can go without the others
+        for node in doomed.suffix(limit) { plan.add(MutationDiscard(node: node)) }
+        plan.isComplete = doomed.count <= limit
+    }
+
+    private func release(_ node: DependencyNode, _ knowledge: Knowledge) -> MutationRelease {
+        var release = MutationRelease(node: node, dependsOn: remaining(node, knowledge))
+        if let lost = knowledge.lost[node.id] {
+            let detail = "needs client id \(lost.lowercased), but the mutation that creates it was discarded"
+            release.problem = Problem(.dependencyRejected, detail)
+        }
+        return release
+    }
+
+    /// What a kept mutation still waits for. The edge to what is discarded goes; but what that one waited for on the
+    /// same entity is earlier on that entity for this one, too (product rule 3).
+    private func remaining(_ node: DependencyNode, _ knowledge: Knowledge) -> [UUID] {
+        var remaining: [UUID] = []
+        var visited: Set<UUID> = []
+        var stack = Array(node.dependsOn.reversed())
+        while let id = stack.popLast() {
+            guard visited.insert(id).inserted else { continue }
+            if let subject = subjects[id] {
+                guard subject.entity.isSame(as: node.entity) else { continue }
+                stack += subject.dependsOn.reversed().filter { inherited in
+                    let entity = subjects[inherited]?.entity ?? knowledge.unmet[inherited]
+                    return entity?.isSame(as: node.entity) ?? false
+                }
+            } else if knowledge.unmet[id] != nil {
+                remaining.append(id)
+            }
+        }
+        return remaining
+    }
+}

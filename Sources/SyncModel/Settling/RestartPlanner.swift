@@ -1,0 +1,203 @@
+public import Foundation
+import JSONText
+
+/// Decides how a mutation that a person settled runs again: retried, or as the client's way in a conflict. Pure.
+public struct RestartPlanner {
+    /// What the store knows about the mutation's dependencies.
+    public struct Knowledge: Sendable {
+        /// Mappings of the user by client id, of ``SettledContent/identifiers``.
+        public var mappings: [UUID: [IDMapping]]
+        /// Which of the mutations that it depends on do not satisfy their dependants yet.
+        public var unmet: Set<UUID>
+
+        /// Creates the value.
+        public init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = []) {
+            self.mappings = mappings
+            self.unmet = unmet
+        }
+    }
+
+    private let subject: SettleSubject
+    private let edit: ContentEdit
+    private let content: SettledContent
+    private let knowledge: Knowledge
+    /// What is to be written.
+    public private(set) var restart: MutationRestart
+
+    // MARK: - The two ways
+
+    /// A retry (product rule 6): a new revision exactly when the last answer was definitive or the content is edited.
+    ///
+    /// - Throws: `status_transition_must_be_valid`; `validation_failed` for content that does not fit.
+    public static func retry(
+        _ subject: SettleSubject,
+        _ request: RetryRequest,
+        _ knowledge: Knowledge
+    ) throws(Problem) -> RestartPlanner {
+        try subject.require([.failed, .conflict], to: "retry")
+        if subject.isOutcomeUnknown, !request.edit.isEmpty, !request.isForced {
+            throw Problem(
+                .statusTransitionMustBeValid,
+                "the outcome of the last attempt is unknown, so an edited retry could take effect beside it;"
+                    + " retry it unchanged, or accept that with \"force\": true"
+            )
+        }
+        return try RestartPlanner(
+            subject,
+            request.edit,
+            knowledge,
+            raisesRevision: !subject.isOutcomeUnknown || !request.edit.isEmpty
+        )
+    }
+
+    /// The client's way in a conflict (product rule 12): a new revision in any case.
+    ///
+    /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
+    /// - Throws: `status_transition_must_be_valid`, also where only a retry or a discard makes sense;
+    ///   `validation_failed` for content that does not fit.
+    public static func clientWins(
+        _ subject: SettleSubject,
+        _ edit: ContentEdit,
+        _ knowledge: Knowledge,
+        idPointer: String
+    ) throws(Problem) -> RestartPlanner {
+        try subject.require([.conflict], to: "resolve")
+        var planner = try RestartPlanner(subject, edit, knowledge, raisesRevision: true)
+        planner.restart.resolution = .clientWins
+        if subject.type.isForwarded {
+            planner.restart.sent = try planner.sent(idPointer)
+        } else if subject.record.operation == .create {
+            throw Self.staysManual
+        }
+        return planner
+    }
+
+    private static var staysManual: Problem {
+        Problem(
+            .statusTransitionMustBeValid,
+            "the client cannot win this conflict: nothing could be sent that would surely write over the same entity;"
+                + " retry, discard, or let the server win"
+        )
+    }
+
+    // MARK: - Content and dependencies
+
+    private init(
+        _ subject: SettleSubject,
+        _ edit: ContentEdit,
+        _ knowledge: Knowledge,
+        raisesRevision: Bool
+    ) throws(Problem) {
+        self.subject = subject
+        self.edit = edit
+        self.knowledge = knowledge
+        content = SettledContent(subject, edit)
+        restart = MutationRestart(
+            record: subject.record,
+            revision: subject.record.revision + (raisesRevision ? 1 : 0),
+            isOutcomeUnknown: subject.isOutcomeUnknown && !raisesRevision
+        )
+        do throws(ContentRules.Refusal) {
+            try ContentRules.checkPayload(content.payload, of: subject.record.operation, in: subject.type)
+        } catch {
+            throw Problem(.validationFailed, pointer: "/payload", rule: error.rule, error.detail)
+        }
+        restart.endpoint = edit.endpoint?.text
+        restart.payload = edit.payload.map { Array($0.raw) }
+        restart.dependsOn = subject.record.dependsOn.filter(knowledge.unmet.contains)
+        for id in waitedFor {
+            guard let create = try create(of: id), !restart.dependsOn.contains(create) else { continue }
+            restart.dependsOn.append(create)
+        }
+        if !edit.isEmpty { restart.referenceIDs = content.references.filter(isReference) }
+    }
+
+    /// UUIDs that have to be resolved first, if they are client ids: what endpoint and payload name, and the entity that
+    /// is changed. What a create makes it does not wait for.
+    private var waitedFor: [UUID] {
+        let own = subject.record.operation == .create ? subject.record.localID : nil
+        return content.identifiers.filter { $0 != own }
+    }
+
+    private func isReference(_ id: UUID) -> Bool {
+        knowledge.mappings[id] != nil && !(subject.record.operation == .create && id == subject.record.localID)
+    }
+
+    /// The create that a client id waits for; nil where it is resolved, or just data.
+    private func create(of id: UUID) throws(Problem) -> UUID? {
+        var known = knowledge.mappings[id] ?? []
+        if id == subject.record.localID { known = known.filter { $0.entityType == subject.record.entityType } }
+        guard !known.isEmpty else { return nil }
+        let usable = known.filter { !$0.isAbandoned }
+        guard let mapping = usable.first else {
+            // a write of an entity whose permanent id is known needs no mapping
+            if id == subject.record.localID, subject.record.serverID != nil { return nil }
+            let detail = "client id \(id.lowercased) stands for nothing: the mutation that created it was discarded"
+            throw Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.dependencies, detail)
+        }
+        if usable.count > 1, pointer(to: id) != "" {
+            let types = usable.map(\.entityType).sorted().joined(separator: "' and '")
+            let detail = "client id \(id.lowercased) names entities in '\(types)'; use the server id instead"
+            throw Problem(.referenceAmbiguous, pointer: pointer(to: id), rule: Rule.entityReference, detail)
+        }
+        return mapping.status == .resolved ? nil : mapping.mutationID
+    }
+
+    /// Where in the request an id stands; empty for content that was there before.
+    private func pointer(to id: UUID) -> String {
+        if edit.payload?.uuids.contains(id) == true { return "/payload" }
+        return edit.endpoint?.uuids.contains(id) == true ? "/endpoint" : ""
+    }
+
+    /// Mutations that it waits for now and did not before: an edit, or another create of a client id, brought them in.
+    public var addedDependencies: [UUID] {
+        restart.dependsOn.filter { !subject.record.dependsOn.contains($0) }
+    }
+
+    /// Checks that nothing that it would wait for waits for it.
+    ///
+    /// - Throws: `validation_failed`.
+    public func checkCycles(_ graph: DependencyGraph) throws(Problem) {
+        let dependants = Set(graph.all(of: [subject.record.id]).map(\.id))
+        let circular = addedDependencies.first { dependants.contains($0) || $0 == subject.record.id }
+        guard let circular else { return }
+        let detail = "would wait for mutation \(circular.lowercased), which waits for this one"
+        let pointer = edit.payload != nil ? "/payload" : edit.endpoint != nil ? "/endpoint" : ""
+        throw Problem(.validationFailed, pointer: pointer, rule: Rule.dependencies, detail)
+    }
+
+    // MARK: - What is sent
+
+    private func sent(_ idPointer: String) throws(Problem) -> SentRequest {
+        let current = ConflictState(error: subject.record.error)
+        let serverID =
+            subject.record.serverID ?? ConflictState.id(inAnswer: subject.record.responseBody, at: idPointer)
+            ?? current?.id
+        let sent = ClientWins.plan(
+            operation: subject.record.operation,
+            idSpace: subject.type.idSpace,
+            endpoint: content.endpoint.map(resolved) ?? "",
+            payload: resolvedPayload,
+            current: current?.document,
+            serverID: serverID
+        )
+        guard let sent else { throw Self.staysManual }
+        return sent
+    }
+
+    private func resolved(_ endpoint: Endpoint) -> String {
+        endpoint.rewritten(serverID)
+    }
+
+    private var resolvedPayload: JSONValue? {
+        guard let payload = content.payload else { return nil }
+        guard let text = payload.rewritten({ serverID(of: $0)?.replacement }) else { return payload }
+        return (try? JSONTree(parsing: text, limits: .widest).root) ?? payload
+    }
+
+    /// Nil while it is not known: then the client id stays, and is replaced before the request is sent.
+    private func serverID(of id: UUID) -> ServerID? {
+        let mapping = knowledge.mappings[id]?.first { $0.status == .resolved }
+        return mapping?.serverID ?? (id == subject.record.localID ? subject.record.serverID : nil)
+    }
+}

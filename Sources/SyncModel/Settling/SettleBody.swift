@@ -1,0 +1,60 @@
+import JSONText
+
+/// The members of a body that settles something: a small object without unknown members and duplicates.
+struct SettleBody {
+    private var members: [(name: String, value: JSONValue)] = []
+
+    /// Reads a body.
+    ///
+    /// - Parameters:
+    ///   - limit: bytes that are taken.
+    ///   - names: the members that there may be.
+    ///   - isOptional: whether an empty body is an empty object.
+    /// - Throws: `invalid_json`; `invalid_request` with a pointer to what is wrong; `validation_failed` for a payload
+    ///   that can't be kept, as in a push.
+    init(_ body: [UInt8], limit: Int, names: [String], isOptional: Bool) throws(Problem) {
+        if body.isEmpty, isOptional { return }
+        let tree: JSONTree
+        do throws(JSONParseError) {
+            tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limit))
+        } catch {
+            throw Problem(jsonError: error, limit: limit)
+        }
+        guard let members = tree.root.members else {
+            throw Self.problem("", Rule.memberType, "the body must be a JSON object")
+        }
+        if let defect = tree.defects.first {
+            guard defect.pointer.hasPrefix("/payload/") || defect.pointer == "/payload",
+                defect.kind != .duplicateMember || defect.pointer != "/payload"
+            else { throw Problem(defect) }
+            throw Problem(.validationFailed, pointer: defect.pointer, rule: Rule.payload, defect.explanation)
+        }
+        for (name, value) in members {
+            let name = name.string
+            guard names.contains(name) else {
+                let detail = "'\(name)' is not a member here; known: \(names.joined(separator: ", "))"
+                throw Self.problem(JSONPointer.member(name), Rule.unknownMember, detail)
+            }
+            self.members.append((name, value))
+        }
+    }
+
+    /// A member's value; nil when it is absent or null.
+    subscript(name: String) -> JSONValue? {
+        members.first { $0.name == name && !$0.value.isNull }?.value
+    }
+
+    /// A member that is one of a few words; nil when it is absent or null.
+    func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Choice? {
+        guard let value = self[name] else { return nil }
+        guard let choice = value.string.flatMap(Choice.init(rawValue:)) else {
+            let words = Choice.allCases.map(\.rawValue).joined(separator: " or ")
+            throw Self.problem("/\(name)", Rule.memberType, "\(name) must be \(words)")
+        }
+        return choice
+    }
+
+    static func problem(_ pointer: String, _ rule: String, _ detail: String) -> Problem {
+        Problem(.invalidRequest, pointer: pointer, rule: rule, detail)
+    }
+}

@@ -1,0 +1,148 @@
+public import Foundation
+
+/// A mutation that is to run again.
+public struct MutationRestart: Sendable {
+    /// The mutation as it stood.
+    public let record: MutationRecord
+    /// What must succeed first; empty for one that runs when its turn comes.
+    public var dependsOn: [UUID] = []
+    /// One more than it was where the upstream is to take it for another request (product rule 6).
+    public var revision: Int32
+    /// Whether the last request of this revision may have taken effect.
+    public var isOutcomeUnknown: Bool
+    /// Another endpoint; nil: as it was.
+    public var endpoint: String?
+    /// Another payload, JSON; nil: as it was.
+    public var payload: [UInt8]?
+    /// Client ids of the user in the edited content; nil: as they were.
+    public var referenceIDs: [UUID]?
+    /// Set where a person lets the client win; then the conflict stays in the error.
+    public var resolution: ConflictResolution?
+    /// What is sent in place of the mutation's own request.
+    public var sent: SentRequest?
+
+    /// `pending`, or `blocked` while it waits for another.
+    public var status: MutationStatus { dependsOn.isEmpty ? .pending : .blocked }
+}
+
+/// A mutation that is given up.
+public struct MutationDiscard: Sendable {
+    /// The mutation as it stood.
+    public let node: DependencyNode
+    /// `server_wins` where the server's entity was adopted in its place; nil where a person gave it up.
+    public var resolution: ConflictResolution?
+    /// The adopted entity's id; nil: as it was.
+    public var serverID: ServerID?
+    /// The adopted entity's version; nil: as it was.
+    public var version: Int64?
+}
+
+/// A mutation whose dependencies change because others are settled.
+public struct MutationRelease: Sendable {
+    /// The mutation as it stood.
+    public let node: DependencyNode
+    /// What it waits for now.
+    public let dependsOn: [UUID]
+    /// What it fails with; nil where it does not.
+    public var problem: Problem?
+
+    /// Where it stands now: one that waited, and has nothing more to wait for, runs.
+    public var status: MutationStatus {
+        guard node.status == .blocked || node.status == .pending else { return node.status }
+        if problem != nil { return .failed }
+        return dependsOn.isEmpty ? .pending : .blocked
+    }
+}
+
+/// A mapping that changes with its create.
+public struct MappingChange: Sendable, Hashable {
+    /// The entity's type.
+    public let entityType: String
+    /// The temporary id.
+    public let clientID: UUID
+    /// The create that the mapping belongs to: one that another create has taken over stays as it is.
+    public let mutationID: UUID
+    /// Where it stands now.
+    public let status: IDMapping.Status
+    /// The permanent id, of one that is resolved.
+    public var serverID: ServerID?
+    /// Why it failed.
+    public var lastError: String?
+}
+
+/// Everything that settling changes in one transaction, decided; the store writes it in set-based SQL.
+public struct SettlePlan: Sendable {
+    /// The lane afterwards.
+    public private(set) var lane: LaneState
+    /// Mutations that run again.
+    public private(set) var restarts: [MutationRestart] = []
+    /// Mutations that are given up.
+    public private(set) var discards: [MutationDiscard] = []
+    /// Mutations that wait for something else, or for nothing, or in vain.
+    public private(set) var releases: [MutationRelease] = []
+    /// Mappings that change.
+    public private(set) var mappings: [MappingChange] = []
+    /// Whether that is all that was asked for. Otherwise the caller plans again once this is written: what depends on
+    /// most goes first, so that every part leaves the lane in order.
+    public internal(set) var isComplete = true
+
+    /// Nothing yet.
+    public init(_ lane: LaneState) {
+        self.lane = lane
+        self.lane.changePosition += 1
+    }
+
+    /// Whether there is nothing to write.
+    public var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty }
+
+    /// Lets a worker look at the lane, now that all is planned.
+    public mutating func finish(now: Timestamp) {
+        lane.wake(now: now)
+    }
+
+    /// Adds a mutation that runs again. A create that had failed makes its mapping pending again (product rule 10).
+    public mutating func add(_ restart: MutationRestart) {
+        count(DependencyNode(restart.record), restart.status)
+        restarts.append(restart)
+        let record = restart.record
+        guard record.operation == .create, let clientID = record.localID else { return }
+        mappings.append(
+            MappingChange(
+                entityType: record.entityType,
+                clientID: clientID,
+                mutationID: record.id,
+                status: .pending
+            )
+        )
+    }
+
+    /// Adds a mutation that is given up. The mapping of a create goes with it, unless the server's entity takes its
+    /// place.
+    mutating func add(_ discard: MutationDiscard) {
+        count(discard.node, .discarded)
+        discards.append(discard)
+        guard discard.node.operation == .create, let clientID = discard.node.entity.localID else { return }
+        let serverID = discard.resolution == .serverWins ? discard.serverID : nil
+        mappings.append(
+            MappingChange(
+                entityType: discard.node.entity.type,
+                clientID: clientID,
+                mutationID: discard.node.id,
+                status: serverID == nil ? .failed : .resolved,
+                serverID: serverID,
+                lastError: serverID == nil ? "its create was discarded" : nil
+            )
+        )
+    }
+
+    /// Adds a mutation whose dependencies change.
+    mutating func add(_ release: MutationRelease) {
+        count(release.node, release.status)
+        releases.append(release)
+    }
+
+    private mutating func count(_ node: DependencyNode, _ status: MutationStatus) {
+        assert(node.status == status || node.status.canBecome(status))
+        lane.count(node.id, position: node.position, acceptedAt: node.acceptedAt, from: node.status, to: status)
+    }
+}

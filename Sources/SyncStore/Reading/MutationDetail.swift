@@ -1,0 +1,86 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+
+/// A mutation with all its attributes.
+struct MutationDetail {
+    /// Its columns, for a table that is called `m`, behind those of the record; then whether the page ends here.
+    static let attributes = """
+        m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
+            m.base_version, m.last_error, m.last_error_code, m.created_at
+        """
+    /// How many columns there are in all.
+    static let columnCount = RecordColumns.count + 12
+
+    let record: MutationRecord
+    let hasMore: Bool
+    private let user: UUID
+    private let endpoint: String?
+    private let payload: [UInt8]?
+    private let headers: [UInt8]?
+    private let dependencyIDs: [UUID]
+    private let priority: Int16
+    private let maxAttempts: Int16
+    private let conflictResolution: String
+    private let baseVersion: Int64?
+    private let lastError: String?
+    private let lastErrorCode: Int32?
+    private let createdAt: Timestamp
+
+    init(_ rows: Rows, _ row: Int, user: UUID) throws {
+        let first = RecordColumns.count
+        self.user = user
+        record = try RecordColumns.record(rows, row)
+        endpoint = try rows.optionalString(row, first)
+        payload = try rows.optionalBytes(row, first + 1)
+        headers = try rows.optionalBytes(row, first + 2)
+        dependencyIDs = try rows.uuids(row, first + 3)
+        priority = try rows.int16(row, first + 4)
+        maxAttempts = try rows.int16(row, first + 5)
+        conflictResolution = try rows.string(row, first + 6)
+        baseVersion = try rows.optionalInt64(row, first + 7)
+        lastError = try rows.optionalString(row, first + 8)
+        lastErrorCode = try rows.optionalInt32(row, first + 9)
+        createdAt = Timestamp(microseconds: try rows.timestamp(row, first + 10))
+        hasMore = try rows.bool(row, first + 11)
+    }
+
+    /// The mutation as it is answered.
+    ///
+    /// - Parameter more: writes further members.
+    func json(
+        _ organization: Organization,
+        _ now: Timestamp,
+        _ more: (inout JSONWriter) -> Void = { _ in }
+    ) -> [UInt8] {
+        let staleAfter = Double(organization.settings.staleAfterDays) * 86_400
+        var writer = JSONWriter()
+        writer.beginObject()
+        record.writeResultMembers(replayed: nil, to: &writer)
+        writer.member("user_id", user)
+        writer.member("device_id", record.deviceID)
+        writer.member("operation", record.operation.rawValue)
+        writer.member("entity_type", record.entityType)
+        writer.member("endpoint", endpoint)
+        writer.member("payload", raw: payload)
+        writer.member("headers", raw: headers)
+        writer.name("dependency_ids")
+        writer.beginArray()
+        for id in dependencyIDs { writer.uuid(id) }
+        writer.endArray()
+        writer.member("priority", Int64(priority))
+        writer.member("max_attempts", Int64(maxAttempts))
+        writer.member("conflict_resolution", conflictResolution)
+        writer.member("base_version", baseVersion)
+        writer.member("last_error", lastError)
+        writer.member("last_error_code", lastErrorCode.map(Int64.init))
+        writer.member("created_at", createdAt.rfc3339)
+        writer.member("accepted_at", record.acceptedAt.rfc3339)
+        writer.member("synced_at", record.syncedAt?.rfc3339)
+        writer.member("stale", createdAt.adding(seconds: staleAfter) < now)
+        more(&writer)
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,151 @@
+public import Foundation
+import JSONText
+import Postgres
+public import SyncModel
+
+/// Lists mutations over all users of an organization, for operators.
+extension MutationReader {
+    /// Mutations that one page looks at: a filter that lets little through makes pages short, not slow.
+    static let scan: Int64 = 50_000
+
+    /// A page of an organization's mutations, by user and in lane order: `{"mutations":[…],"next"}`. A page may hold
+    /// fewer than the limit, or none, and still have a next one.
+    ///
+    /// - Parameter user: only this user's; nil for all.
+    /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter.
+    public func list(
+        _ filter: MutationFilter,
+        organization: Organization,
+        of user: UUID?
+    ) async throws(Problem) -> [UInt8] {
+        let after = try OrganizationCursor(filter, user)
+        var parameters = Parameters()
+        parameters.add(organization.id)
+        parameters.add(after.user)
+        parameters.add(after.position)
+        parameters.add(Self.scan)
+        let edgeParameters = parameters
+        var found: [(user: UUID, detail: MutationDetail)] = []
+        var edge: (user: UUID, position: Int64)?
+        do {
+            let rows = try await pool.run([Query(Self.organizationEdgeStatement, edgeParameters)])[0]
+            if rows.count > 0 { edge = (try rows.uuid(0, 0), try rows.int64(0, 1)) }
+            // one user's mutations lie together
+            if let user, edge?.user != user { edge = nil }
+            parameters = Parameters()
+            parameters.add(organization.id)
+            parameters.add(after.user)
+            parameters.add(after.position)
+            parameters.add(edge?.user ?? user ?? OrganizationCursor.lastUser)
+            parameters.add(edge?.position ?? .max)
+            parameters.add(filter.statuses.map(\.rawValue))
+            parameters.add(filter.deviceID)
+            parameters.add(filter.entityType)
+            parameters.add(user)
+            parameters.add(Int64(filter.limit + 1))
+            parameters.add(Self.pageBytes)
+            let page = try await pool.run([Query(Self.organizationStatement, parameters)])[0]
+            found = try (0..<page.count).map { row in
+                let user = try page.uuid(row, MutationDetail.columnCount)
+                return (user, try MutationDetail(page, row, user: user))
+            }
+        } catch {
+            throw failure.problem(error, doing: "list an organization's mutations")
+        }
+        let moment = now()
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.name("mutations")
+        writer.beginArray()
+        let shown = found.prefix(filter.limit)
+        for (_, detail) in shown { writer.raw(detail.json(organization, moment)) }
+        writer.endArray()
+        if let last = shown.last, found.count > filter.limit || last.detail.hasMore {
+            writer.member("next", after.next(last.user, last.detail.record.position))
+        } else {
+            writer.member("next", edge.map { after.next($0.user, $0.position) })
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// The last of the mutations that a page looks at; none when there are fewer.
+    static let organizationEdgeStatement = Statement(
+        "mutations_organization_edge",
+        """
+        SELECT x.user_id, x.position
+        FROM mutations x
+        WHERE x.organization_id = $1 AND (x.user_id, x.position) > ($2, $3)
+        ORDER BY x.user_id, x.position
+        OFFSET $4 - 1 LIMIT 1
+        """
+    )
+
+    /// As the list of one user: one mutation more than the page holds, and fewer where payloads are large.
+    static let organizationStatement = Statement(
+        "mutations_organization_list",
+        """
+        SELECT \(RecordColumns.list), \(MutationDetail.attributes), m.is_last_that_fits, m.user_id
+        FROM (
+            SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
+                sum(p.bytes) OVER w > $11 AS is_last_that_fits
+            FROM (
+                SELECT x.*, coalesce(octet_length(x.payload::text), 0)
+                    + coalesce(octet_length(x.response_body::text), 0)
+                    + coalesce(octet_length(x.error::text), 0) AS bytes
+                FROM mutations x
+                WHERE x.organization_id = $1 AND (x.user_id, x.position) > ($2, $3)
+                    AND (x.user_id, x.position) <= ($4, $5)
+                    AND (cardinality($6::text[]) = 0 OR x.status = ANY ($6))
+                    AND ($7::uuid IS NULL OR x.device_id = $7)
+                    AND ($8::text IS NULL OR x.entity_type = $8)
+                    AND ($9::uuid IS NULL OR x.user_id = $9)
+                ORDER BY x.user_id, x.position
+                LIMIT $10
+            ) p
+            WINDOW w AS (ORDER BY p.user_id, p.position)
+        ) m
+        WHERE m.bytes_before <= $11
+        ORDER BY m.user_id, m.position
+        """
+    )
+}
+
+/// A place in an organization's list, bound to the filter that it was made with.
+private struct OrganizationCursor {
+    let user: UUID
+    let position: Int64
+    private let filter: UInt64
+
+    static let firstUser = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    static let lastUser = UUID(
+        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
+    )
+
+    init(_ filter: MutationFilter, _ user: UUID?) throws(Problem) {
+        let names =
+            filter.statuses.map(\.rawValue)
+            + [filter.deviceID?.lowercased ?? "-", filter.entityType ?? "-", "user " + (user?.lowercased ?? "-")]
+        self.filter = FeedCursor.filter(names)
+        guard let cursor = filter.cursor else {
+            (self.user, position) = (user ?? Self.firstUser, 0)
+            return
+        }
+        let parts = cursor.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[0] == "o1", let place = UUID(parsing: String(parts[1])),
+            let position = Int64(parts[2], radix: 36), position >= 0, let made = UInt64(parts[3], radix: 36)
+        else {
+            let detail = "the query parameter 'cursor' is not one of ours"
+            throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", detail)
+        }
+        guard made == self.filter else {
+            let detail = "cursor was made with another filter; start over without it"
+            throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", detail)
+        }
+        (self.user, self.position) = (place, position)
+    }
+
+    func next(_ user: UUID, _ position: Int64) -> String {
+        "o1." + user.lowercased + "." + String(position, radix: 36) + "." + String(filter, radix: 36)
+    }
+}

@@ -1,0 +1,106 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// Finds what a bulk request means, user by user in lane order or in the reverse of it, a page at a time. Every page
+/// looks at a bounded number of open mutations, whatever the filter lets through.
+struct SettleCandidates {
+    /// The mutations of a page, at most.
+    static let limit: Int64 = 500
+    /// Open mutations that a page looks at.
+    static let scan: Int64 = 50_000
+
+    /// A place among an organization's mutations.
+    struct Place {
+        var user: UUID
+        var position: Int64
+    }
+
+    /// Mutations of one lane.
+    struct Page {
+        var lanes: [(user: UUID, ids: [UUID])] = []
+        /// Where to go on; nil at the end.
+        var next: Place?
+    }
+
+    let pool: Pool
+    let organization: UUID
+    let request: BulkRequest
+    let isReversed: Bool
+
+    /// The page behind a place; nil for the first.
+    func page(after place: Place?) async throws -> Page {
+        // one user's mutations lie together
+        let first = Place(user: request.userID ?? Self.firstUUID, position: .min)
+        let last = Place(user: request.userID ?? Self.lastUUID, position: .max)
+        let start = place ?? (isReversed ? last : first)
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(start.user)
+        parameters.add(start.position)
+        var bounds = parameters
+        bounds.add(Self.scan)
+        let edge = try await pool.run([Query(isReversed ? Self.edgeBefore : Self.edgeAfter, bounds)])[0]
+        var end = edge.count == 0 ? nil : Place(user: try edge.uuid(0, 0), position: try edge.int64(0, 1))
+        if let user = request.userID, end?.user != user { end = nil }
+        parameters.add((end ?? (isReversed ? first : last)).user)
+        parameters.add((end ?? (isReversed ? first : last)).position)
+        parameters.add(request.statuses.map(\.rawValue))
+        parameters.add(request.entityType)
+        parameters.add(request.deviceID)
+        parameters.add(request.userID)
+        parameters.add(request.ids ?? [])
+        parameters.add(request.ids == nil)
+        parameters.add(Self.limit)
+        let rows = try await pool.run([Query(isReversed ? Self.pageBefore : Self.pageAfter, parameters)])[0]
+        var page = Page(next: end)
+        for row in 0..<rows.count {
+            let user = try rows.uuid(row, 0)
+            if page.lanes.last?.user != user { page.lanes.append((user, [])) }
+            page.lanes[page.lanes.count - 1].ids.append(try rows.uuid(row, 2))
+        }
+        if rows.count == Int(Self.limit) {
+            page.next = Place(user: try rows.uuid(rows.count - 1, 0), position: try rows.int64(rows.count - 1, 1))
+        }
+        return page
+    }
+
+    private static let firstUUID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    private static let lastUUID = UUID(
+        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
+    )
+
+    // MARK: - Statements
+
+    static let edgeAfter = Statement("settle_edge_after", edge(">", "ASC"))
+    static let edgeBefore = Statement("settle_edge_before", edge("<", "DESC"))
+    static let pageAfter = Statement("settle_page_after", page(">", "<=", "ASC"))
+    static let pageBefore = Statement("settle_page_before", page("<", ">=", "DESC"))
+
+    /// The last of the mutations that a page looks at; none when there are fewer.
+    private static func edge(_ behind: String, _ order: String) -> String {
+        """
+        SELECT x.user_id, x.position
+        FROM mutations x
+        WHERE x.organization_id = $1 AND (x.user_id, x.position) \(behind) ($2, $3) AND x.synced_at IS NULL
+        ORDER BY x.user_id \(order), x.position \(order)
+        OFFSET $4 - 1 LIMIT 1
+        """
+    }
+
+    private static func page(_ behind: String, _ upTo: String, _ order: String) -> String {
+        """
+        SELECT x.user_id, x.position, x.id
+        FROM mutations x
+        WHERE x.organization_id = $1 AND (x.user_id, x.position) \(behind) ($2, $3)
+            AND (x.user_id, x.position) \(upTo) ($4, $5) AND x.synced_at IS NULL
+            AND x.status = ANY ($6::text[])
+            AND ($7::text IS NULL OR x.entity_type = $7)
+            AND ($8::uuid IS NULL OR x.device_id = $8)
+            AND ($9::uuid IS NULL OR x.user_id = $9)
+            AND ($11::bool OR x.id = ANY ($10::uuid[]))
+        ORDER BY x.user_id \(order), x.position \(order)
+        LIMIT $12
+        """
+    }
+}

@@ -1,0 +1,124 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// Reads what settling needs to know, on a connection that holds the lane's lock.
+struct SettleReader {
+    let connection: Connection
+    let lane: LaneKey
+
+    /// Locks the lane, and reads some of its mutations in lane order; nil where the user has no lane.
+    func begin(
+        _ ids: [UUID],
+        type: (String) -> EntityType
+    ) async throws -> (lane: LaneState, subjects: [SettleSubject])? {
+        let results = try await connection.run([
+            Query(SettleStatements.planShape), LaneRows.lock([lane]),
+            Query(SettleStatements.subjects, parameters(ids)),
+        ])
+        guard let state = try LaneRows.lanes(results[1])[lane] else { return nil }
+        let rows = results[2]
+        let first = RecordColumns.count
+        let subjects = try (0..<rows.count).map { row in
+            let record = try RecordColumns.record(rows, row)
+            return SettleSubject(
+                record: record,
+                endpoint: try rows.optionalString(row, first),
+                payload: try rows.optionalBytes(row, first + 1),
+                isOutcomeUnknown: try rows.bool(row, first + 2),
+                type: type(record.entityType)
+            )
+        }
+        return (state, subjects)
+    }
+
+    /// What depends on anything in the lane; nothing does where `count` mutations are all that is open.
+    func graph(_ state: LaneState, besides count: Int) async throws -> DependencyGraph {
+        guard state.openCount > count else { return DependencyGraph([]) }
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        return DependencyGraph(try nodes(await connection.run(Query(SettleStatements.edges, parameters))))
+    }
+
+    /// What is blocked on a mutation.
+    func waiters(for id: UUID) async throws -> [DependencyNode] {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(id)
+        let waiters = try nodes(await connection.run(Query(SettleStatements.waiters, parameters)))
+        return waiters.sorted { $0.position < $1.position }
+    }
+
+    /// Those of some mutations that do not satisfy their dependants, and the entities that they write.
+    func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
+        guard !ids.isEmpty else { return [:] }
+        let rows = try await connection.run(Query(SettleStatements.unmet, parameters(ids)))
+        var unmet: [UUID: EntityName] = [:]
+        for row in 0..<rows.count {
+            unmet[try rows.uuid(row, 0)] = EntityName(
+                type: try rows.string(row, 1),
+                localID: try rows.optionalUUID(row, 2),
+                serverID: try rows.serverID(row, 3)
+            )
+        }
+        return unmet
+    }
+
+    /// Which of some mutations need one of the client ids, and which.
+    func needs(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
+        guard !ids.isEmpty, !clientIDs.isEmpty else { return [:] }
+        var parameters = parameters(ids)
+        parameters.add(clientIDs)
+        let rows = try await connection.run(Query(SettleStatements.needs, parameters))
+        var needs: [UUID: UUID] = [:]
+        for row in 0..<rows.count { needs[try rows.uuid(row, 0)] = try rows.uuid(row, 1) }
+        return needs
+    }
+
+    /// The user's mappings of client ids.
+    func mappings(_ clientIDs: [UUID]) async throws -> [UUID: [IDMapping]] {
+        guard !clientIDs.isEmpty else { return [:] }
+        var columns = PushColumns()
+        for id in clientIDs { columns.add(0, lane, id) }
+        var snapshot = GroupSnapshot(pushes: [PushSnapshot()], hasLane: [true])
+        let rows = try await connection.run(Query(GroupStatements.mappings, columns.parameters))
+        try GroupReader.readMappings(rows, &snapshot)
+        return snapshot.pushes[0].mappings
+    }
+
+    /// Locks an entity and reads it; nil when there is none.
+    func lockEntity(_ key: EntityKey) async throws -> EntityState? {
+        var entities: [UUID: EntityTable] = [:]
+        let rows = try await connection.run(EntityRows.lock([(organization: lane.organization, key: key)]))
+        try EntityRows.load(rows, into: &entities)
+        return entities[lane.organization]?[key]
+    }
+
+    private func parameters(_ ids: [UUID]) -> Parameters {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(ids)
+        return parameters
+    }
+
+    private func nodes(_ rows: Rows) throws -> [DependencyNode] {
+        try (0..<rows.count).map { row in
+            DependencyNode(
+                id: try rows.uuid(row, 0),
+                position: try rows.int64(row, 1),
+                acceptedAt: Timestamp(microseconds: try rows.timestamp(row, 2)),
+                status: try rows.choice(row, 3),
+                operation: try rows.choice(row, 4),
+                entity: EntityName(
+                    type: try rows.string(row, 5),
+                    localID: try rows.optionalUUID(row, 6),
+                    serverID: try rows.serverID(row, 7)
+                ),
+                dependsOn: try rows.uuids(row, 9)
+            )
+        }
+    }
+}

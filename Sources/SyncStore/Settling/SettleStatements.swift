@@ -1,0 +1,211 @@
+import Postgres
+
+/// The statements of settling, each on one lane whose row is locked. Organization and user are $1 and $2 throughout.
+///
+/// Rows are found by their whole key, in a lateral subquery with a fence, and written by an upsert: both are chains of
+/// index look-ups whatever the tables' size was when the plan was made. An UPDATE joined to a list would read a lane of
+/// a hundred thousand mutations once for each row of the list.
+enum SettleStatements {
+    /// Plans are made once for a connection; none of them reads a whole table.
+    static let planShape = Statement(
+        "settle_plan_shape",
+        """
+        SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+            set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
+        """
+    )
+
+    /// The row of a mutation that a list names, as a table that is called `name`.
+    private static func byID(_ list: String, as name: String) -> String {
+        """
+        CROSS JOIN LATERAL (
+                SELECT * FROM mutations x
+                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = \(list).id
+                OFFSET 0
+            ) \(name)
+        """
+    }
+
+    // MARK: - Reading
+
+    static let subjects = Statement(
+        "settle_subjects",
+        """
+        SELECT \(RecordColumns.list), m.endpoint, m.payload, m.is_outcome_unknown
+        FROM unnest($3::uuid[]) AS k (id)
+        \(byID("k", as: "m"))
+        ORDER BY m.position
+        """
+    )
+
+    private static let nodeColumns = """
+        m.id, m.position, m.accepted_at, m.status, m.operation, m.entity_type, m.local_id, m.server_id,
+            m.server_id_is_integer, m.depends_on
+        """
+
+    /// What depends on anything: one pass over the lane's open mutations, in the order of their index.
+    static let edges = Statement(
+        "settle_edges",
+        """
+        SELECT \(nodeColumns)
+        FROM mutations m
+        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.synced_at IS NULL AND m.depends_on <> '{}'
+        ORDER BY m.position
+        """
+    )
+
+    /// What is blocked on a mutation.
+    static let waiters = Statement(
+        "settle_waiters",
+        """
+        SELECT \(nodeColumns)
+        FROM mutations m
+        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.blocked_on = $3
+        """
+    )
+
+    /// Those of some mutations that do not satisfy their dependants yet (product rule 3).
+    static let unmet = Statement(
+        "settle_unmet",
+        """
+        SELECT m.id, m.entity_type, m.local_id, m.server_id, m.server_id_is_integer
+        FROM unnest($3::uuid[]) AS k (id)
+        \(byID("k", as: "m"))
+        WHERE m.status <> 'succeeded'
+            AND (m.status <> 'discarded' OR m.resolution IS DISTINCT FROM 'server_wins')
+        """
+    )
+
+    /// Mutations that need one of some client ids: as their entity, or in endpoint or payload. Where it was not noted
+    /// which client ids these hold, their text is searched.
+    static let needs = Statement(
+        "settle_needs",
+        """
+        SELECT m.id, c.client_id
+        FROM unnest($3::uuid[]) AS k (id)
+        \(byID("k", as: "m"))
+        CROSS JOIN LATERAL (
+            SELECT x.client_id
+            FROM unnest($4::uuid[]) AS x (client_id)
+            WHERE (m.local_id = x.client_id AND m.server_id IS NULL AND m.operation <> 'create')
+                OR x.client_id = ANY (m.reference_ids)
+                OR (m.reference_ids IS NULL AND (
+                    strpos(lower(m.endpoint), x.client_id::text) > 0
+                    OR strpos(lower(m.payload::text), x.client_id::text) > 0))
+            LIMIT 1
+        ) c
+        """
+    )
+
+    // MARK: - Writing
+
+    /// What an upsert has to name beside what it changes; and the same of a row that is called `m`.
+    private static let unchanged = """
+        organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
+            entity_type, priority, max_attempts, conflict_resolution, created_at, accepted_at, change_position,
+            changed_at
+        """
+
+    private static let unchangedValues = """
+        m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.position, m.idempotency_key,
+            m.fingerprint, m.operation, m.entity_type, m.priority, m.max_attempts, m.conflict_resolution,
+            m.created_at, m.accepted_at, $3, $4
+        """
+
+    /// Mutations that run again, with everything that an attempt leaves behind cleared.
+    static let restart = Statement(
+        "settle_restart",
+        """
+        INSERT INTO mutations AS m (
+            \(unchanged), status, revision, is_outcome_unknown, depends_on, blocked_on, endpoint, payload,
+            reference_ids, resolution, error, sent_method, sent_endpoint, sent_payload)
+        SELECT \(unchangedValues), k.status, k.revision, k.is_outcome_unknown,
+            ($16::uuid[])[k.blockers_from : k.blockers_to],
+            CASE WHEN k.blockers_to >= k.blockers_from THEN ($16::uuid[])[k.blockers_from] END,
+            coalesce(k.endpoint, m.endpoint), coalesce(k.payload, m.payload),
+            CASE WHEN k.is_edited THEN ($19::uuid[])[k.references_from : k.references_to] ELSE m.reference_ids END,
+            k.resolution,
+            -- what the client's way goes over stays to be seen
+            CASE WHEN k.resolution IS NOT NULL THEN m.error END, k.sent_method, k.sent_endpoint, k.sent_payload
+        FROM unnest(
+                $5::uuid[], $6::text[], $7::int4[], $8::bool[], $9::text[], $10::json[], $11::text[], $12::text[],
+                $13::text[], $14::json[], $15::int4[], $17::int4[], $18::int4[], $20::int4[], $21::bool[])
+            AS k (id, status, revision, is_outcome_unknown, endpoint, payload, resolution, sent_method, sent_endpoint,
+                sent_payload, blockers_from, blockers_to, references_from, references_to, is_edited)
+        \(byID("k", as: "m"))
+        ON CONFLICT (organization_id, user_id, id) DO UPDATE
+        SET status = excluded.status, revision = excluded.revision, is_outcome_unknown = excluded.is_outcome_unknown,
+            depends_on = excluded.depends_on, blocked_on = excluded.blocked_on, endpoint = excluded.endpoint,
+            payload = excluded.payload, reference_ids = excluded.reference_ids, resolution = excluded.resolution,
+            error = excluded.error, sent_method = excluded.sent_method, sent_endpoint = excluded.sent_endpoint,
+            sent_payload = excluded.sent_payload, attempt_count = 0, next_retry_at = NULL, conflict_retries = 0,
+            last_error = NULL, last_error_code = NULL, response_status = NULL, response_body = NULL,
+            change_position = excluded.change_position, changed_at = excluded.changed_at
+        """
+    )
+
+    /// Mutations that are given up: final from now on.
+    static let discard = Statement(
+        "settle_discard",
+        """
+        INSERT INTO mutations AS m (
+            \(unchanged), status, synced_at, resolution, server_id, server_id_is_integer, version)
+        SELECT \(unchangedValues), 'discarded', $4, k.resolution, coalesce(k.server_id, m.server_id),
+            CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
+            coalesce(k.version, m.version)
+        FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bool[], $9::int8[])
+            AS k (id, resolution, server_id, server_id_is_integer, version)
+        \(byID("k", as: "m"))
+        ON CONFLICT (organization_id, user_id, id) DO UPDATE
+        SET status = excluded.status, synced_at = excluded.synced_at, resolution = excluded.resolution,
+            server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is_integer,
+            version = excluded.version, depends_on = '{}', blocked_on = NULL, reference_ids = NULL,
+            next_retry_at = NULL, change_position = excluded.change_position, changed_at = excluded.changed_at
+        """
+    )
+
+    /// Mutations whose dependencies changed.
+    static let release = Statement(
+        "settle_release",
+        """
+        INSERT INTO mutations AS m (
+            \(unchanged), status, depends_on, blocked_on, error, last_error, last_error_code)
+        SELECT \(unchangedValues), k.status, ($10::uuid[])[k.blockers_from : k.blockers_to],
+            CASE WHEN k.status = 'blocked' THEN ($10::uuid[])[k.blockers_from] END, coalesce(k.error, m.error),
+            coalesce(k.last_error, m.last_error), coalesce(k.last_error_code, m.last_error_code)
+        FROM unnest($5::uuid[], $6::text[], $7::json[], $8::text[], $9::int4[], $11::int4[], $12::int4[])
+            AS k (id, status, error, last_error, last_error_code, blockers_from, blockers_to)
+        \(byID("k", as: "m"))
+        ON CONFLICT (organization_id, user_id, id) DO UPDATE
+        SET status = excluded.status, depends_on = excluded.depends_on, blocked_on = excluded.blocked_on,
+            error = excluded.error, last_error = excluded.last_error, last_error_code = excluded.last_error_code,
+            change_position = excluded.change_position, changed_at = excluded.changed_at
+        """
+    )
+
+    /// Mappings of creates that were settled. One that is resolved, or that another create has taken over, stays.
+    static let mappings = Statement(
+        "settle_mappings",
+        """
+        INSERT INTO id_mappings AS i (
+            organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
+            change_position, last_error, created_at, resolved_at)
+        SELECT i.organization_id, i.user_id, i.client_id, i.entity_type, k.server_id, k.server_id_is_integer, k.status,
+            i.mutation_id, $3, k.last_error, i.created_at,
+            CASE WHEN k.status = 'resolved' THEN $4::timestamptz END
+        FROM unnest($5::uuid[], $6::text[], $7::uuid[], $8::text[], $9::text[], $10::bool[], $11::text[])
+            AS k (client_id, entity_type, mutation_id, status, server_id, server_id_is_integer, last_error)
+        CROSS JOIN LATERAL (
+            SELECT * FROM id_mappings x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.client_id = k.client_id
+                AND x.entity_type = k.entity_type
+            OFFSET 0
+        ) i
+        WHERE i.mutation_id = k.mutation_id AND i.status <> 'resolved'
+        ON CONFLICT (organization_id, user_id, client_id, entity_type) DO UPDATE
+        SET status = excluded.status, server_id = excluded.server_id,
+            server_id_is_integer = excluded.server_id_is_integer, retry_count = 0, last_error = excluded.last_error,
+            change_position = excluded.change_position, resolved_at = excluded.resolved_at
+        """
+    )
+}

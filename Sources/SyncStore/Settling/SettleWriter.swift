@@ -1,0 +1,109 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// The queries that write a plan of settling.
+struct SettleWriter {
+    /// Rows that one statement changes: a few hundred milliseconds at the most.
+    static let rowsPerStatement = 5_000
+
+    let lane: LaneKey
+    let now: Timestamp
+
+    func queries(_ plan: SettlePlan) -> [Query] {
+        guard !plan.isEmpty else { return [] }
+        var queries = [LaneRows.write([(lane, plan.lane)])]
+        queries += chunks(plan.restarts).map { restart($0, plan.lane.changePosition) }
+        queries += chunks(plan.discards).map { discard($0, plan.lane.changePosition) }
+        queries += chunks(plan.releases).map { release($0, plan.lane.changePosition) }
+        queries += chunks(plan.mappings).map { mappings($0, plan.lane.changePosition) }
+        return queries
+    }
+
+    /// The queries that write one entity, at the end of the organization's feed. The entity is locked, or there is none.
+    func queries(_ key: EntityKey, _ state: EntityState) -> [Query] {
+        let writes = [(organization: lane.organization, writes: [(key: key, state: state)])]
+        return [EntityRows.raiseFeeds(writes)] + EntityRows.write(writes, now: now)
+    }
+
+    // MARK: - Mutations
+
+    private func restart(_ rows: [MutationRestart], _ changePosition: Int64) -> Query {
+        let blockers = Slices(rows.map(\.dependsOn))
+        let references = Slices(rows.map { $0.referenceIDs ?? [] })
+        var parameters = head(changePosition)
+        parameters.add(rows.map(\.record.id))
+        parameters.add(rows.map(\.status.rawValue))
+        parameters.add(rows.map(\.revision))
+        parameters.add(rows.map(\.isOutcomeUnknown))
+        parameters.add(rows.map(\.endpoint))
+        parameters.add(jsons: rows.map(\.payload))
+        parameters.add(rows.map(\.resolution?.rawValue))
+        parameters.add(rows.map(\.sent?.method))
+        parameters.add(rows.map(\.sent?.endpoint))
+        parameters.add(jsons: rows.map(\.sent?.payload))
+        parameters.add(blockers.from)
+        parameters.add(blockers.ids)
+        parameters.add(blockers.to)
+        parameters.add(references.from)
+        parameters.add(references.ids)
+        parameters.add(references.to)
+        parameters.add(rows.map { $0.referenceIDs != nil })
+        return Query(SettleStatements.restart, parameters)
+    }
+
+    private func discard(_ rows: [MutationDiscard], _ changePosition: Int64) -> Query {
+        var parameters = head(changePosition)
+        parameters.add(rows.map(\.node.id))
+        parameters.add(rows.map(\.resolution?.rawValue))
+        parameters.add(rows.map(\.serverID?.text))
+        parameters.add(rows.map { $0.serverID?.isInteger ?? false })
+        parameters.add(rows.map(\.version))
+        return Query(SettleStatements.discard, parameters)
+    }
+
+    private func release(_ rows: [MutationRelease], _ changePosition: Int64) -> Query {
+        let blockers = Slices(rows.map(\.dependsOn))
+        // a problem shows where the mutation fails by it
+        let problems = rows.map { $0.status == .failed && $0.node.status != .failed ? $0.problem : nil }
+        var parameters = head(changePosition)
+        parameters.add(rows.map(\.node.id))
+        parameters.add(rows.map(\.status.rawValue))
+        parameters.add(jsons: problems.map { $0?.json })
+        parameters.add(problems.map { $0?.detail })
+        parameters.add(problems.map { $0.map { Int32($0.code.status) } })
+        parameters.add(blockers.ids)
+        parameters.add(blockers.from)
+        parameters.add(blockers.to)
+        return Query(SettleStatements.release, parameters)
+    }
+
+    // MARK: - Mappings
+
+    private func mappings(_ rows: [MappingChange], _ changePosition: Int64) -> Query {
+        var parameters = head(changePosition)
+        parameters.add(rows.map(\.clientID))
+        parameters.add(rows.map(\.entityType))
+        parameters.add(rows.map(\.mutationID))
+        parameters.add(rows.map(\.status.rawValue))
+        parameters.add(rows.map(\.serverID?.text))
+        parameters.add(rows.map { $0.serverID?.isInteger ?? false })
+        parameters.add(rows.map(\.lastError))
+        return Query(SettleStatements.mappings, parameters)
+    }
+
+    private func head(_ changePosition: Int64) -> Parameters {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(changePosition)
+        parameters.add(timestamp: now.microseconds)
+        return parameters
+    }
+
+    private func chunks<Row>(_ rows: [Row]) -> [[Row]] {
+        stride(from: 0, to: rows.count, by: Self.rowsPerStatement).map { start in
+            Array(rows[start..<min(rows.count, start + Self.rowsPerStatement)])
+        }
+    }
+}

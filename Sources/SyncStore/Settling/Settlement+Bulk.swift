@@ -1,0 +1,100 @@
+import Foundation
+public import SyncModel
+
+/// What a bulk call came to.
+public struct BulkOutcome: Sendable {
+    /// Mutations that fitted the request when they were looked for.
+    public var matched = 0
+    /// Mutations that were settled. Fewer than matched where some did not allow it, more where dependants went too.
+    public var settled = 0
+}
+
+/// Settling over all users of an organization, lane by lane, a bounded number of mutations a transaction. A call that
+/// ends early has settled what it has settled, and can be repeated.
+extension Settlement {
+    /// Retries whatever the request means and can be retried.
+    public func retry(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
+        try await settle(request, organization.id, isReversed: false) { lane, ids throws(Problem) in
+            let plan = try await commit(lane, ids, "retry mutations") { reader, _, subjects, plan in
+                for subject in subjects where request.statuses.contains(subject.record.status) {
+                    let knowledge = try await knowledge(about: subject, ContentEdit(), reader)
+                    do {
+                        let planner = try RestartPlanner.retry(subject, RetryRequest(), knowledge)
+                        try await add(planner, reader, to: &plan)
+                    } catch is Problem {
+                        // one that cannot be retried as it is stays for a person to look at
+                        continue
+                    }
+                }
+                return []
+            }
+            return plan?.restarts.count ?? 0
+        }
+    }
+
+    /// Discards whatever the request means and can be discarded; with dependants only where it says what becomes of them.
+    ///
+    /// Works from the end of each lane, so that what depends on others of the request goes before them.
+    public func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
+        try await settle(request, organization.id, isReversed: true) { lane, ids throws(Problem) in
+            if request.dependants == nil { return try await discardUnneeded(ids, request, lane) }
+            return try await discard(ids, request.dependants, lane) { found in
+                found.filter { request.statuses.contains($0.record.status) }
+            }.count
+        }
+    }
+
+    /// Those of some mutations on which nothing depends that stays.
+    private func discardUnneeded(
+        _ ids: [UUID],
+        _ request: BulkRequest,
+        _ lane: LaneKey
+    ) async throws(Problem) -> Int {
+        let plan = try await commit(lane, ids, "discard mutations") { reader, state, found, plan in
+            var meant = found.filter { request.statuses.contains($0.record.status) }
+            let graph = try await reader.graph(state, besides: meant.count)
+            // what a kept one depends on is kept, and so on
+            while true {
+                let chosen = Set(meant.map(\.record.id))
+                let needed = Set(graph.direct(of: chosen).flatMap(\.dependsOn))
+                guard !needed.isDisjoint(with: chosen) else { break }
+                meant.removeAll { needed.contains($0.record.id) }
+            }
+            guard !meant.isEmpty else { return [] }
+            try DiscardPlanner(meant, graph: graph, choice: nil, limit: Self.batch)
+                .plan(DiscardPlanner.Knowledge(), into: &plan)
+            return []
+        }
+        return plan?.discards.count ?? 0
+    }
+
+    private func settle(
+        _ request: BulkRequest,
+        _ organization: UUID,
+        isReversed: Bool,
+        _ work: (LaneKey, [UUID]) async throws(Problem) -> Int
+    ) async throws(Problem) -> BulkOutcome {
+        let candidates = SettleCandidates(
+            pool: pool,
+            organization: organization,
+            request: request,
+            isReversed: isReversed
+        )
+        var outcome = BulkOutcome()
+        var place: SettleCandidates.Place?
+        repeat {
+            let page: SettleCandidates.Page
+            do {
+                page = try await candidates.page(after: place)
+            } catch {
+                throw failure.problem(error, doing: "look for mutations to settle")
+            }
+            for (user, ids) in page.lanes {
+                outcome.matched += ids.count
+                outcome.settled += try await work(LaneKey(organization: organization, user: user), ids)
+            }
+            place = page.next
+        } while place != nil
+        return outcome
+    }
+}

@@ -1,0 +1,259 @@
+public import Foundation
+import JSONText
+import Postgres
+public import SyncModel
+
+/// What a person does about mutations that stand still: retry, discard, resolve (product rules 4, 6 and 12). Each is
+/// one transaction under the lane's lock; a mutation that is being sent is never touched.
+public struct Settlement: Sendable {
+    /// Mutations that one transaction discards or lets go of: it holds the lane for less than a second.
+    static let batch = 5_000
+    /// Tries of one transaction at an id that another replica takes meanwhile.
+    static let attempts = 3
+
+    let pool: Pool
+    let catalog: Catalog
+    let mutations: MutationReader
+    let signals: LaneSignals
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// Makes a failed or conflicting mutation pending again, or blocked where it has to wait.
+    ///
+    /// - Returns: the mutation as it then is, JSON; nil when the user has none of that id.
+    /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
+    public func retry(
+        _ id: UUID,
+        _ request: RetryRequest,
+        organization: Organization,
+        user: UUID
+    ) async throws(Problem) -> [UInt8]? {
+        let isFound = try await settle(id, organization, user, "retry a mutation") { reader, subject, plan in
+            let knowledge = try await knowledge(about: subject, request.edit, reader)
+            let planner = try RestartPlanner.retry(subject, request, knowledge)
+            try await add(planner, reader, to: &plan)
+            return []
+        }
+        return isFound ? try await mutation(id, organization, user) : nil
+    }
+
+    /// Settles a conflict in the server's or in the client's way.
+    ///
+    /// - Returns: the mutation as it then is, JSON; nil when the user has none of that id.
+    /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
+    public func resolve(
+        _ id: UUID,
+        _ request: ResolveRequest,
+        organization: Organization,
+        user: UUID
+    ) async throws(Problem) -> [UInt8]? {
+        let idPointer = organization.upstream?.idPointer ?? "/id"
+        let isFound = try await settle(id, organization, user, "resolve a conflict") { reader, subject, plan in
+            switch request.strategy {
+            case .serverWins:
+                return try await adopt(subject, idPointer, reader, &plan)
+            case .clientWins:
+                let knowledge = try await knowledge(about: subject, request.edit, reader)
+                let planner = try RestartPlanner.clientWins(subject, request.edit, knowledge, idPointer: idPointer)
+                try await add(planner, reader, to: &plan)
+                return []
+            }
+        }
+        return isFound ? try await mutation(id, organization, user) : nil
+    }
+
+    /// Gives a mutation up, and its dependants with it or not.
+    ///
+    /// More dependants than one transaction takes go in several, those that most depend on first; the mutation itself
+    /// goes in the last.
+    ///
+    /// - Returns: the mutation as it then is, JSON, with `discarded`: the ids of all that were, its own first. Nil when
+    ///   the user has none of that id.
+    /// - Throws: `status_transition_must_be_valid`; `validation_failed` when there are dependants and the request does
+    ///   not say what becomes of them.
+    public func discard(
+        _ id: UUID,
+        _ request: DiscardRequest,
+        organization: Organization,
+        user: UUID
+    ) async throws(Problem) -> (json: [UInt8], count: Int)? {
+        let lane = LaneKey(organization: organization.id, user: user)
+        let discarded = try await discard([id], request.dependants, lane) { found throws(Problem) in
+            if found.isEmpty { throw Problem(.notFound, "there is no such mutation") }
+            return found
+        }
+        let others = discarded.filter { $0 != id }
+        let json = try await mutation(id, organization, user) { writer in
+            writer.name("discarded")
+            writer.beginArray()
+            for id in [id] + others { writer.uuid(id) }
+            writer.endArray()
+        }
+        return json.map { ($0, discarded.count) }
+    }
+
+    // MARK: - Steps that bulk calls share
+
+    /// Discards mutations of one lane.
+    ///
+    /// - Parameter choose: which of those that were found are meant; called under the lane's lock, each time anew.
+    /// - Returns: the ids of all that were discarded.
+    func discard(
+        _ ids: [UUID],
+        _ choice: DependantsChoice?,
+        _ lane: LaneKey,
+        _ choose: @Sendable ([SettleSubject]) throws(Problem) -> [SettleSubject]
+    ) async throws(Problem) -> [UUID] {
+        var discarded: [UUID] = []
+        while true {
+            let plan = try await commit(lane, ids, "discard mutations") { reader, state, found, plan in
+                let subjects = try choose(found)
+                guard !subjects.isEmpty else { return [] }
+                let planner = try DiscardPlanner(
+                    subjects,
+                    graph: try await reader.graph(state, besides: subjects.count),
+                    choice: choice,
+                    limit: Self.batch
+                )
+                let knowledge = DiscardPlanner.Knowledge(
+                    unmet: try await reader.unmet(planner.kept.isEmpty ? [] : planner.dependencies),
+                    lost: try await reader.needs(planner.kept.map(\.id), planner.lostClientIDs)
+                )
+                planner.plan(knowledge, into: &plan)
+                return []
+            }
+            discarded += plan?.discards.map(\.node.id) ?? []
+            if plan?.isComplete ?? true { return discarded }
+        }
+    }
+
+    /// What the plan of a restart has to know.
+    func knowledge(
+        about subject: SettleSubject,
+        _ edit: ContentEdit,
+        _ reader: SettleReader
+    ) async throws -> RestartPlanner.Knowledge {
+        RestartPlanner.Knowledge(
+            mappings: try await reader.mappings(SettledContent(subject, edit).identifiers),
+            unmet: Set(try await reader.unmet(subject.record.dependsOn).keys)
+        )
+    }
+
+    /// Adds a restart, once it is certain that it waits for nothing that waits for it.
+    func add(_ planner: RestartPlanner, _ reader: SettleReader, to plan: inout SettlePlan) async throws {
+        if !planner.addedDependencies.isEmpty {
+            try planner.checkCycles(await reader.graph(plan.lane, besides: 1))
+        }
+        plan.add(planner.restart)
+    }
+
+    /// Runs a transaction under a lane's lock; an empty plan changes nothing.
+    ///
+    /// - Parameter body: plans with what was found; answers further queries to write.
+    /// - Returns: the plan that was committed; nil when there is no such lane.
+    @discardableResult
+    func commit(
+        _ lane: LaneKey,
+        _ ids: [UUID],
+        _ what: StaticString,
+        _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
+    ) async throws(Problem) -> SettlePlan? {
+        let plan: SettlePlan?
+        do {
+            plan = try await transaction(lane, ids, body)
+        } catch {
+            throw failure.problem(error, doing: what)
+        }
+        guard let plan, !plan.isEmpty else { return plan }
+        signals.changed([lane])
+        if plan.lane.isReady(at: now()) { signals.ready([lane]) }
+        return plan
+    }
+
+    private func transaction(
+        _ lane: LaneKey,
+        _ ids: [UUID],
+        _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
+    ) async throws -> SettlePlan? {
+        let entry = try await catalog.entry(lane.organization)
+        let hasUpstream = entry.organization?.upstream != nil
+        var attempt = 1
+        while true {
+            do {
+                return try await pool.transaction { connection in
+                    let reader = SettleReader(connection: connection, lane: lane)
+                    let found = try await reader.begin(ids) { name in
+                        entry.types[name] ?? EntityType(firstUseOf: name, hasUpstream: hasUpstream)
+                    }
+                    guard let (state, subjects) = found else { return nil }
+                    let moment = now()
+                    var plan = SettlePlan(state)
+                    let more = try await body(reader, state, subjects, &plan)
+                    plan.finish(now: moment)
+                    let queries = SettleWriter(lane: lane, now: moment).queries(plan) + more
+                    if !queries.isEmpty { _ = try await connection.run(queries, timeout: Self.writeTimeout) }
+                    return plan
+                }
+            } catch let error as PostgresError where error.sqlState == "23505" && attempt < Self.attempts {
+                attempt += 1
+            }
+        }
+    }
+
+    /// For all statements of a write together; the server's own time-out is for each.
+    private static let writeTimeout: Duration = .seconds(10)
+
+    // MARK: - One mutation
+
+    /// Runs a transaction about one mutation; false when the user has none of that id.
+    private func settle(
+        _ id: UUID,
+        _ organization: Organization,
+        _ user: UUID,
+        _ what: StaticString,
+        _ body: (SettleReader, SettleSubject, inout SettlePlan) async throws -> [Query]
+    ) async throws(Problem) -> Bool {
+        let lane = LaneKey(organization: organization.id, user: user)
+        var isFound = false
+        try await commit(lane, [id], what) { reader, _, subjects, plan in
+            guard let subject = subjects.first else { return [] }
+            isFound = true
+            return try await body(reader, subject, &plan)
+        }
+        return isFound
+    }
+
+    /// Lets the server have its way: what was waiting for the mutation goes on, with the server's entity.
+    private func adopt(
+        _ subject: SettleSubject,
+        _ idPointer: String,
+        _ reader: SettleReader,
+        _ plan: inout SettlePlan
+    ) async throws -> [Query] {
+        let planner = try ServerWinsPlanner(subject, idPointer: idPointer)
+        let waiters = try await reader.waiters(for: subject.record.id)
+        let dependencies = Set(waiters.flatMap(\.dependsOn)).subtracting([subject.record.id])
+        let unmet = Set(try await reader.unmet(Array(dependencies)).keys)
+        var queries: [Query] = []
+        var version: Int64?
+        if let key = planner.adopted {
+            let stored = try await reader.lockEntity(key)
+            version = stored?.version
+            if let state = planner.adoption(of: stored, user: reader.lane.user) {
+                version = state.version
+                queries = SettleWriter(lane: reader.lane, now: now()).queries(key, state)
+            }
+        }
+        planner.plan(version: version, waiters: waiters, unmet: unmet, into: &plan)
+        return queries
+    }
+
+    private func mutation(
+        _ id: UUID,
+        _ organization: Organization,
+        _ user: UUID,
+        _ more: (inout JSONWriter) -> Void = { _ in }
+    ) async throws(Problem) -> [UInt8]? {
+        try await mutations.mutation(id, organization: organization, user: user, more)
+    }
+}

@@ -1,0 +1,237 @@
+import Foundation
+import JSONText
+import SyncModel
+import Testing
+
+@Suite struct SettlingPlannerTests {
+    private static let statuses = MutationStatus.allCases.filter { $0 != .rejected }
+
+    private func subject(
+        _ status: MutationStatus,
+        _ operation: SyncModel.Operation = .update,
+        isOutcomeUnknown: Bool = false,
+        isForwarded: Bool = true,
+        serverID: ServerID? = ServerID(text: "7", isInteger: true),
+        error: String? = nil,
+        response: String? = nil
+    ) -> SettleSubject {
+        var type = EntityType(firstUseOf: "task", hasUpstream: isForwarded)
+        type.isInUse = true
+        let record = MutationRecord(
+            id: UUID(),
+            idempotencyKey: UUID(),
+            deviceID: UUID(),
+            sequenceNumber: 1,
+            position: 1,
+            operation: operation,
+            entityType: "task",
+            status: status,
+            revision: 3,
+            localID: nil,
+            serverID: serverID,
+            responseBody: response.map { Array($0.utf8) },
+            error: error.map { Array($0.utf8) },
+            fingerprint: Fingerprint(digest: [], identifiers: []),
+            acceptedAt: Timestamp(microseconds: 0)
+        )
+        return SettleSubject(
+            record: record,
+            endpoint: "/tasks",
+            payload: Array(#"{"a":1}"#.utf8),
+            isOutcomeUnknown: isOutcomeUnknown,
+            type: type
+        )
+    }
+
+    private func request(_ body: String) throws -> RetryRequest {
+        try RetryRequest(body: Array(body.utf8), limits: IntakeLimits())
+    }
+
+    private func code(_ body: () throws -> Void) -> ProblemCode? {
+        do {
+            try body()
+            return nil
+        } catch let problem as Problem {
+            return problem.code
+        } catch {
+            return .internalError
+        }
+    }
+
+    @Test func onlyWhatStandsStillIsSettled() throws {
+        for status in Self.statuses {
+            let subject = subject(status, error: #"{"current":{"id":7}}"#)
+            let retry = code { _ = try RestartPlanner.retry(subject, RetryRequest(), .init()) }
+            #expect((retry == nil) == [.failed, .conflict].contains(status), "\(status)")
+            let client = code {
+                _ = try RestartPlanner.clientWins(subject, ContentEdit(), .init(), idPointer: "/id")
+            }
+            #expect((client == nil) == (status == .conflict), "\(status)")
+            let server = code { _ = try ServerWinsPlanner(subject, idPointer: "/id") }
+            #expect((server == nil) == (status == .conflict), "\(status)")
+            let discard = code {
+                _ = try DiscardPlanner([subject], graph: DependencyGraph([]), choice: nil, limit: 9)
+            }
+            #expect((discard == nil) == [.pending, .blocked, .failed, .conflict].contains(status), "\(status)")
+            for refusal in [retry, client, server, discard] {
+                #expect(refusal == nil || refusal == .statusTransitionMustBeValid)
+            }
+        }
+    }
+
+    /// Product rule 6.
+    @Test(arguments: [
+        (false, "{}", 4, false), (false, #"{"payload":{}}"#, 4, false), (true, "{}", 3, true),
+        (true, #"{"payload":{},"force":true}"#, 4, false), (true, #"{"endpoint":"/x","force":true}"#, 4, false),
+        (true, #"{"force":true}"#, 3, true),
+    ])
+    func aRevisionIsRaisedExactlyWhenItMustBe(_ isUnknown: Bool, _ body: String, _ revision: Int32, _ stays: Bool)
+        throws
+    {
+        let subject = subject(.failed, isOutcomeUnknown: isUnknown)
+        let restart = try RestartPlanner.retry(subject, try request(body), .init()).restart
+        #expect(restart.revision == revision)
+        #expect(restart.isOutcomeUnknown == stays)
+        #expect(restart.status == .pending)
+    }
+
+    @Test func anEditAfterAnUnknownOutcomeNeedsForce() throws {
+        let subject = subject(.failed, isOutcomeUnknown: true)
+        for body in [#"{"payload":{}}"#, #"{"endpoint":"/x"}"#, #"{"payload":{},"force":false}"#] {
+            let request = try request(body)
+            #expect(code { _ = try RestartPlanner.retry(subject, request, .init()) } == .statusTransitionMustBeValid)
+        }
+    }
+
+    @Test func builtInDocumentsAreObjects() throws {
+        for (operation, isForwarded, isTaken) in [
+            (SyncModel.Operation.update, false, false), (.replace, false, false), (.delete, false, true),
+            (.update, true, true),
+        ] {
+            let subject = subject(.failed, operation, isForwarded: isForwarded)
+            let request = try request(#"{"payload":[1]}"#)
+            let refusal = code { _ = try RestartPlanner.retry(subject, request, .init()) }
+            #expect(refusal == (isTaken ? nil : .validationFailed), "\(operation)")
+        }
+    }
+
+    /// Product rule 12.
+    @Test func theClientsWayFollowsTheOperation() throws {
+        let patch = try JSONTree(parsing: Array(#"{"a":null,"b":2}"#.utf8)).root
+        let list = try JSONTree(parsing: Array("[1]".utf8)).root
+        let document = Array(#"{"a":1,"c":3}"#.utf8)
+        let id = ServerID(text: "x y", isInteger: false)
+        func plan(
+            _ operation: SyncModel.Operation,
+            _ idSpace: IDSpace = .mapped,
+            _ payload: JSONValue? = nil,
+            current: [UInt8]? = nil,
+            id: ServerID? = nil,
+            at endpoint: String = "/tasks"
+        ) -> SentRequest? {
+            ClientWins.plan(
+                operation: operation,
+                idSpace: idSpace,
+                endpoint: endpoint,
+                payload: payload,
+                current: current,
+                serverID: id
+            )
+        }
+        #expect(plan(.replace, current: document) == SentRequest(method: "PUT"))
+        #expect(plan(.delete) == SentRequest(method: "DELETE"))
+        #expect(plan(.update, .mapped, patch) == SentRequest(method: "PATCH"))
+        #expect(plan(.update, .mapped, list, current: document) == SentRequest(method: "PATCH"))
+        #expect(
+            plan(.update, .mapped, patch, current: document)
+                == SentRequest(method: "PUT", payload: Array(#"{"c":3,"b":2}"#.utf8))
+        )
+        #expect(plan(.create) == nil)
+        #expect(plan(.create, .shared, id: id) == nil)
+        #expect(plan(.create, id: id) == SentRequest(method: "PUT", endpoint: "/tasks/x%20y"))
+        #expect(plan(.create, id: id, at: "/tasks/?a=b/") == SentRequest(method: "PUT", endpoint: "/tasks/x%20y?a=b/"))
+    }
+
+    @Test func aCreateIsAdoptedOnlyByAnIdThatTheServerNamed() throws {
+        for (error, response, id) in [
+            (nil, nil, nil), (nil, #"{"id":9}"#, "9"), (#"{"current":{"id":"c"}}"#, nil, "c"),
+            (#"{"current":{"id":"c"}}"#, #"{"id":9}"#, "9"), (nil, #"{"data":{"id":9}}"#, nil), (nil, "[]", nil),
+        ] as [(String?, String?, String?)] {
+            let subject = subject(.conflict, .create, serverID: nil, error: error, response: response)
+            #expect((try? ServerWinsPlanner(subject, idPointer: "/id"))?.serverID?.text == id)
+        }
+    }
+
+    // MARK: - Dependencies
+
+    private func node(_ id: UUID, on others: [UUID], at position: Int64, _ status: MutationStatus = .blocked)
+        -> DependencyNode
+    {
+        DependencyNode(
+            id: id,
+            position: position,
+            acceptedAt: Timestamp(microseconds: position),
+            status: status,
+            operation: .update,
+            entity: EntityName(type: "task", localID: nil, serverID: nil),
+            dependsOn: others
+        )
+    }
+
+    @Test func whatDependsOnAMutationComesBehindAllThatItDependsOn() {
+        let ids = (0..<6).map { _ in UUID() }
+        let graph = DependencyGraph([
+            node(ids[1], on: [ids[0]], at: 1), node(ids[2], on: [ids[0], ids[3]], at: 2),
+            node(ids[3], on: [ids[1]], at: 3), node(ids[4], on: [ids[2]], at: 4), node(ids[5], on: [], at: 5),
+        ])
+        let all = graph.all(of: [ids[0]]).map(\.id)
+        #expect(Set(all) == Set(ids[1...4]))
+        #expect(all == [ids[1], ids[3], ids[2], ids[4]])
+        #expect(graph.direct(of: [ids[0]]).map(\.id) == [ids[1], ids[2]])
+        #expect(graph.all(of: [ids[5]]).isEmpty)
+    }
+
+    @Test func aLongChainAndACircleEnd() {
+        let ids = (0..<100_000).map { _ in UUID() }
+        let chain = (1..<ids.count).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0)) }
+        #expect(DependencyGraph(chain).all(of: [ids[0]]).map(\.id) == Array(ids[1...]))
+        let circle = DependencyGraph([node(ids[0], on: [ids[1]], at: 1), node(ids[1], on: [ids[0]], at: 2)])
+        #expect(circle.all(of: [ids[0]]).map(\.id) == [ids[1]])
+    }
+
+    @Test func aPartOfADiscardLeavesNothingThatWaitsForWhatIsGone() throws {
+        let subject = subject(.failed)
+        let ids = [subject.record.id] + (0..<7).map { _ in UUID() }
+        let graph = DependencyGraph((1..<8).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0 + 1)) })
+        var lane = LaneState()
+        lane.openCount = 8
+        lane.haltedBy = subject.record.id
+        let planner = try DiscardPlanner([subject], graph: graph, choice: .discard, limit: 3)
+        var plan = SettlePlan(lane)
+        planner.plan(DiscardPlanner.Knowledge(), into: &plan)
+        #expect(plan.discards.map(\.node.id) == Array(ids[5...]))
+        #expect(!plan.isComplete)
+        #expect(plan.lane.openCount == 5)
+        #expect(plan.lane.haltedBy == subject.record.id)
+        #expect(plan.lane.changePosition == lane.changePosition + 1)
+    }
+
+    @Test func aBulkRequestSaysWhatItMeans() throws {
+        let id = UUID().lowercased
+        func request(_ body: String, _ move: BulkRequest.Move = .discard) throws -> BulkRequest {
+            try BulkRequest(body: Array(body.utf8), limit: 65_536, for: move)
+        }
+        #expect(try request(#"{"filter":{}}"#).statuses == [.failed, .conflict])
+        #expect(try request(#"{"ids":["\#(id)"]}"#).statuses == [.pending, .blocked, .failed, .conflict])
+        #expect(try request(#"{"ids":["\#(id)"]}"#, .retry).statuses == [.failed, .conflict])
+        #expect(try request(#"{"filter":{"status":["blocked"]},"dependents":"keep"}"#).dependants == .keep)
+        for body in [
+            "{}", "", "[]", #"{"filter":[]}"#, #"{"ids":{}}"#, #"{"filter":{"status":[]}}"#, #"{"all":true}"#,
+            #"{"filter":{"status":"succeeded"}}"#, #"{"filter":{"status":[1]}}"#, #"{"filter":{"user_id":"x"}}"#,
+        ] {
+            #expect(code { _ = try request(body) } != nil, "\(body)")
+        }
+        #expect(code { _ = try request(#"{"filter":{"status":"pending"}}"#, .retry) } == .invalidRequest)
+        #expect(code { _ = try request(#"{"filter":{},"dependents":"keep"}"#, .retry) } == .invalidRequest)
+    }
+}
