@@ -200,7 +200,7 @@ class Upstream:
             return collection, None
         match collection:
             case "contacts": return collection, 1_000_000 + self._effects
-            case "activities": return collection, f"act/{self._effects} ø"
+            case "activities": return collection, f"act:{self._effects} ø"
             case _: return collection, str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
     # Answers
