@@ -1,6 +1,6 @@
 # Everything there is to do here; `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint format bench verify clean
+.PHONY: help run build test lint format bench chaos verify clean
 
 # The Swift runtime goes into the binary: it runs where no Swift is installed, and calls into it are cheaper.
 RELEASE := swift build -c release --static-swift-stdlib
@@ -35,6 +35,10 @@ format: ## brings all Swift files into shape
 bench: ## what it can do on this machine, beside its peers
 	@scripts/bootstrap --bench
 	@scripts/bench
+
+chaos: ## kills, stops and misleads gateways under load, and proves that nothing was lost or done twice
+	@scripts/bootstrap --bench
+	@scripts/chaos
 
 verify: lint test ## lint and test: what must hold before a commit
 

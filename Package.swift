@@ -150,6 +150,17 @@ let package = Package(
             path: "Tests/Benchmarks/LoadGenerator",
             swiftSettings: settings
         ),
+        .executableTarget(
+            name: "HTTPClientBaseline",
+            dependencies: [
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "Tests/Benchmarks/HTTPClientBaseline",
+            swiftSettings: settings
+        ),
         .testTarget(name: "JSONTextTests", dependencies: ["JSONText"], swiftSettings: settings),
         .testTarget(name: "PostgresTests", dependencies: ["Postgres", "TestSupport"], swiftSettings: settings),
         .testTarget(

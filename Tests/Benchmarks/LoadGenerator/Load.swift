@@ -17,12 +17,15 @@ struct Load {
     private let poller: Poller
     private let connections: [Connection]
     private let succeeded = ByteFinder(#""status":"succeeded""#)
+    private let pending = ByteFinder(#""status":"pending""#)
+    private let inFlight = ByteFinder(#""status":"in_flight""#)
     private let replayed = ByteFinder(#""replayed":true"#)
 
     private var devices: [Device]
     private var random = Random(seed: Clock.microsecondsSince1970)
     private var phase: Phase
     private var underWay = 0
+    private var begun = 0
     private var pooled = 0
     private var total = 0
     private var cpuBefore: UInt64 = 0
@@ -99,7 +102,7 @@ struct Load {
                 cpuBefore = Clock.cpu
             }
         case .measuring(let start, let end):
-            if now >= end {
+            if now >= end || begun == options.pushes && underWay == 0 {
                 results.seconds = Double(now - start) / 1e9
                 results.cpu = Double(Clock.cpu - cpuBefore) / 1e9
                 phase = .ending(until: now + nanoseconds(10))
@@ -129,6 +132,7 @@ struct Load {
     /// Sends the next push, unless it is time to end.
     private mutating func begin(_ index: Int) throws(Failure) {
         if case .ending = phase { return }
+        if let limit = options.pushes, begun >= limit { return }
         let connection = connections[index]
         var replays = false
         if case .filling = phase {} else { replays = options.mode == .replay }
@@ -145,6 +149,7 @@ struct Load {
         let device = devices[push.device]
         connection.begin(push, replay: replays, device: device, template: template, now: Clock.now)
         underWay += 1
+        begun += 1
         try write(index, isWaiting: false)
     }
 
@@ -181,7 +186,8 @@ struct Load {
         total += 1
         let expected = connection.isReplay ? template.mutations : 0
         let replays = replayed.count(in: body)
-        let isRight = status == 200 && succeeded.count(in: body) == template.mutations && replays == expected
+        let isDone = succeeded.count(in: body) == template.mutations
+        let isRight = isDone && status == 200 && replays == expected || isForwarded(status, body)
         if !isRight, complaint == nil {
             complaint = "HTTP \(status): \(String(decoding: body.prefix(2000), as: UTF8.self))"
         }
@@ -194,6 +200,13 @@ struct Load {
         results.latencies.record(Int((Clock.now - connection.startedAt) / 1000))
         results.statuses[status, default: 0] += 1
         results.replayed += replays
-        if status == 200, !isRight { results.wrong += 1 }
+        if status == 200 || status == 202, !isRight { results.wrong += 1 }
+    }
+
+    /// Whether a push was taken and none of it is settled otherwise than by an upstream.
+    private func isForwarded(_ status: Int, _ body: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard options.mode == .forwarded, status == 200 || status == 202 else { return false }
+        let open = pending.count(in: body) + inFlight.count(in: body)
+        return open + succeeded.count(in: body) == template.mutations && replayed.count(in: body) == 0
     }
 }

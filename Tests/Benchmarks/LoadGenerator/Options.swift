@@ -1,7 +1,7 @@
 /// What the command line says.
 struct Options {
     enum Mode: String {
-        case new, replay
+        case new, replay, forwarded
     }
 
     static let help = """
@@ -15,8 +15,10 @@ struct Options {
           --path PATH             (/v1/mutations)
           --connections N         open connections (32)
           --mutations N           mutations in a push (1)
-          --mode new|replay       new pushes, or some that were sent before (new)
+          --mode MODE             new: new pushes; replay: some that were sent before; forwarded: new ones that are
+                                  taken and replayed to an upstream, sooner or later (new)
           --pool N                pushes sent before a replay begins, of which it then draws (4000)
+          --pushes N              so many pushes, and no more, instead of --seconds
           --seconds S             how long to measure (5)
           --warm-up S             how long to push before that (1)
           --organizations N       (200)
@@ -30,8 +32,8 @@ struct Options {
         Sequence numbers begin at the time in microseconds, so a later run can go on with the same devices.
 
         Latencies are in microseconds, from the first byte written to the last byte read. `errors` counts pushes without
-        an answer or with a status other than 200; `wrong` those answered 200 where not every mutation says `succeeded`,
-        or where `replayed` is not what the mode expects. The first such answer is printed to standard error. `own_cpu_…`
+        an answer or with a status other than 200 (202 does as well when they are forwarded); `wrong` those answered so
+        where not every mutation says `succeeded`, or where `replayed` is not what the mode expects. The first such answer is printed to standard error. `own_cpu_…`
         is what the load generator itself used: a share near 1 says that it, not the gateway, was the limit.
 
         Exit status: 0, or 1 when nothing succeeded, or 2 when the options are wrong.
@@ -47,6 +49,7 @@ struct Options {
     var mutations = 1
     var mode = Mode.new
     var pool = 4000
+    var pushes: Int?
     var seconds = 5.0
     var warmUp = 1.0
     var organizations = 200
@@ -74,9 +77,12 @@ struct Options {
         case "--connections": connections = try Self.count(name, value)
         case "--mutations": mutations = try Self.count(name, value)
         case "--mode":
-            guard let mode = Mode(rawValue: value) else { throw Failure("--mode is new or replay, not \(value)") }
+            guard let mode = Mode(rawValue: value) else {
+                throw Failure("--mode is new, replay or forwarded, not \(value)")
+            }
             self.mode = mode
         case "--pool": pool = try Self.count(name, value)
+        case "--pushes": pushes = try Self.count(name, value)
         case "--seconds": seconds = try Self.duration(name, value)
         case "--warm-up": warmUp = try Self.duration(name, value)
         case "--organizations": organizations = try Self.count(name, value)

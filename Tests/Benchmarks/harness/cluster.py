@@ -30,11 +30,13 @@ SETTINGS = {
 class Cluster:
     """Started by `with`; databases are reached by a Unix socket in `directory`."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        """`settings` go before those above."""
         self.binaries = _find_binaries()
+        self._settings = SETTINGS | settings
         self.directory = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
         self._as_user = _hand_over(self.directory)
-        self._log = self.directory / "postgres.log"
+        self.log = self.directory / "postgres.log"
         self._server: subprocess.Popen | None = None
 
     def __enter__(self) -> "Cluster":
@@ -53,6 +55,12 @@ class Cluster:
         if self._server:
             children.stop(self._server)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def restart(self) -> None:
+        """As after a crash: clients are cut off, and the server recovers."""
+        if self._server:
+            children.stop(self._server)
+        self._start()
 
     @property
     def pid(self) -> int:
@@ -103,21 +111,21 @@ class Cluster:
         ], cwd=self.directory)
 
     def _start(self) -> None:
-        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command = [f"{self.binaries}/postgres", "-D", f"{self.directory}/data", "-k", str(self.directory), *settings]
-        with self._log.open("w") as log:
+        with self.log.open("a") as log:
             # SIGQUIT ends it at once, without a last checkpoint of what nobody will read.
             self._server = children.start(
                 [*self._as_user, *command], stop_with=signal.SIGQUIT, stdout=log, stderr=log, cwd=self.directory
             )
         for _ in range(600):
             if self._server.poll() is not None:
-                raise Failure(f"postgres ended:\n{children.tail(self._log)}")
+                raise Failure(f"postgres ended:\n{children.tail(self.log)}")
             ready = [f"{self.binaries}/pg_isready", "-q", "-h", str(self.directory)]
             if subprocess.run(ready, check=False).returncode == 0:
                 return
             time.sleep(0.05)
-        raise Failure(f"postgres does not start:\n{children.tail(self._log)}")
+        raise Failure(f"postgres does not start:\n{children.tail(self.log)}")
 
 
 def _find_binaries() -> Path:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from statistics import median
 
+from .forwarding import Forward, Quiet
 from .runs import Load, Run
 
 PUSHES = {
@@ -16,7 +17,7 @@ REPLAYS = {
     "replay-50": Load(mutations=50, connections=32, mode="replay", pool=1000),
 }
 MEMORY = Load(mutations=50, connections=1000)
-ALL = [*PUSHES, *REPLAYS, "memory"]
+ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet"]
 
 # At least so many times the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
@@ -24,6 +25,10 @@ PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
 REPLAY_BAR = 2.0
 # The gateway's CPU, as a share of Postgres's for the same pushes.
 CPU_BAR = 0.25
+# Forwarded mutations: at least so many times the requests of the bare client, or so many a second.
+FORWARD_BAR, FORWARD_RATE_BAR = 0.5, 10_000
+# A quiet organization's median latency beside a busy one or a dead upstream, against that of an idle gateway.
+QUIET_BAR = 2.0
 # In 10^6 bytes.
 MEMORY_BAR = 150.0
 
@@ -124,3 +129,45 @@ def _ratios(figure: Figure, pairs: list[tuple[Run, Run]]) -> None:
 
 def _rate(runs: list[Run]) -> str:
     return f"{median(run.mutations_per_second for run in runs):,.0f} mutations/s"
+
+
+def compare_forwarding(rounds: list[dict[str, Forward]]) -> list[Figure]:
+    """What is forwarded a second, against the HTTP client library alone in the same round."""
+    if not rounds:
+        return []
+    figures = []
+    for name in ("forward", "forward live"):
+        rate = median(one[name].per_second for one in rounds)
+        ratios = [one[name].per_second / one["client"].per_second for one in rounds]
+        client = median(one["client"].per_second for one in rounds)
+        figure = Figure(name, f"{rate:,.0f} mutations/s", f"{client:,.0f} requests/s bare client", median(ratios),
+                        (min(ratios), max(ratios)))
+        if name == "forward":
+            figure.bar = f"≥ {FORWARD_BAR}, or ≥ {FORWARD_RATE_BAR:,}/s"
+            figure.met = figure.ratio >= FORWARD_BAR or rate >= FORWARD_RATE_BAR
+        figures.append(figure)
+    shares = [one["forward"].cpu_gateway / one["forward"].cpu_postgres for one in rounds]
+    own, other = (median(getattr(one["forward"], name) for one in rounds) for name in ("cpu_gateway", "cpu_postgres"))
+    figures.append(
+        Figure("cpu forward", f"{own:,.0f} µs/mutation", f"{other:,.0f} µs/mutation Postgres", median(shares),
+               (min(shares), max(shares)))
+    )
+    return figures
+
+
+def compare_quiet(rounds: list[dict[str, Quiet]]) -> list[Figure]:
+    """A quiet organization's latency beside others, against that of an idle gateway in the same round."""
+    figures = []
+    for name, others in (("backlog", "another's backlog"), ("dead", "another's dead upstream")):
+        pairs = [(one[name], one["idle"]) for one in rounds if name in one]
+        if not pairs:
+            continue
+        for percentile in ("p50_ms", "p99_ms"):
+            own, idle = (median(getattr(pair[side], percentile) for pair in pairs) for side in (0, 1))
+            ratios = [getattr(busy, percentile) / getattr(calm, percentile) for busy, calm in pairs]
+            figure = Figure(f"quiet {name} {percentile[:3]}", f"{own:,.1f} ms beside {others}", f"{idle:,.1f} ms idle",
+                            median(ratios), (min(ratios), max(ratios)))
+            if percentile == "p50_ms":
+                figure.bar, figure.met = f"≤ {QUIET_BAR}", figure.ratio <= QUIET_BAR
+            figures.append(figure)
+    return figures

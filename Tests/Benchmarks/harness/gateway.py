@@ -7,42 +7,52 @@ import secrets
 import socket
 import subprocess
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import children
 from .children import Failure
 
 
+@dataclass(frozen=True)
+class Secrets:
+    """What gateways on one database must agree on."""
+
+    jwt: str = field(default_factory=lambda: secrets.token_hex(32))
+    operator: str = field(default_factory=lambda: secrets.token_hex(32))
+
+
 class Gateway:
     """`sluice serve` on free ports, started by `with` on a database that it migrates first."""
 
-    def __init__(self, binary: Path, uri: str, log: Path) -> None:
-        self.port, self.operations_port = _free_ports(2)
-        self.secret = secrets.token_hex(32)
+    def __init__(
+        self, binary: Path, uri: str, log: Path, *, shared: Secrets | None = None,
+        settings: dict[str, str] | None = None,
+    ) -> None:
+        """`settings` are more environment variables."""
+        self.port, self.operations_port = free_ports(2)
         self._binary = binary
         self._log = log
-        self._operator_token = secrets.token_hex(32)
+        self._secrets = shared or Secrets()
         self._process: subprocess.Popen | None = None
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
         self._environment = inherited | {
             "SLUICE_DATABASE_URL": uri,
             "SLUICE_PUBLIC_ADDRESS": f"127.0.0.1:{self.port}",
             "SLUICE_OPERATIONS_ADDRESS": f"127.0.0.1:{self.operations_port}",
-            "SLUICE_JWT_SECRET": self.secret,
-            "SLUICE_OPERATOR_TOKEN": self._operator_token,
+            "SLUICE_JWT_SECRET": self._secrets.jwt,
+            "SLUICE_OPERATOR_TOKEN": self._secrets.operator,
             "SLUICE_LOG_LEVEL": "warning",
-        }
+        } | (settings or {})
 
     def __enter__(self) -> "Gateway":
         children.run([str(self._binary), "migrate"], env=self._environment)
-        with self._log.open("w") as log:
-            self._process = children.start(
-                [str(self._binary), "serve"], env=self._environment, stdout=log, stderr=log
-            )
+        self.start()
         try:
-            self._wait_until_ready()
+            self.wait_until_ready()
         except BaseException:
-            children.stop(self._process)
+            self.stop()
             raise
         return self
 
@@ -50,8 +60,33 @@ class Gateway:
         # When a run was cut short its client goes first, or the gateway would wait for it.
         if kind:
             children.stop_all()
-        elif self._process:
+        else:
+            self.stop()
+
+    def start(self) -> None:
+        """Starts the process, on the ports that it had before."""
+        with self._log.open("a") as log:
+            self._process = children.start(
+                [str(self._binary), "serve"], env=self._environment, stdout=log, stderr=log
+            )
+
+    def stop(self) -> None:
+        if self._process:
             children.stop(self._process)
+
+    def send(self, signal: int) -> None:
+        """Sends the process a signal."""
+        assert self._process
+        self._process.send_signal(signal)
+
+    @property
+    def status(self) -> int | None:
+        """How the process ended, as `subprocess` tells it; None while it runs."""
+        return self._process.poll() if self._process else None
+
+    @property
+    def secret(self) -> str:
+        return self._secrets.jwt
 
     @property
     def pid(self) -> int:
@@ -70,20 +105,34 @@ class Gateway:
 
     def create_organizations(self, count: int) -> None:
         """Organizations 1 to `count`, which take any user and any entity type."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=30)
-        headers = {"Authorization": f"Bearer {self._operator_token}", "Content-Type": "application/json"}
         settings = {"provisioning": "on_first_push", "entity_types": "open"}
-        for number in range(1, count + 1):
-            path = f"/admin/organizations/00000000-0000-4000-8000-{number:012d}"
-            body = json.dumps({"name": f"Organization {number}", "settings": settings})
-            connection.request("PUT", path, body, headers)
+        self.administer(
+            ("PUT", f"/organizations/{organization(number)}", {"name": f"Organization {number}", "settings": settings})
+            for number in range(1, count + 1)
+        )
+
+    def administer(self, calls: Iterable[tuple[str, str, dict | None]]) -> None:
+        """Makes calls to `/admin`: method, path below it, body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=30)
+        headers = {"Authorization": f"Bearer {self._secrets.operator}", "Content-Type": "application/json"}
+        for method, path, body in calls:
+            connection.request(method, f"/admin{path}", None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
             text = response.read().decode(errors="replace")
-            if response.status not in (200, 201):
-                raise Failure(f"PUT {path} was answered {response.status}: {text}")
+            if not 200 <= response.status < 300:
+                raise Failure(f"{method} /admin{path} was answered {response.status}: {text}")
         connection.close()
 
-    def _wait_until_ready(self) -> None:
+    def metrics(self) -> dict[str, float]:
+        """What a scrape shows, by name and labels as they stand in the line."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=30)
+        connection.request("GET", "/metrics")
+        lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
+        pairs = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
+        return {name: float(value) for name, _, value in pairs}
+
+    def wait_until_ready(self) -> None:
         for _ in range(600):
             self.check()
             connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=5)
@@ -99,7 +148,12 @@ class Gateway:
         raise Failure(f"sluice does not get ready:\n{self.log_tail}")
 
 
-def _free_ports(count: int) -> list[int]:
+def organization(number: int) -> str:
+    """The id of an organization, as LoadGenerator and ceiling.pgb number them."""
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now; all different, as all are held until the last is found."""
     sockets = [socket.socket() for _ in range(count)]
     try:

@@ -1,6 +1,7 @@
 """Tables for people."""
 
 from .figures import Figure
+from .forwarding import Forward, Quiet
 from .runs import Run
 
 
@@ -23,6 +24,21 @@ def run_line(run: Run) -> str:
     if run.errors:
         parts.append(f"{run.errors} ERRORS: {run.extra.get('complaint', '')[:300]}")
     return " | ".join(parts)
+
+
+def forward_line(run: Forward) -> str:
+    shares = [
+        f"{name} {value:,.0f}"
+        for name, value in (("gateway", run.cpu_gateway), ("Postgres", run.cpu_postgres), ("nginx", run.cpu_upstream),
+                            ("client", run.cpu_client)) if value
+    ]
+    errors = f" | {run.errors} ERRORS" if run.errors else ""
+    return (f"  {run.figure:<13}{run.per_second:>9,.0f} a second | CPU µs each: {', '.join(shares)}; "
+            f"others {run.cpu_others:.0%}{errors}")
+
+
+def quiet_line(run: Quiet) -> str:
+    return f"  quiet {run.figure:<8} p50 {run.p50_ms:>6.1f} ms, p99 {run.p99_ms:>6.1f} ms | {run.pushes} pushes"
 
 
 def table(figures: list[Figure]) -> str:

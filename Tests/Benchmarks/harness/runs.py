@@ -48,11 +48,14 @@ class Run:
         return {name: value for name, value in asdict(self).items() if value not in (None, {})}
 
 
-class _Meter:
+class Meter:
     """What the machine did between two moments."""
 
-    def __init__(self, cluster: Cluster, gateway: Gateway | None, database: str) -> None:
-        self._cluster, self._gateway, self._database = cluster, gateway, database
+    def __init__(
+        self, cluster: Cluster, gateway: Gateway | None, database: str, upstream: int | None = None
+    ) -> None:
+        """`upstream` is the process that answers what is forwarded."""
+        self._cluster, self._gateway, self._database, self._upstream = cluster, gateway, database, upstream
         self._wal, self._checkpoint = cluster.wal_position(), cluster.last_checkpoint()
         self._before = self._read()
 
@@ -64,6 +67,7 @@ class _Meter:
             "postgres": cpu.of_server(self._cluster.pid),
             "backends": cpu.of_backends(self._cluster.pid, self._database),
             "gateway": cpu.of_process(self._gateway.pid) if self._gateway else 0.0,
+            "upstream": cpu.of_process(self._upstream) if self._upstream else 0.0,
             # This process and its children, of which the client of the run is one when it has ended.
             "client": own.children_user + own.children_system,
             "own": own.user + own.system,
@@ -73,8 +77,8 @@ class _Meter:
         after = self._read()
         spent = {name: after[name] - self._before[name] for name in after}
         self.postgres, self.backends = spent["postgres"], spent["backends"]
-        self.gateway, self.client = spent["gateway"], spent["client"]
-        known = self.postgres + self.gateway + self.client + spent["own"]
+        self.gateway, self.client, self.upstream = spent["gateway"], spent["client"], spent["upstream"]
+        known = self.postgres + self.gateway + self.client + self.upstream + spent["own"]
         cores = os.cpu_count() or 1
         self.others = max(0.0, spent["machine"] - known) / (spent["time"] * cores)
         self.wal = self._cluster.wal_position() - self._wal
@@ -106,7 +110,7 @@ class Runner:
             "-P", "1", "-T", str(measured + round(self.warm_up)), "-D", f"n={mutations}",
         )
         environment = os.environ | {"PGOPTIONS": "-c plan_cache_mode=force_generic_plan"}
-        meter = _Meter(self._cluster, None, database)
+        meter = Meter(self._cluster, None, database)
         client = children.start(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -117,7 +121,7 @@ class Runner:
         children.stop(client)
         return self._read_pgbench(output, mutations, meter)
 
-    def _read_pgbench(self, output: str, mutations: int, meter: _Meter) -> Run:
+    def _read_pgbench(self, output: str, mutations: int, meter: Meter) -> Run:
         # One line a second; those of the warm-up are left out.
         lines = re.findall(r"progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+) ms", output)
         counted = [(float(tps), float(lat)) for at, tps, lat in lines if float(at) > self.warm_up + 0.5]
@@ -132,18 +136,23 @@ class Runner:
             cpu_others=meter.others, wal_per_mutation=meter.wal / (calls * mutations), checkpoint=meter.checkpoint,
         )
 
-    def generator_command(self, gateway: Gateway, load: Load, seconds: float) -> list[str]:
+    def generator_command(
+        self, gateway: Gateway, load: Load, seconds: float, *, pushes: int | None = None,
+        organizations: int = ORGANIZATIONS, users: int = USERS,
+    ) -> list[str]:
+        """With `pushes` it makes so many, all of them measured, in `seconds` at most."""
         return [
             str(self._generator), "--port", str(gateway.port), "--connections", str(load.connections),
             "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
-            "--seconds", str(seconds), "--warm-up", str(self.warm_up),
-            "--organizations", str(ORGANIZATIONS), "--users", str(USERS),
+            "--seconds", str(seconds), "--warm-up", str(0 if pushes else self.warm_up),
+            "--organizations", str(organizations), "--users", str(users),
+            *(["--pushes", str(pushes)] if pushes else []),
         ]
 
-    def start_generator(self, gateway: Gateway, load: Load, seconds: float) -> subprocess.Popen:
+    def start_generator(self, gateway: Gateway, load: Load, seconds: float, **how) -> subprocess.Popen:
         environment = os.environ | {"LOAD_GENERATOR_JWT_SECRET": gateway.secret}
         return children.start(
-            self.generator_command(gateway, load, seconds), env=environment,
+            self.generator_command(gateway, load, seconds, **how), env=environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
 
@@ -151,7 +160,7 @@ class Runner:
              seconds: float | None = None) -> Run:
         """The gateway under load; `watch` is called ten times a second."""
         gateway.check()
-        meter = _Meter(self._cluster, gateway, database)
+        meter = Meter(self._cluster, gateway, database)
         client = self.start_generator(gateway, load, self.seconds if seconds is None else seconds)
         output, complaint = _finish(client, watch)
         meter.stop()
@@ -161,7 +170,7 @@ class Runner:
             raise Failure(f"{figure}: the load generator failed:\n{complaint}{output}\n{gateway.log_tail}")
         return self._read_generator(figure, output, complaint, load, meter)
 
-    def _read_generator(self, figure: str, output: str, complaint: str, load: Load, meter: _Meter) -> Run:
+    def _read_generator(self, figure: str, output: str, complaint: str, load: Load, meter: Meter) -> Run:
         said = dict(pair.split("=", 1) for pair in output.split())
         pushes = max(1, int(said["total_pushes"]))
         errors = int(said["errors"]) + int(said["wrong"])

@@ -1,0 +1,174 @@
+"""What is known once everything is over: three logs, what the gateways answer, and the lanes' rows."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.cluster import Cluster
+from harness.tokens import token
+
+from .client import Client
+from .mutations import Lane, Mutation
+
+READERS = 16
+
+
+@dataclass
+class Request:
+    """What the upstream received."""
+
+    number: int
+    at: float
+    key: str
+    organization: str
+    user: str
+    marker: str
+    method: str
+    path: str
+    body: Any
+    fault: str | None = None
+    end: float = float("inf")
+    """When the gateway had its answer, or had given up."""
+    how: str = "never ended"
+
+
+@dataclass
+class Effect:
+    """What took effect at the upstream."""
+
+    order: int
+    at: float
+    key: str
+    marker: str
+    organization: str
+    user: str
+    request: int
+    id: int | str | None = None
+    """Of what it made."""
+
+
+@dataclass
+class LaneView:
+    """What a user is told through the API."""
+
+    mutations: list[dict]
+    """In lane order."""
+    mappings: dict[str, dict]
+    """By client id."""
+    changes: list[dict]
+
+
+@dataclass
+class Evidence:
+    lanes: dict[int, tuple[str, str]]
+    """Organization and user of each."""
+    mutations: dict[str, Mutation] = field(default_factory=dict)
+    """All that was pushed, by marker."""
+    taken: set[str] = field(default_factory=set)
+    """Markers of those that a gateway said it has."""
+    requests: list[Request] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    views: dict[int, LaneView] = field(default_factory=dict)
+    rows: dict[tuple[str, str], dict] = field(default_factory=dict)
+    """The lanes' rows by organization and user, once everything should be done."""
+    troubles: list[tuple[float, float]] = field(default_factory=list)
+    """From when to when a gateway was stopped."""
+    complaints: list[str] = field(default_factory=list)
+    """What was seen to be wrong while it ran."""
+
+
+def read_upstream(log: Path, evidence: Evidence) -> None:
+    requests: dict[int, Request] = {}
+    for entry in _lines(log):
+        match entry.pop("is"):
+            case "request":
+                number = entry.pop("request")
+                requests[number] = Request(number, **entry)
+            case "effect": evidence.effects.append(Effect(**entry))
+            case "end":
+                request = requests[entry["request"]]
+                request.end, request.how = entry["at"], entry["how"]
+    evidence.requests = list(requests.values())
+
+
+def read_load(log: Path, evidence: Evidence) -> None:
+    for entry in _lines(log):
+        match entry["is"]:
+            case "mutation":
+                mutation = Mutation(**entry["mutation"])
+                evidence.mutations[mutation.marker] = mutation
+            case "taken": evidence.taken.update(entry["markers"])
+            case _: evidence.complaints.append(
+                f"lane {entry['lane']}: {entry['what']}: {json.dumps(entry['answer'])[:2000]}"
+            )
+
+
+def read_trouble(log: Path, evidence: Evidence) -> None:
+    stopped: dict[int, float] = {}
+    for entry in _lines(log):
+        match entry["is"]:
+            case "pause": stopped[entry["gateway"]] = entry["at"]
+            case "continue" | "start" if entry["gateway"] in stopped:
+                evidence.troubles.append((stopped.pop(entry["gateway"]), entry["at"]))
+            case "complaint": evidence.complaints.append(entry["what"])
+
+
+def read_rows(cluster: Cluster, database: str, evidence: Evidence) -> None:
+    text = cluster.query(database, "select coalesce(json_agg(l), '[]') from lanes l")
+    evidence.rows = {(row["organization_id"], row["user_id"]): row for row in json.loads(text)}
+
+
+async def ask(port: int, secret: str, lanes: list[Lane], evidence: Evidence) -> None:
+    """Reads all that users can read."""
+    waiting = list(lanes)
+
+    async def work() -> None:
+        client = Client(timeout=30)
+        while waiting:
+            lane = waiting.pop()
+            evidence.views[lane.number] = await _view(client, port, secret, lane, evidence)
+        await client.close()
+
+    await asyncio.gather(*(work() for _ in range(READERS)))
+
+
+async def _view(client: Client, port: int, secret: str, lane: Lane, evidence: Evidence) -> LaneView:
+    bearer = token(secret, lane.organization, lane.user)
+
+    async def get(path: str) -> Any:
+        status, answer = await client.request(port, "GET", path, bearer)
+        if status == 403:
+            # Nobody knows this user: nothing of theirs was pushed.
+            return {}
+        if status != 200:
+            evidence.complaints.append(f"lane {lane.number}: GET {path} was answered {status}: {answer}")
+            return {}
+        return answer
+
+    mutations, path = [], "/v1/mutations?limit=1000"
+    while path:
+        page = await get(path)
+        mutations += page.get("mutations", [])
+        path = f"/v1/mutations?limit=1000&cursor={page['next']}" if page.get("next") else ""
+    changes, path = [], "/v1/changes?limit=1000"
+    while path:
+        page = await get(path)
+        changes += page.get("changes", [])
+        path = f"/v1/changes?limit=1000&since={page['next']}" if not page.get("up_to_date", True) else ""
+    made = [one["local_id"] for one in mutations if one["operation"] == "create"]
+    mappings = {}
+    for start in range(0, len(made), 1000):
+        body = json.dumps({"client_ids": made[start : start + 1000]}).encode()
+        status, answer = await client.request(port, "POST", "/v1/id-mappings/lookup", bearer, body)
+        if status != 200:
+            evidence.complaints.append(f"lane {lane.number}: a look-up was answered {status}: {answer}")
+            continue
+        mappings |= {mapping["client_id"]: mapping for mapping in answer["id_mappings"]}
+    return LaneView(mutations, mappings, changes)
+
+
+def _lines(log: Path) -> list[dict]:
+    # The last line may be half a line, of a process that was killed.
+    return [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
