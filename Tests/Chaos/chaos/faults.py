@@ -54,14 +54,14 @@ class Trouble:
         self._ending_since = [0.0] * len(gateways)
         self.counts = dict.fromkeys(KINDS, 0)
 
-    def strike(self, kind: str) -> None:
-        """Makes a fault happen, if there is a gateway to suffer it."""
+    def strike(self, kind: str) -> bool:
+        """Makes a fault happen; false when there is no gateway to suffer it now."""
         able = [index for index, state in enumerate(self._state) if state == "up"]
         if kind == "kill":
             able += [index for index, state in enumerate(self._state) if state == "paused"]
         if kind in ("kill", "terminate", "pause"):
             if not able:
-                return
+                return False
             self._strike_gateway(kind, self._random.choice(able))
         elif kind == "restart_database":
             self._write(kind)
@@ -70,6 +70,7 @@ class Trouble:
             self._write(kind)
             self._drop_connections()
         self.counts[kind] += 1
+        return True
 
     def attend(self) -> None:
         """Does what is due, and looks after those that have ended."""
