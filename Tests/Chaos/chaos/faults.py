@@ -26,9 +26,9 @@ class Fault:
 def timeline(seed: int, seconds: float, lease: float) -> list[Fault]:
     """Every kind in turn, shuffled anew each time; the longer the run, the more pause between two."""
     source = random.Random(f"{seed}/faults")
-    gap = min(2.5, seconds / 8)
+    gap = min(2.5, (seconds - lease) / 7)
     faults: list[Fault] = []
-    after, kinds = 0.5, []
+    after, kinds = 1.0, []
     while after < seconds - lease:
         if not kinds:
             kinds = source.sample(KINDS, len(KINDS))
