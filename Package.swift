@@ -199,8 +199,8 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Sluice", "Telemetry", "TestSupport",
-                "Tokens",
+                "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncModel", "SyncStore", "SyncUpstream", "Sluice",
+                "Telemetry", "TestSupport", "Tokens",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

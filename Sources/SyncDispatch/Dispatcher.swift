@@ -17,9 +17,11 @@ public final class Dispatcher: Service {
     private let circuits: Circuits
     private let logger: Logger
     private let inbox = Inbox()
-    private let isDraining = Atomic(false)
+    let isDraining = Atomic(false)
     /// What runners may ask of the scheduler, which is the loop's own.
-    private let crowded = Mutex(Set<UUID>())
+    private let crowd = Mutex(LaneScheduler.Crowd())
+    /// What is known of how many lanes of an organization may run.
+    private let caps = Mutex([UUID: Int]())
     private let counts = Mutex(Counts())
     private let lastCensus = Mutex<LaneStore.Census?>(nil)
     private let lastTurn = Mutex<ContinuousClock.Instant?>(nil)
@@ -107,12 +109,14 @@ public final class Dispatcher: Service {
         var scheduler = LaneScheduler(capacity: configuration.maximumLanes)
         let runner = runner()
         var isPolling = false
+        var isClosed = false
         var deadline: Task<Void, Never>?
         while true {
             let messages = await inbox.next()
             lastTurn.withLock { $0 = .now }
             take(messages, into: &scheduler)
-            if messages.isClosed {
+            isClosed = isClosed || messages.isClosed
+            if isClosed {
                 if scheduler.runningCount == 0 { break }
                 if deadline == nil { deadline = giveUpLater() }
                 report(scheduler)
@@ -161,7 +165,7 @@ public final class Dispatcher: Service {
 
     private func report(_ scheduler: LaneScheduler) {
         counts.withLock { $0 = Counts(running: scheduler.runningCount, waiting: scheduler.waitingCount) }
-        crowded.withLock { $0 = scheduler.waitingCount == 0 ? [] : scheduler.crowdedOrganizations }
+        crowd.withLock { $0 = scheduler.crowd }
     }
 
     private func runner() -> LaneRunner {
@@ -176,12 +180,18 @@ public final class Dispatcher: Service {
             worker: worker,
             logger: logger,
             isDraining: { [self] in isDraining.load(ordering: .relaxed) },
-            isCrowded: { [self] organization in crowded.withLock { $0.contains(organization) } },
-            noteCap: { [inbox] organization, cap in
-                guard cap != LaneScheduler.defaultCap else { return }
-                inbox.post { $0.caps[organization] = cap }
-            }
+            isCrowded: { [self] organization in crowd.withLock { $0.includes(organization) } },
+            noteCap: { [self] organization, cap in noteCap(organization, cap) }
         )
+    }
+
+    private func noteCap(_ organization: UUID, _ cap: Int) {
+        let isNew = caps.withLock { caps in
+            guard caps[organization] != cap else { return false }
+            caps[organization] = cap
+            return true
+        }
+        if isNew { inbox.post { $0.caps[organization] = cap } }
     }
 
     /// Requests that take too long once the gateway shuts down are given up; what came of them is still written.
@@ -213,16 +223,22 @@ public final class Dispatcher: Service {
 
     private func search(excluding organizations: [UUID]) async {
         var found = Inbox.Due(lanes: [], isAll: true)
+        var mustLookAgain = false
         do throws(Problem) {
             let now = configuration.now()
             let due = try await store.lanes.due(at: now, excluding: organizations, limit: Self.pollLimit)
             let (lanes, postponed) = sort(due)
             try await store.lanes.postpone(postponed, now: now)
             found = Inbox.Due(lanes: lanes, isAll: due.count < Self.pollLimit)
+            // those that were put off may have hidden others'
+            mustLookAgain = !found.isAll && !postponed.isEmpty
         } catch {
             logger.debug("Lanes cannot be looked for", metadata: ["reason": "\(error.detail)"])
         }
-        inbox.post { $0.due = found }
+        inbox.post { [found, mustLookAgain] messages in
+            messages.due = found
+            if mustLookAgain { messages.mustPoll = true }
+        }
     }
 
     /// Lanes of an upstream that takes nothing are put off instead of being claimed for nothing; once it may be tried
@@ -246,12 +262,15 @@ public final class Dispatcher: Service {
     }
 
     private func search(_ organization: UUID, _ limit: Int) async {
-        let lanes = try? await store.lanes.due(at: configuration.now(), in: organization, limit: limit)
-        guard let lanes else { return }
-        inbox.post { messages in
-            messages.found.append(
-                Inbox.Found(organization: organization, lanes: lanes, isAll: lanes.count < limit)
-            )
+        do throws(Problem) {
+            let now = configuration.now()
+            let due = try await store.lanes.due(at: now, in: organization, limit: limit)
+            let (lanes, postponed) = sort(due)
+            try await store.lanes.postpone(postponed, now: now)
+            let found = Inbox.Found(organization: organization, lanes: lanes, isAll: due.count < limit)
+            inbox.post { $0.found.append(found) }
+        } catch {
+            logger.debug("Lanes cannot be looked for", metadata: ["reason": "\(error.detail)"])
         }
     }
 

@@ -2,9 +2,11 @@ import Foundation
 import Logging
 import Postgres
 import ServiceLifecycle
+import SyncDispatch
 import SyncHTTP
 import SyncModel
 import SyncStore
+import SyncUpstream
 import Synchronization
 import Telemetry
 import TestSupport
@@ -29,10 +31,12 @@ final class LiveGateway: Sendable {
     /// - Parameters:
     ///   - database: nil makes a migrated one.
     ///   - tokens: which ones it takes.
+    ///   - forwards: whether lanes are run, against real upstreams.
     ///   - configure: changes the servers' settings.
     static func start(
         on database: TestDatabase? = nil,
         tokens: TokenConfiguration = tokens,
+        forwards: Bool = false,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws -> LiveGateway {
         _ = GatewayMetrics.bootstrap
@@ -47,7 +51,7 @@ final class LiveGateway: Sendable {
         let registry = PrometheusRegistry()
         HTTPMetrics.describe(in: registry)
         return try await GatewayMetrics.$registry.withValue(registry) { [configuration] in
-            try await LiveGateway(database, clock, tokens, configuration)
+            try await LiveGateway(database, clock, tokens, forwards, configuration)
         }
     }
 
@@ -55,6 +59,7 @@ final class LiveGateway: Sendable {
         _ database: TestDatabase,
         _ clock: Clock,
         _ tokens: TokenConfiguration,
+        _ forwards: Bool,
         _ configuration: HTTPConfiguration
     ) async throws {
         var logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() }
@@ -80,9 +85,20 @@ final class LiveGateway: Sendable {
             logger: logger,
             onRunning: { tellPublic.yield($0.port) }
         )
-        let group = ServiceGroup(services: [store.pushes, operations, server], logger: logger)
+        let upstream = HTTPUpstream(
+            configuration: HTTPUpstreamConfiguration(),
+            sign: nil,
+            now: { clock.now },
+            logger: logger
+        )
+        var dispatch = DispatchConfiguration(now: { clock.now })
+        dispatch.pollInterval = 0.05
+        let dispatcher = Dispatcher(store: store, upstream: upstream, configuration: dispatch, logger: logger)
+        let lanes: [any Service] = forwards ? [store.lanes, dispatcher] : []
+        let group = ServiceGroup(services: [store.pushes] + lanes + [operations, server], logger: logger)
         service = Task {
             try? await group.run()
+            await upstream.shutdown()
             tellPublic.finish()
             tellOperations.finish()
             await store.close()

@@ -21,10 +21,11 @@ struct Scene: Sendable {
         _ settings: String = "{}",
         on database: TestDatabase? = nil,
         tokens: TokenConfiguration = LiveGateway.tokens,
+        forwards: Bool = false,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
         slot = await .take()
-        gateway = try await .start(on: database, tokens: tokens, configure: configure)
+        gateway = try await .start(on: database, tokens: tokens, forwards: forwards, configure: configure)
         let (first, second) = (UUID(), UUID())
         ada = try await SyncWorker(gateway, organization: first)
         bob = try await SyncWorker(gateway, organization: first)

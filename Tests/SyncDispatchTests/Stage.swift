@@ -27,7 +27,8 @@ final class Stage: Sendable {
         upstream: FakeUpstream = FakeUpstream(),
         maximumConcurrency: Int = 64,
         idPointer: String = "/id",
-        pollInterval: Double = 0.05
+        pollInterval: Double = 0.05,
+        isRunning: Bool = true
     ) async throws {
         let gateway = if let gateway { gateway } else { try await Gateway() }
         self.gateway = gateway
@@ -39,7 +40,7 @@ final class Stage: Sendable {
         self.upstream = upstream
         (dispatcher, group) = Self.dispatcher(gateway, upstream, pollInterval: pollInterval)
         let group = group
-        service = Task { try? await group.run() }
+        service = Task { if isRunning { try? await group.run() } }
     }
 
     deinit { service.cancel() }

@@ -85,6 +85,97 @@ import Testing
         connection.close()
     }
 
+    /// An organization whose lane holds one create and four hundred mutations that wait for it.
+    private func forwarding(_ gateway: Gateway) async throws -> Phone {
+        let organization = try await gateway.organization()
+        let connection = try await gateway.database.connect()
+        try await connection.execute(
+            script: """
+                INSERT INTO upstreams (organization_id, base_url, timeout_seconds, max_concurrency, id_pointer, headers,
+                    updated_at)
+                VALUES ('\(organization.id)', 'http://upstream.invalid', 30, 64, '/id', '{}', now())
+                """
+        )
+        await connection.closeAndWait()
+        gateway.store.catalog.invalidate(organization.id)
+        let phone = Phone(gateway, try #require(try await gateway.store.catalog.organization(organization.id)))
+        let contact = UUID()
+        let payload = #"{"of":"\(contact.lowercased)"}"#
+        let endpoint = ["endpoint": #""/x""#]
+        try await phone.push([phone.entry("create", local: contact, extra: endpoint)])
+        for _ in 0..<4 {
+            let entries = (0..<100).map { _ in
+                phone.entry("create", local: UUID(), payload: payload, extra: endpoint)
+            }
+            try await phone.push(entries)
+        }
+        return phone
+    }
+
+    @Test func theStatementsOfLanesLookUpRowsByIndexAndPrunePartitions() async throws {
+        let gateway = try await Gateway()
+        let phone = try await forwarding(gateway)
+        let connection = try await gateway.database.connect(settings: Store.hotSettings)
+        for table in ["mutations", "lanes", "id_mappings", "entities"] {
+            try await connection.execute(script: "ANALYZE \(table)")
+        }
+        let hot = [
+            LaneStatements.heads, LaneStatements.headMappings, LaneStatements.headEntities, LaneStatements.unblock,
+            LaneStatements.writeOutcomes, LaneStatements.markInFlight, LaneStatements.writeMappings,
+            LaneStatements.inFlight, LaneStatements.doneBlockers,
+        ]
+        for statement in hot {
+            let plan = try await explain(statement, phone, on: connection)
+            #expect(!plan.contains("Seq Scan"), "\(statement.name):\n\(plan)")
+            #expect(!plan.contains("Hash Join") && !plan.contains("Merge Join"), "\(statement.name):\n\(plan)")
+            #expect(plan.contains("never executed"), "\(statement.name):\n\(plan)")
+        }
+        let write = try await explain(LaneRows.write, phone, on: connection)
+        #expect(write.contains("Conflict Arbiter Indexes: lanes_pkey") && !write.contains("Seq Scan"), "\(write)")
+        #expect(write.contains("Conflicting Tuples: 1"), "\(write)")
+        connection.close()
+    }
+
+    /// Looking for lanes that are due costs the same whatever number of others waits.
+    @Test func lanesThatWaitForTheirTimeAreNotLookedAt() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let connection = try await gateway.database.connect(settings: Store.pooledSettings)
+        try await connection.execute(
+            script: """
+                INSERT INTO lanes (organization_id, user_id, queued_count, open_count, ready_at)
+                SELECT CASE WHEN n % 2 = 0 THEN '\(organization.id)' ELSE gen_random_uuid() END, gen_random_uuid(), 1, 1,
+                    timestamptz '2026-11-20T08:00:00Z' + n * interval '1 second'
+                FROM generate_series(1, 10000) n;
+                INSERT INTO lanes (organization_id, user_id, queued_count, open_count, ready_at)
+                SELECT '\(organization.id)', gen_random_uuid(), 1, 1, '2026-11-20T06:00:00Z' FROM generate_series(1, 5);
+                ANALYZE lanes;
+                """
+        )
+        let now = "'2026-11-20T07:00:00Z'"
+        let calls = [
+            (LaneStore.dueStatement, "\(now), ARRAY['\(UUID())']::uuid[], 1000"),
+            (LaneStore.dueOfOrganizationStatement, "\(now), '\(organization.id)', 1000"),
+        ]
+        for (statement, values) in calls {
+            try await connection.execute(script: "PREPARE due AS \(statement.sql)")
+            for mode in ["force_custom_plan", "force_generic_plan"] {
+                try await connection.execute(script: "SET plan_cache_mode = \(mode)")
+                let query = Statement(
+                    "explain_\(statement.name)_\(mode)",
+                    "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE due(\(values))"
+                )
+                let rows = try await connection.run(Query(query))
+                let plan = try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
+                #expect(plan.contains("ready_at_idx") && !plan.contains("Seq Scan"), "\(mode):\n\(plan)")
+                let buffers = plan.firstMatch(of: /shared hit=(\d+)/).flatMap { Int($0.output.1) }
+                #expect(try #require(buffers) < 40, "\(mode):\n\(plan)")
+            }
+            try await connection.execute(script: "DEALLOCATE due")
+        }
+        connection.close()
+    }
+
     private func explain(_ statement: Statement, _ phone: Phone, on connection: Connection) async throws -> String {
         let count = statement.sql.matches(of: /\$\d+/).compactMap { Int($0.output.dropFirst()) }.max() ?? 0
         let types = try (1...count).map { number in
@@ -102,6 +193,7 @@ import Testing
             case ("text", _): return "ARRAY['task']"
             case ("bool", _): return "ARRAY[false]"
             case ("json", _): return "ARRAY['{}']::json[]"
+            case ("timestamptz", _): return "ARRAY['2026-11-20T07:00:00Z']::timestamptz[]"
             case (let type?, _): return "ARRAY[1]::\(type)[]"
             case (nil, _): return "'2026-11-20T07:00:00Z'"
             }

@@ -22,7 +22,7 @@ struct LaneRunner: Sendable {
     let logger: Logger
     /// Whether the gateway shuts down: what is under way is finished, nothing more is begun.
     let isDraining: @Sendable () -> Bool
-    /// Whether other lanes of an organization wait for a place.
+    /// Whether other lanes wait for the place of one of an organization.
     let isCrowded: @Sendable (UUID) -> Bool
     /// Told how many lanes of an organization may run.
     let noteCap: @Sendable (UUID, Int) -> Void
@@ -42,7 +42,7 @@ struct LaneRunner: Sendable {
                 logger.warning("Lane step was not written", metadata: metadata(lane, ["reason": "\(error.detail)"]))
                 return false
             }
-            if case .lost = turn {} else { complete(step) }
+            complete(step, turn)
             switch turn {
             case .run(let dispatch):
                 count += 1
@@ -85,8 +85,9 @@ struct LaneRunner: Sendable {
     }
 
     private func run(_ dispatch: Dispatch) async -> LaneStep {
+        let cap = dispatch.organization.upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
+        noteCap(dispatch.lane.organization, cap)
         guard case .upstream(let request, let settings) = dispatch.destination else { return .apply(dispatch) }
-        noteCap(dispatch.lane.organization, settings.maximumConcurrency)
         let started = ContinuousClock.now
         let answer = await flights.send(request, to: settings)
         let elapsed = ContinuousClock.now - started
@@ -130,7 +131,8 @@ struct LaneRunner: Sendable {
     }
 
     /// Notes that a mutation became final: its outcome is committed.
-    private func complete(_ step: LaneStep) {
+    private func complete(_ step: LaneStep, _ turn: LaneTurn) {
+        if case .lost = turn { return }
         guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
         metrics.completed(after: now().microseconds - dispatch.mutation.acceptedAt.microseconds)
     }

@@ -74,7 +74,7 @@ final class Inbox: Sendable {
     func next() async -> Messages {
         while true {
             let messages = state.withLock { state in
-                defer { state.messages = Messages(isClosed: state.messages.isClosed) }
+                defer { state.messages = Messages() }
                 return state.messages
             }
             if !messages.isEmpty { return messages }

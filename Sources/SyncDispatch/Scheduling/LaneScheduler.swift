@@ -8,13 +8,15 @@ import SyncModel
 struct LaneScheduler {
     /// Lanes of one organization that wait here at most; more stay in the database.
     static let waitingLimit = 1_000
-    /// The cap of an organization that was not seen to say otherwise.
+    /// The cap of an organization without an upstream.
     static let defaultCap = 64
+    /// The cap of an organization that is not known yet: its first lane tells.
+    static let unknownCap = 1
 
     private struct Tenant {
         var waiting: Deque<LaneKey> = []
         var running = 0
-        var cap = LaneScheduler.defaultCap
+        var cap: Int
         /// Whether the database may hold more lanes that are due.
         var mayHaveMore = false
         /// Whether it stands in line for a turn.
@@ -35,6 +37,8 @@ struct LaneScheduler {
     private var tenants: [UUID: Tenant] = [:]
     private var line: Deque<UUID> = []
     private var places: [LaneKey: Place] = [:]
+    /// Outlives a tenant that has nothing to run.
+    private var caps: [UUID: Int] = [:]
     private(set) var runningCount = 0
 
     /// - Parameter capacity: lanes that run at the same time, over all organizations.
@@ -48,7 +52,7 @@ struct LaneScheduler {
         case .waiting, .runningAgain: return
         case .running: places[lane] = .runningAgain
         case nil:
-            var tenant = tenants[lane.organization] ?? Tenant()
+            var tenant = tenants[lane.organization] ?? newTenant(lane.organization)
             if tenant.waiting.count < Self.waitingLimit {
                 tenant.waiting.append(lane)
                 places[lane] = .waiting
@@ -62,13 +66,16 @@ struct LaneScheduler {
     /// Notes that the database may hold more due lanes of an organization than were taken in.
     mutating func setMayHaveMore(_ organization: UUID, _ value: Bool) {
         guard value || tenants[organization] != nil else { return }
-        tenants[organization, default: Tenant()].mayHaveMore = value
+        var tenant = tenants[organization] ?? newTenant(organization)
+        tenant.mayHaveMore = value
+        tenants[organization] = tenant
         forgetIfIdle(organization)
     }
 
     /// How many lanes of an organization may run at the same time.
     mutating func setCap(_ organization: UUID, _ cap: Int) {
-        guard var tenant = tenants[organization], tenant.cap != cap else { return }
+        caps[organization] = max(1, cap)
+        guard var tenant = tenants[organization] else { return }
         tenant.cap = max(1, cap)
         enter(organization, &tenant)
     }
@@ -103,12 +110,23 @@ struct LaneScheduler {
         forgetIfIdle(lane.organization)
     }
 
-    /// Organizations of which lanes wait while as many run as may: a lane that has run for long then gives its place to
-    /// one of them.
-    var crowdedOrganizations: Set<UUID> {
-        let isFull = runningCount >= capacity
-        return Set(
-            tenants.filter { !$0.value.waiting.isEmpty && (isFull || $0.value.running >= $0.value.cap) }.map(\.key)
+    /// Whose lanes are to give their places away when they have run for long.
+    struct Crowd {
+        /// As many lanes run as may, and others wait.
+        var isEverybody = false
+        /// Organizations of which lanes wait while as many of their own run as may.
+        var organizations: Set<UUID> = []
+
+        func includes(_ organization: UUID) -> Bool { isEverybody || organizations.contains(organization) }
+    }
+
+    var crowd: Crowd {
+        if waitingCount == 0 { return Crowd() }
+        if runningCount >= capacity, !line.isEmpty { return Crowd(isEverybody: true) }
+        return Crowd(
+            organizations: Set(
+                tenants.filter { !$0.value.waiting.isEmpty && $0.value.running >= $0.value.cap }.map(\.key)
+            )
         )
     }
 
@@ -130,6 +148,8 @@ struct LaneScheduler {
 
     /// Lanes that wait here.
     var waitingCount: Int { places.count - runningCount }
+
+    private func newTenant(_ organization: UUID) -> Tenant { Tenant(cap: caps[organization] ?? Self.unknownCap) }
 
     private mutating func enter(_ organization: UUID, _ tenant: inout Tenant) {
         if tenant.canRun, !tenant.isInLine {

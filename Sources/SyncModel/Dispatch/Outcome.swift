@@ -101,8 +101,7 @@ extension Outcome {
         guard wasSent else { return }
         lastError = "the worker that sent it was lost before it had an answer"
         if isExhausted {
-            let detail = "given up after \(mutation.attemptCount) attempts; the outcome of the last one is unknown"
-            error = Problem(.maxAttemptsReached, detail).json
+            error = Problem.exhausted(mutation.attemptCount, "the outcome of the last one is unknown").json
         }
     }
 

@@ -29,21 +29,26 @@ public struct OutcomePlanner: Sendable {
         switch answer {
         case .response(let response): return attempt.outcome(of: response)
         case .notSent(let reason):
-            return attempt.again(.unreachable, "the upstream was not reached: \(reason)", code: nil)
+            return attempt.again(.unreachable, "the upstream was not reached: \(reason)")
         case .unknown(let reason):
-            var outcome = attempt.again(.unreachable, "the upstream did not answer: \(reason)", code: nil)
+            var outcome = attempt.again(.unreachable, "the upstream did not answer: \(reason)")
             outcome.isOutcomeUnknown = true
             return outcome
         }
     }
 
-    /// What becomes of a request that nobody waits for any more: it may have taken effect, and is sent again at once.
+    /// What becomes of a request that nobody waits for any more: it may have taken effect, and is sent again at once,
+    /// unless it was the last.
     public func abandoned(_ dispatch: Dispatch) -> Outcome {
         var outcome = Outcome(.pending, .abandoned, of: dispatch)
         outcome.isOutcomeUnknown = true
         outcome.override = dispatch.mutation.override
         outcome.conflictRetries = dispatch.mutation.conflictRetries
         outcome.lastError = "the gateway ended while the request was under way"
+        if dispatch.attempts >= dispatch.mutation.maxAttempts {
+            outcome.status = .failed
+            outcome.error = Problem.exhausted(dispatch.attempts, "the outcome of the last one is unknown").json
+        }
         return outcome
     }
 }
@@ -64,7 +69,7 @@ private struct Attempt {
         case 200...299: succeeded(response)
         case 404, 410: mutation.operation == .delete ? succeeded(response) : rejected(response)
         case 401, 407, 300...399: misconfigured(response)
-        case 408, 425, 429: again(.deferred, words(response), code: response.status, notBefore: response.retryAt)
+        case 408, 425, 429: again(.deferred, Self.status(response), response)
         case 409: mayBeEcho(response) ? echo(response) : conflict(response)
         case 412: conflict(response)
         case 400...499: rejected(response)
@@ -81,6 +86,7 @@ private struct Attempt {
         let shown = UpstreamEntity(in: response.json, idPointer: upstream.idPointer)
         switch mutation.operation {
         case .create:
+            // one that has its way over an entity, or that chose its id itself, knows which one it is
             guard let id = dispatch.serverID ?? shown?.id ?? UpstreamEntity(location: response.location)?.id else {
                 return unnamed(response)
             }
@@ -124,46 +130,47 @@ private struct Attempt {
     // MARK: - Refused
 
     private func rejected(_ response: UpstreamResponse) -> Outcome {
-        failed(.upstreamRejected, "the upstream answered \(response.status)", response)
+        failed(.upstreamRejected, Self.status(response), response)
     }
 
-    private func failed(_ code: ProblemCode, _ detail: String, _ response: UpstreamResponse?) -> Outcome {
+    private func failed(_ code: ProblemCode, _ detail: String, _ response: UpstreamResponse) -> Outcome {
         var outcome = Outcome(.failed, .rejected, of: dispatch)
-        outcome.responseStatus = response.map { Int16($0.status) }
-        outcome.responseBody = response?.json
+        outcome.responseStatus = Int16(response.status)
+        outcome.responseBody = response.json
         outcome.error = Problem(code, detail).json
-        outcome.lastError = response.map(words) ?? detail
-        outcome.lastErrorCode = response.map { Int16($0.status) }
+        outcome.lastError = words(response)
+        outcome.lastErrorCode = Int16(response.status)
         return outcome
     }
 
     // MARK: - Again
 
     /// Tried again after a while, or given up when the attempts are used up.
-    func again(
-        _ kind: Outcome.Kind,
-        _ reason: String,
-        code: Int?,
-        notBefore: Timestamp? = nil
-    ) -> Outcome {
+    ///
+    /// - Parameter reason: without the upstream's body, which belongs to `last_error` and `response`.
+    func again(_ kind: Outcome.Kind, _ reason: String, _ response: UpstreamResponse? = nil) -> Outcome {
         var outcome = Outcome(.pending, kind, of: dispatch)
-        outcome.lastError = reason
-        outcome.lastErrorCode = code.map(Int16.init)
+        outcome.lastError = response.map(words) ?? reason
+        outcome.lastErrorCode = response.map { Int16($0.status) }
         outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
         outcome.override = mutation.override
         outcome.conflictRetries = mutation.conflictRetries
         guard dispatch.attempts < mutation.maxAttempts else {
             outcome.status = .failed
-            let detail = "given up after \(dispatch.attempts) attempts; \(Self.short(reason))"
-            outcome.error = Problem(.maxAttemptsReached, detail).json
+            outcome.error = Problem.exhausted(dispatch.attempts, String(reason.prefix(200))).json
             return outcome
         }
-        outcome.nextRetryAt = policy.nextTry(after: dispatch.attempts, now: now, notBefore: notBefore, jitter: jitter)
+        outcome.nextRetryAt = policy.nextTry(
+            after: dispatch.attempts,
+            now: now,
+            notBefore: response?.retryAt,
+            jitter: jitter
+        )
         return outcome
     }
 
     private func serverError(_ response: UpstreamResponse) -> Outcome {
-        var outcome = again(.serverError, words(response), code: response.status, notBefore: response.retryAt)
+        var outcome = again(.serverError, Self.status(response), response)
         outcome.isOutcomeUnknown = true
         return outcome
     }
@@ -190,7 +197,7 @@ private struct Attempt {
     }
 
     private func echo(_ response: UpstreamResponse) -> Outcome {
-        var outcome = again(.deferred, words(response), code: response.status, notBefore: response.retryAt)
+        var outcome = again(.deferred, Self.status(response), response)
         outcome.conflictRetries += 1
         return outcome
     }
@@ -203,7 +210,7 @@ private struct Attempt {
         outcome.responseBody = response.json
         outcome.lastError = words(response)
         outcome.lastErrorCode = Int16(response.status)
-        var problem = Problem(.conflict, "the upstream answered \(response.status)")
+        var problem = Problem(.conflict, Self.status(response))
         if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
             problem.current = Self.current(mutation.entityType, id, document)
         }
@@ -233,13 +240,14 @@ private struct Attempt {
     }
 
     private func overridden(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
+        let id = dispatch.serverID ?? shown?.id
         let override = ClientWins.plan(
             operation: mutation.operation,
             idSpace: dispatch.type.idSpace,
             endpoint: request.path,
             payload: request.body.flatMap { try? JSONTree(parsing: $0).root },
             current: shown?.document,
-            serverID: dispatch.serverID ?? shown?.id
+            serverID: id
         )
         guard let override else { return conflict }
         var outcome = conflict
@@ -248,6 +256,8 @@ private struct Attempt {
         outcome.resolution = .clientWins
         outcome.revision += 1
         outcome.attemptCount = 0
+        // an answer to a PUT need not say what was written over
+        outcome.serverID = id
         outcome.override = override
         return outcome
     }
@@ -270,13 +280,16 @@ private struct Attempt {
 
     /// "Error message or server response body from the most recent failed attempt" (seed 001, `last_error`).
     private func words(_ response: UpstreamResponse) -> String {
-        let status = "the upstream answered \(response.status)"
-        guard let json = response.json else { return status }
-        return status + ": " + String(decoding: json.prefix(1_000), as: UTF8.self)
+        guard let json = response.json else { return Self.status(response) }
+        return Self.status(response) + ": " + String(decoding: json.prefix(1_000), as: UTF8.self)
     }
 
-    /// Without the upstream's body, which belongs to `last_error` and `response`.
-    private static func short(_ reason: String) -> String {
-        String(reason.prefix { $0 != "{" && $0 != "[" }.prefix(200))
+    private static func status(_ response: UpstreamResponse) -> String { "the upstream answered \(response.status)" }
+}
+
+extension Problem {
+    /// A mutation is out of attempts.
+    static func exhausted(_ attempts: Int16, _ reason: String) -> Problem {
+        Problem(.maxAttemptsReached, "given up after \(attempts) attempts; \(reason)")
     }
 }

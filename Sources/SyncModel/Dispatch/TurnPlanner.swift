@@ -46,12 +46,15 @@ public struct TurnPlanner: Sendable {
         public var lastWriter: Writer
         /// Our count of its states.
         public var version: Int64
+        /// The version before the last writer's uninterrupted run.
+        public var runBase: Int64
 
         /// Creates the value.
-        public init(etag: String?, lastWriter: Writer, version: Int64) {
+        public init(etag: String?, lastWriter: Writer, version: Int64, runBase: Int64) {
             self.etag = etag
             self.lastWriter = lastWriter
             self.version = version
+            self.runBase = runBase
         }
     }
 
@@ -91,7 +94,7 @@ public struct TurnPlanner: Sendable {
         if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
         let own = ownServerID(mutation, surroundings)
         if mutation.operation != .create, own == nil {
-            return fail(mutation, surroundings, "the entity it changes has no server id")
+            return fail(mutation, surroundings, .dependencyRejected, "the entity it changes has no server id")
         }
         guard surroundings.type.isForwarded else {
             return .run(
@@ -103,18 +106,19 @@ public struct TurnPlanner: Sendable {
             return .hold(until: now.adding(seconds: Self.pauseWithoutUpstream))
         }
         guard let endpoint = mutation.endpoint, let path = try? Endpoint(endpoint) else {
-            return fail(mutation, surroundings, "it has no endpoint to be sent to")
+            let detail = "its type '\(mutation.entityType)' is forwarded now, and it has no endpoint to be sent to"
+            return fail(mutation, surroundings, .validationFailed, detail)
         }
-        let target = mutation.override?.endpoint ?? self.path(path, mutation, surroundings, own)
-        // an id that an upstream gave may be a path segment that means something else
-        if let refusal = Endpoint.refusal(of: target) {
-            return fail(mutation, surroundings, "its endpoint with server ids in place \(refusal)")
+        let resolved = mutation.override?.endpoint ?? self.path(path, mutation, surroundings, own)
+        guard Endpoint.staysBelow(resolved) else {
+            let detail = "with ids in place its endpoint has a '.' or '..' segment"
+            return fail(mutation, surroundings, .validationFailed, detail)
         }
         let request = UpstreamRequest(
             organization: surroundings.lane.organization,
             user: surroundings.lane.user,
             method: mutation.override?.method ?? mutation.operation.method,
-            path: target,
+            path: resolved,
             headers: headers(mutation),
             ifMatch: mutation.override == nil ? ifMatch(mutation, surroundings) : nil,
             isUnconditional: mutation.override != nil,
@@ -143,14 +147,19 @@ public struct TurnPlanner: Sendable {
         )
     }
 
-    private func fail(_ mutation: QueuedMutation, _ surroundings: Surroundings, _ detail: String) -> Decision {
+    private func fail(
+        _ mutation: QueuedMutation,
+        _ surroundings: Surroundings,
+        _ code: ProblemCode,
+        _ detail: String
+    ) -> Decision {
         var outcome = Outcome(
             .failed,
             .rejected,
             of: dispatch(mutation, surroundings, nil, .builtIn(payload: []))
         )
         outcome.attemptCount = mutation.attemptCount
-        outcome.error = Problem(.dependencyRejected, detail).json
+        outcome.error = Problem(code, detail).json
         outcome.lastError = detail
         return .fail(outcome)
     }
@@ -158,6 +167,10 @@ public struct TurnPlanner: Sendable {
     // MARK: - Ids
 
     private func ownServerID(_ mutation: QueuedMutation, _ surroundings: Surroundings) -> ServerID? {
+        if mutation.operation == .create, surroundings.type.idSpace == .mapped, mutation.override == nil {
+            // not even when it met an entity that was there before
+            return nil
+        }
         if let id = mutation.serverID { return id }
         guard mutation.operation != .create, let localID = mutation.localID else { return nil }
         return surroundings.mappings[localID]?.first { $0.entityType == mutation.entityType }?.serverID
@@ -203,7 +216,7 @@ public struct TurnPlanner: Sendable {
         }
         let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
         let namesState = mutation.baseVersion != nil || headers(mutation)["if-match"] != nil
-        if namesState, entity.lastWriter == writer { return etag }
+        if namesState, entity.lastWriter == writer, (mutation.baseVersion ?? .max) >= entity.runBase { return etag }
         return mutation.baseVersion == entity.version ? etag : nil
     }
 

@@ -22,7 +22,9 @@ struct UpstreamEntity {
     /// counts as one.
     init?(location: String?) {
         guard let location else { return nil }
-        let path = location.prefix { $0 != "?" && $0 != "#" }
+        var path = location.prefix { $0 != "?" && $0 != "#" }
+        // a host is no id
+        if let authority = path.range(of: "//") { path = path[authority.upperBound...].drop { $0 != "/" } }
         guard let segment = path.split(separator: "/").last, let text = String(segment).removingPercentEncoding,
             let id = ServerID(segment: text)
         else { return nil }

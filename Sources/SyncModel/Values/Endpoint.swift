@@ -32,16 +32,6 @@ public struct Endpoint: Sendable, Hashable {
         self.text = text
     }
 
-    /// What is wrong with a path that was put together; nil when nothing is.
-    static func refusal(of path: String) -> String? {
-        do throws(Refusal) {
-            _ = try Endpoint(path)
-            return nil
-        } catch {
-            return error.reason
-        }
-    }
-
     /// What is wrong with a path; reads on from "endpoint …".
     public struct Refusal: Error, Hashable {
         /// For instance "has a backslash".
@@ -81,6 +71,13 @@ public struct Endpoint: Sendable, Hashable {
         let path = rewritten(replacement)
         guard let own, path.utf8.contains(0x7b) else { return path }
         return path.replacingOccurrences(of: "{local_id}", with: Endpoint.encoded(own))
+    }
+
+    /// Whether a path with ids in place still leads below where it starts: an id may be `..`, or hold an encoded slash
+    /// that makes a new segment after some proxies.
+    static func staysBelow(_ path: String) -> Bool {
+        let text = String(path.prefix { $0 != "?" }).removingPercentEncoding ?? ".."
+        return text.split { $0 == "/" || $0 == "\\" }.allSatisfy { $0 != "." && $0 != ".." }
     }
 
     private static func encoded(_ id: ServerID) -> String {

@@ -60,7 +60,7 @@ public final class Catalog: Sendable {
         let key = UserKey(organization: organization, user: user)
         let moment = now()
         let (isKnown, generation) = state.withLock { state in
-            (state.users[key].map { moment.microseconds - $0.microseconds < Self.lifetime } ?? false, state.generation)
+            (state.users[key].map { Self.isFresh($0, at: moment) } ?? false, state.generation)
         }
         if isKnown { return true }
         var parameters = Parameters()
@@ -86,7 +86,7 @@ public final class Catalog: Sendable {
     func entry(_ id: UUID) async throws(Problem) -> Entry {
         let moment = now()
         let (cached, generation) = state.withLock { ($0.entries[id], $0.generation) }
-        if let cached, moment.microseconds - cached.readAt.microseconds < Self.lifetime { return cached }
+        if let cached, Self.isFresh(cached.readAt, at: moment) { return cached }
         var parameters = Parameters()
         parameters.add(id)
         let read: Entry
@@ -110,6 +110,11 @@ public final class Catalog: Sendable {
             state.entries[id] = read
         }
         return read
+    }
+
+    /// What was read after now was read before the clock was set back.
+    private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
+        readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
 
     /// Forgets an organization: the next request reads it anew.

@@ -17,9 +17,9 @@ struct LaneGroup {
         var settled: [Settled] = []
         /// Mutations whose waiters are to be released.
         var unblocking: [UUID] = []
-        /// What was released, and whether that was all.
+        /// What was released, and the blockers for which that was not all.
         var lowestReleased: Int64?
-        var unfinished: UUID?
+        var unfinished: [UUID] = []
         var head: QueuedMutation?
         var mappings: [UUID: [IDMapping]] = [:]
         var entity: TurnPlanner.KnownEntity?
@@ -104,9 +104,10 @@ struct LaneGroup {
         }
     }
 
-    /// A lease is renewed while there is room for a whole request.
+    /// A lease is renewed while there is room for a whole request. One that ends later than any does was taken before
+    /// the clock was set back.
     private func mustRenew(_ lane: LaneState, _ entry: Catalog.Entry) -> Bool {
-        guard let end = lane.readyAt else { return true }
+        guard let end = lane.readyAt, end <= now.adding(seconds: planner.leaseSeconds) else { return true }
         let request = Double(entry.organization?.upstream?.timeoutSeconds ?? 0)
         let needed = max(
             planner.leaseSeconds / 2,
@@ -174,7 +175,7 @@ struct LaneGroup {
             case .claim: break
             case .settle where step.isRepeated, .apply where step.isRepeated: break
             case .goOn(_, let unblocking):
-                if let unblocking { step.unblocking.append(unblocking) }
+                step.unblocking += unblocking
             case .settle(let dispatch, let outcome):
                 let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
                 step.settled.append(Self.settled(dispatch, outcome, version))
@@ -264,18 +265,20 @@ struct LaneGroup {
             live[Int(try entityRows.int32(row, 0))]?.entity = TurnPlanner.KnownEntity(
                 etag: try entityRows.optionalString(row, 1),
                 lastWriter: Writer(user: try entityRows.uuid(row, 2), device: try entityRows.uuid(row, 3)),
-                version: try entityRows.int64(row, 4)
+                version: try entityRows.int64(row, 4),
+                runBase: try entityRows.int64(row, 5)
             )
         }
     }
 
     private mutating func readReleased(_ rows: Rows) throws {
-        var counts: [UUID: Int] = [:]
+        // a mutation's id is unique in its lane only
+        var counts: [Int: [UUID: Int]] = [:]
         for row in 0..<rows.count {
             let index = Int(try rows.int32(row, 0))
             let blocker = try rows.uuid(row, 1)
-            counts[blocker, default: 0] += 1
-            if counts[blocker] == LaneStatements.unblockLimit { live[index]?.unfinished = blocker }
+            counts[index, default: [:]][blocker, default: 0] += 1
+            if counts[index]?[blocker] == LaneStatements.unblockLimit { live[index]?.unfinished.append(blocker) }
             guard try rows.choice(row, 4) == MutationStatus.pending else { continue }
             let position = try rows.int64(row, 2)
             let acceptedAt = Timestamp(microseconds: try rows.timestamp(row, 3))
@@ -286,6 +289,15 @@ struct LaneGroup {
     }
 
     // MARK: - 4: what comes next
+
+    /// Whether a mutation is of a type that was registered after its organization was read: by another replica, a moment
+    /// ago.
+    var lacksTypes: Bool {
+        live.contains { step in
+            guard let step, let head = step.head else { return false }
+            return step.entry.types[head.entityType] == nil && step.entry.readAt < now
+        }
+    }
 
     mutating func choose() {
         for index in live.indices {
@@ -314,13 +326,13 @@ struct LaneGroup {
     }
 
     private func turn(_ step: inout Live) -> LaneTurn {
-        if let unfinished = step.unfinished { return .goOn(token: step.lane.leaseToken, unblocking: unfinished) }
+        if !step.unfinished.isEmpty { return .goOn(token: step.lane.leaseToken, unblocking: step.unfinished) }
         if step.lane.headPosition == 0, step.head == nil, step.lane.queuedCount != 0 {
-            return .goOn(token: step.lane.leaseToken, unblocking: nil)
+            return .goOn(token: step.lane.leaseToken, unblocking: [])
         }
         guard let head = step.head, step.lane.haltedBy == nil else { return release(&step, at: nil) }
         if let lowest = step.lowestReleased, lowest < head.position {
-            return .goOn(token: step.lane.leaseToken, unblocking: nil)
+            return .goOn(token: step.lane.leaseToken, unblocking: [])
         }
         guard let organization = step.entry.organization, organization.status == .active,
             let type = step.entry.type(head.entityType)
@@ -339,7 +351,7 @@ struct LaneGroup {
             step.hopeless = outcome
             step.lane.queuedCount -= 1
             if organization.settings.halts(at: .failed) { step.lane.haltedBy = head.id }
-            return .goOn(token: step.lane.leaseToken, unblocking: nil)
+            return .goOn(token: step.lane.leaseToken, unblocking: [])
         case .run(let dispatch):
             if step.job.releases { return release(&step, at: now) }
             step.dispatch = dispatch
@@ -358,10 +370,14 @@ struct LaneGroup {
 
     var finalQueries: [Query] {
         var outcomes = OutcomeColumns()
+        var mappings = MappingColumns()
         var flights = FlightColumns()
         for step in live.compactMap({ $0 }) {
             if let head = step.head, let outcome = step.hopeless {
                 outcomes.add(step.job.lane, head.id, outcome, nil, step.lane, from: .pending)
+                if head.operation == .create, let clientID = head.localID {
+                    mappings.add(step.job.lane, clientID, head.entityType, outcome, step.lane)
+                }
             }
             if let dispatch = step.dispatch { flights.add(dispatch, step.lane) }
         }
@@ -369,6 +385,7 @@ struct LaneGroup {
         guard !lanes.isEmpty else { return [.rollback] }
         var queries: [Query] = []
         if !outcomes.isEmpty { queries.append(outcomes.query(now)) }
+        if !mappings.isEmpty { queries.append(mappings.query(now)) }
         if !flights.isEmpty { queries.append(flights.query(now)) }
         queries.append(LaneRows.write(lanes))
         let writes = entities.keys.sorted().map { (organization: $0, writes: entities[$0]?.writes ?? []) }

@@ -177,7 +177,7 @@ enum LaneStatements {
     static let headEntities = Statement(
         "lane_head_entities",
         """
-        SELECT k.job, e.etag, e.updated_by, e.updated_on, e.version
+        SELECT k.job, e.etag, e.updated_by, e.updated_on, e.version, e.run_base
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
         CROSS JOIN LATERAL (
             \(head)

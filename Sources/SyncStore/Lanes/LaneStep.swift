@@ -9,8 +9,8 @@ public enum LaneStep: Sendable {
     case settle(Dispatch, Outcome)
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
-    /// Go on under a lease; first release more of those that wait for a mutation, if it says so.
-    case goOn(token: Int64, unblocking: UUID?)
+    /// Go on under a lease; first release more of those that wait for these mutations.
+    case goOn(token: Int64, unblocking: [UUID])
 
     /// The lease that the step is made under; nil for a claim.
     var token: Int64? {
@@ -34,7 +34,7 @@ public enum LaneTurn: Sendable {
     /// Run this: it is committed as in flight.
     case run(Dispatch)
     /// Make another step at once.
-    case goOn(token: Int64, unblocking: UUID?)
+    case goOn(token: Int64, unblocking: [UUID])
     /// Nothing: the lane was given back, and may be claimed again at that time; nil until something is pushed or a
     /// person settles something.
     case released(readyAt: Timestamp?)

@@ -93,8 +93,7 @@ public final class LaneStore: Service {
         return try await lanes(Self.dueOfOrganizationStatement, parameters)
     }
 
-    /// Puts lanes off that nobody has, while their upstream's circuit is open: one that is due is not looked at again
-    /// before.
+    /// Puts lanes off that are due, while their upstream's circuit is open: they are not looked at again before.
     ///
     /// - Parameter moments: by lane, when it may be claimed again.
     public func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
@@ -191,15 +190,15 @@ public final class LaneStore: Service {
         """
     )
 
-    /// What is leased, claimed or changed meanwhile is left alone.
+    /// What was claimed or given back meanwhile is left alone. A lane whose lease has run out is put off like any other,
+    /// or many of them would stand before everybody else's.
     static let postponeStatement = Statement(
         "lanes_postpone",
         """
         UPDATE lanes AS l
         SET ready_at = k.until
         FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS k (organization_id, user_id, until)
-        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.lease_owner IS NULL
-            AND l.ready_at <= $4
+        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.ready_at <= $4
         """
     )
 }

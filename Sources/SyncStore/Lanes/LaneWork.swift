@@ -39,6 +39,7 @@ struct LaneWork: GroupWork {
         steps.settle { [ids] in ids.make(at: moment) }
         let settling = steps.settleQueries
         if !settling.isEmpty { try steps.readNext(await connection.run(settling)) }
+        if steps.lacksTypes { throw Setback.stale }
         steps.choose()
         _ = try await connection.run(steps.finalQueries)
         for note in steps.notes { logger.error("lane was inconsistent", metadata: ["reason": "\(note)"]) }
@@ -47,7 +48,9 @@ struct LaneWork: GroupWork {
 
     func isStale(_ error: PostgresError) -> Bool { false }
 
-    func forget(_ group: [LaneJob]) {}
+    func forget(_ group: [LaneJob]) {
+        for job in group { catalog.invalidate(job.lane.organization) }
+    }
 
     private func finish(_ group: [LaneJob], _ steps: LaneGroup) {
         for (job, turn) in zip(group, steps.turns) { job.reply.send(.success(turn)) }

@@ -1,0 +1,292 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// A whole gateway replays against servers that nobody wrote for it: Kinto, httpbin and nginx.
+@Suite struct ForwardingTests {
+    // MARK: - Kinto: a REST API with conditions of its own
+
+    /// Ada's records in a collection of her own.
+    private func kinto(_ settings: String = "{}") async throws -> (scene: Scene, url: String) {
+        let server = try await KintoServer.shared()
+        let scene = try await Scene(settings, forwards: true)
+        let collection = "/buckets/default/collections/notes"
+        let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
+        let body = #"""
+            {"base_url":"\#(server.baseURL)\#(collection)","id_pointer":"/data/id",
+             "credential":{"header":"Authorization","value":"Basic \#(login)"}}
+            """#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
+        return (scene, server.baseURL + collection)
+    }
+
+    private func edit(_ scene: Scene, _ url: String, _ data: String) async throws {
+        let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
+        let reply = try await send(
+            .PATCH,
+            url,
+            headers: [("Authorization", "Basic \(login)")],
+            body: Array(#"{"data":\#(data)}"#.utf8)
+        )
+        #expect(reply.status == 200, "\(reply.text)")
+    }
+
+    private func read(_ scene: Scene, _ url: String) async throws -> Reply {
+        let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
+        return try await send(.GET, url, headers: [("Authorization", "Basic \(login)")])
+    }
+
+    @Test func aWholeOutboxReachesKintoWithItsIDs() async throws {
+        let (scene, url) = try await kinto()
+        let (first, second) = (UUID(), UUID())
+        let records = ["endpoint": #""/records""#]
+        let one = ["endpoint": #""/records/{local_id}""#]
+        let drafts = [
+            scene.ada.create("note", local: first, #"{"data":{"title":"a"}}"#).with(records),
+            scene.ada.create("note", local: second, #"{"data":{"title":"b","parent":\#(first.quoted)}}"#).with(records),
+            scene.ada.draft("update", "note", ["local_id": first.quoted, "payload": #"{"data":{"done":true}}"#])
+                .with(one),
+            scene.ada.draft("delete", "note", ["local_id": second.quoted]).with(one),
+        ]
+        let reply = try await scene.ada.push(drafts, prefer: "wait=30")
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(reply.statuses == ["succeeded", "succeeded", "succeeded", "succeeded"], "\(reply.text)")
+        #expect(reply.mappings.count == 2)
+        let ids = reply.results.compactMap { $0["server_id"]?.string }
+        #expect(ids.count == 4 && ids[0] == ids[2] && ids[1] == ids[3])
+        let stored = try await read(scene, url + "/records/\(ids[0])")
+        #expect(stored.json?.value(at: "/data/done")?.bool == true)
+        #expect(try await read(scene, url + "/records/\(ids[1])").status == 404)
+        let changes = try await scene.ada.get("/v1/changes").changes
+        #expect(changes.map { $0["deleted"]?.bool } == [false, true])
+        #expect(changes[0]["document"]?["title"]?.string == "a")
+        #expect(changes[0]["document"]?["done"]?.bool == true)
+        #expect(try await scene.bob.get("/v1/changes").changes.isEmpty)
+        let again = try await scene.ada.push(drafts)
+        #expect(again.results.allSatisfy { $0["replayed"]?.bool == true && $0["status"]?.string == "succeeded" })
+    }
+
+    /// An edit at the API that the phone has not heard of, then the phone's own, made on the state that it saw.
+    private func conflict(_ scene: Scene, _ url: String, strategy: String) async throws -> (id: String, draft: Draft) {
+        let local = UUID()
+        let create = scene.ada.create("note", local: local, #"{"data":{"title":"a"}}"#)
+            .with(["endpoint": #""/records""#])
+        let reply = try await scene.ada.push([create], prefer: "wait=30")
+        let id = try #require(reply.results.first?["server_id"]?.string, "\(reply.text)")
+        let seen = try #require(reply.results.first?.value(at: "/response/body/data/last_modified")?.int64)
+        try await edit(scene, url + "/records/\(id)", #"{"title":"theirs"}"#)
+        let draft = scene.ada.draft(
+            "update",
+            "note",
+            ["local_id": local.quoted, "payload": #"{"data":{"title":"mine"}}"#]
+        )
+        .with([
+            "endpoint": #""/records/{local_id}""#, "headers": #"{"If-Match":"\"\#(seen)\""}"#,
+            "conflict_resolution": #""\#(strategy)""#,
+        ])
+        return (id, draft)
+    }
+
+    @Test func kintosRefusalOfAStaleEditIsAConflictForAPerson() async throws {
+        let (scene, url) = try await kinto()
+        let (id, draft) = try await conflict(scene, url, strategy: "manual")
+        let behind = scene.ada.create("note", #"{"data":{}}"#).with(["endpoint": #""/records""#])
+        let reply = try await scene.ada.push([draft, behind], prefer: "wait=1")
+        #expect(reply.status == 202)
+        #expect(reply.statuses == ["conflict", "pending"], "\(reply.text)")
+        #expect(reply.results[0].errorCode == "conflict")
+        #expect(reply.results[0].value(at: "/response/status")?.int64 == 412)
+        let resolved = try await scene.ada.post("/v1/mutations/\(draft.id)/resolve", #"{"strategy":"client_wins"}"#)
+        #expect(resolved.status == 200, "\(resolved.text)")
+        let done = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=30")
+        #expect(done.json?["status"]?.string == "succeeded", "\(done.text)")
+        #expect(done.json?["resolution"]?.string == "client_wins")
+        #expect(done.json?["revision"]?.int64 == 2)
+        #expect(try await read(scene, url + "/records/\(id)").json?.value(at: "/data/title")?.string == "mine")
+        #expect(try await scene.ada.get("/v1/mutations/\(behind.id)?wait=30").json?["status"]?.string == "succeeded")
+    }
+
+    @Test(arguments: [("client_wins", "mine", "succeeded"), ("server_wins", "theirs", "discarded")])
+    func strategiesSettleKintosConflicts(_ strategy: String, _ title: String, _ status: String) async throws {
+        let (scene, url) = try await kinto()
+        let (id, draft) = try await conflict(scene, url, strategy: strategy)
+        let reply = try await scene.ada.push([draft], prefer: "wait=30")
+        #expect(reply.statuses == [status], "\(reply.text)")
+        #expect(reply.results[0]["resolution"]?.string == strategy)
+        #expect(reply.results[0].errorCode == "conflict")
+        #expect(try await read(scene, url + "/records/\(id)").json?.value(at: "/data/title")?.string == title)
+    }
+
+    // MARK: - httpbin: statuses, delays, echo
+
+    private func httpbin(_ more: String = "", settings: String = "{}") async throws -> Scene {
+        let server = try await HTTPBinServer.shared()
+        let scene = try await Scene(settings, forwards: true)
+        let body = #"{"base_url":"\#(server.baseURL)","id_pointer":"/json/ref"\#(more)}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
+        return scene
+    }
+
+    private func contact(_ scene: Scene, at endpoint: String, _ more: [String: String] = [:]) -> Draft {
+        scene.ada.create("contact", #"{"ref":"c-17"}"#).with(["endpoint": #""\#(endpoint)""#]).with(more)
+    }
+
+    @Test func theUpstreamGetsWhatTheContractPromises() async throws {
+        let scene = try await httpbin(#","headers":{"x-app":"sluice"},"credential":{"bearer":"s3cret"}"#)
+        let draft = contact(scene, at: "/anything/contacts?verbose=1", ["headers": #"{"Accept-Language":"nb"}"#])
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        let reply = try await scene.ada.post(
+            "/v1/mutations",
+            scene.ada.envelope([draft]),
+            headers: [("Prefer", "wait=30"), ("traceparent", trace)]
+        )
+        #expect(reply.statuses == ["succeeded"], "\(reply.text)")
+        #expect(reply.results[0]["server_id"]?.string == "c-17")
+        let echo = try #require(reply.results[0].value(at: "/response/body"))
+        let headers = try #require(echo["headers"])
+        #expect(echo["method"]?.string == "POST")
+        #expect(echo["url"]?.string?.hasSuffix("/anything/contacts?verbose=1") == true)
+        #expect(headers["X-Sluice-Organization"]?.string == scene.ada.organization.lowercased)
+        #expect(headers["X-Sluice-User"]?.string == scene.ada.user.lowercased)
+        #expect(headers["Authorization"]?.string == "Bearer s3cret")
+        #expect(headers["Accept-Language"]?.string == "nb")
+        #expect(headers["X-App"]?.string == "sluice")
+        #expect(headers["Content-Length"]?.string == "14")
+        #expect(headers["Content-Type"]?.string == "application/json")
+        let key = try #require(headers["Idempotency-Key"]?.uuid)
+        #expect(key.lowercased != draft["idempotency_key"]?.dropFirst().dropLast().lowercased())
+        let sent = try #require(headers["Traceparent"]?.string)
+        #expect(sent.hasPrefix("00-0af7651916cd43dd8448eb211c80319c-") && sent != trace)
+    }
+
+    @Test func aServerErrorIsTriedAgainWhenTheClockSaysSo() async throws {
+        let scene = try await httpbin()
+        let draft = contact(scene, at: "/status/503", ["max_attempts": "2"])
+        let reply = try await scene.ada.push([draft], prefer: "wait=1")
+        #expect(reply.status == 202)
+        let waiting = reply.results[0]
+        #expect(waiting["status"]?.string == "pending")
+        #expect(waiting["attempt_count"]?.int64 == 1)
+        let due = try #require(waiting["next_retry_at"]?.string.flatMap(Timestamp.init(rfc3339:)))
+        let pause = Double(due.microseconds - scene.gateway.clock.now.microseconds) / 1_000_000
+        #expect((4.0...4.9).contains(pause), "\(pause)")
+        scene.gateway.clock.advance(seconds: pause + 0.1)
+        let failed = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=30")
+        #expect(failed.json?["status"]?.string == "failed", "\(failed.text)")
+        #expect(failed.json?.errorCode == "max_attempts_reached")
+        #expect(failed.json?["attempt_count"]?.int64 == 2)
+        #expect(failed.json?["last_error_code"]?.int64 == 503)
+        #expect(failed.json?["synced_at"]?.isNull == true)
+    }
+
+    @Test(arguments: [400, 404, 422])
+    func aRefusalIsFinalUntilAPersonRetries(_ status: Int) async throws {
+        let scene = try await httpbin()
+        let draft = contact(scene, at: "/status/\(status)")
+        let next = contact(scene, at: "/anything")
+        let reply = try await scene.ada.push([draft, next], prefer: "wait=30")
+        #expect(reply.statuses == ["failed", "succeeded"], "\(reply.text)")
+        #expect(reply.results[0].errorCode == "upstream_rejected")
+        #expect(reply.results[0].value(at: "/response/status")?.int64 == Int64(status))
+        let retried = try await scene.ada.post("/v1/mutations/\(draft.id)/retry", #"{"endpoint":"/anything"}"#)
+        #expect(retried.status == 200, "\(retried.text)")
+        let done = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=30")
+        #expect(done.json?["status"]?.string == "succeeded", "\(done.text)")
+        #expect(done.json?["revision"]?.int64 == 2)
+    }
+
+    @Test(arguments: [401, 302, 308])
+    func theOperatorsTroubleSpendsNoAttempt(_ status: Int) async throws {
+        let scene = try await httpbin()
+        let draft = contact(scene, at: "/status/\(status)", ["max_attempts": "1"])
+        let reply = try await scene.ada.push([draft], prefer: "wait=1")
+        #expect(reply.statuses == ["pending"], "\(reply.text)")
+        #expect(reply.results[0]["attempt_count"]?.int64 == 0)
+        let now = try await scene.ada.get("/v1/mutations/\(draft.id)").json
+        #expect(now?["last_error_code"]?.int64 == Int64(status))
+    }
+
+    @Test func whatIsNotAnsweredInTimeIsOfUnknownOutcome() async throws {
+        let scene = try await httpbin(#","timeout_seconds":1"#)
+        let draft = contact(scene, at: "/delay/5", ["max_attempts": "1"])
+        let reply = try await scene.ada.push([draft], prefer: "wait=30")
+        #expect(reply.statuses == ["failed"], "\(reply.text)")
+        let refused = try await scene.ada.post(
+            "/v1/mutations/\(draft.id)/retry",
+            #"{"payload":{"ref":"other"}}"#
+        )
+        expectProblem(refused, .statusTransitionMustBeValid)
+        let forced = try await scene.ada.post(
+            "/v1/mutations/\(draft.id)/retry",
+            #"{"payload":{"ref":"other"},"endpoint":"/anything","force":true}"#
+        )
+        #expect(forced.status == 200, "\(forced.text)")
+        let done = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=30")
+        #expect(done.json?["server_id"]?.string == "other", "\(done.text)")
+    }
+
+    // MARK: - nginx: fast, and away
+
+    @Test func manyLanesRunSideBySide() async throws {
+        let nginx = try await NginxServer.start(
+            configuration: """
+                location / { default_type application/json; return 201 '{"id":"$request_id"}'; }
+                """
+        )
+        let scene = try await Scene(forwards: true)
+        _ = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"\#(nginx.baseURL)"}"#)
+        let organization = scene.ada.organization
+        try await withThrowingTaskGroup(of: Reply.self) { group in
+            for _ in 0..<20 {
+                group.addTask {
+                    let worker = try await SyncWorker(scene.gateway, organization: organization)
+                    let drafts = (0..<25).map { _ in worker.create("contact").with(["endpoint": #""/contacts""#]) }
+                    return try await worker.push(drafts, prefer: "wait=60")
+                }
+            }
+            var ids: Set<String> = []
+            for try await reply in group {
+                #expect(Set(reply.statuses) == ["succeeded"], "\(reply.text)")
+                ids.formUnion(reply.results.compactMap { $0["server_id"]?.string })
+            }
+            #expect(ids.count == 500)
+        }
+    }
+
+    @Test func anUpstreamThatIsAwayCostsOthersNothing() async throws {
+        let nginx = try await NginxServer.start(
+            configuration: """
+                location / { default_type application/json; return 201 '{"id":"$request_id"}'; }
+                """
+        )
+        let scene = try await Scene(forwards: true)
+        let dead = "http://127.0.0.1:\(try NginxServer.freePort())"
+        let others = "/admin/organizations/\(scene.eve.organization.lowercased)"
+        _ = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"\#(dead)"}"#)
+        _ = try await scene.operate(.PUT, others + "/upstream", #"{"base_url":"\#(nginx.baseURL)"}"#)
+        let endpoint = ["endpoint": #""/contacts""#]
+        let stuck = try await scene.ada.push([scene.ada.create("contact").with(endpoint)], prefer: "wait=1")
+        #expect(stuck.statuses == ["pending"])
+        let mutation = try await scene.ada.get("/v1/mutations/\(stuck.results[0]["id"]?.string ?? "")").json
+        #expect(mutation?["last_error"]?.string?.contains("connection refused") == true, "\(mutation?.text ?? "")")
+        let fine = try await scene.eve.push([scene.eve.create("contact").with(endpoint)], prefer: "wait=30")
+        #expect(fine.statuses == ["succeeded"], "\(fine.text)")
+    }
+
+    @Test func aForwardedMutationNeedsAnEndpoint() async throws {
+        let scene = try await httpbin()
+        let reply = try await scene.ada.push([scene.ada.create("contact")])
+        #expect(reply.statuses == ["rejected"])
+        #expect(reply.results[0]["error"]?.errors == ["/mutations/0/endpoint member_required"])
+    }
+}
+
+extension Draft {
+    /// The same with other members.
+    func with(_ more: [String: String]) -> Draft {
+        Draft(members: members.merging(more) { $1 })
+    }
+}

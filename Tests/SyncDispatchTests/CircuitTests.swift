@@ -1,0 +1,105 @@
+import Foundation
+import JSONText
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncStore
+
+/// An upstream that is down is left alone, and nobody else waits for it (product rule 14).
+@Suite struct CircuitTests {
+    private static func create(_ phone: Phone, payload: String? = nil) -> Entry {
+        phone.entry("create", "contact", local: UUID(), payload: payload, extra: ["endpoint": #""/contacts""#])
+    }
+
+    @Test func nothingIsSentToADeadUpstreamAndNobodyElseWaits() async throws {
+        let (isUp, dead) = (Shared(false), Shared<UUID?>(nil))
+        let upstream = FakeUpstream { request, _ in
+            request.organization == dead.value && !isUp.value ? .notSent("connection refused") : nil
+        }
+        let stage = try await Stage(upstream: upstream, maximumConcurrency: 1)
+        dead.value = stage.organization.id
+        let phones = (0..<20).map { _ in stage.newPhone() }
+        let entries = phones.map { Self.create($0) }
+        for (phone, entry) in zip(phones, entries) { try await phone.push([entry]) }
+        try await stage.until("all lanes are put off") {
+            let due = try await stage.gateway.store.lanes.due(at: stage.gateway.clock.now, excluding: [], limit: 100)
+            return due.isEmpty && stage.dispatcher.current.running == 0
+        }
+        #expect(upstream.requests.count == 5)
+        #expect(stage.dispatcher.current.openCircuits == 1)
+        #expect(try await stage.count("attempt_count = 1") == 5)
+        #expect(try await stage.count("attempt_count = 0 AND status = 'pending' AND next_retry_at IS NULL") == 15)
+        // another organization goes on
+        let other = try await stage.newOrganization()
+        let neighbour = Phone(stage.gateway, other)
+        let entry = Self.create(neighbour)
+        try await neighbour.push([entry])
+        try await stage.mutation(entry.id, of: neighbour, is: .succeeded)
+        #expect(upstream.requests.count == 6)
+        isUp.value = true
+        try await stage.until("everything was sent") {
+            stage.gateway.clock.advance(seconds: 2)
+            return try await stage.count("status = 'succeeded'") == 20
+        }
+        #expect(try await stage.count("attempt_count = 1") == 15)
+        #expect(stage.dispatcher.current.openCircuits == 0)
+        #expect(upstream.requests.count == 26)
+    }
+
+    @Test func theOperatorsTroubleSpendsNoAttempt() async throws {
+        let answer = Shared<Int?>(401)
+        let stage = try await Stage(upstream: FakeUpstream { _, _ in answer.value.map { .status($0) } })
+        let create = stage.create(extra: ["max_attempts": "1"])
+        try await stage.phone.push([create])
+        for (count, status) in [401, 407, 302].enumerated() {
+            answer.value = status
+            try await stage.until("refused \(count + 1) times") {
+                if stage.upstream.requests.count <= count { stage.gateway.clock.advance(seconds: 37) }
+                return stage.upstream.requests.count > count
+            }
+        }
+        let held = try await stage.mutation(create.id, becomes: "held") { $0.status == "pending" }
+        #expect(held.attempts == 0 && held.lastError != nil)
+        #expect(stage.dispatcher.current.openCircuits == 1)
+        answer.value = nil
+        try await stage.until("it was sent") {
+            stage.gateway.clock.advance(seconds: 37)
+            return try await stage.mutation(create.id).status == "succeeded"
+        }
+    }
+
+    /// Lanes of a dead upstream do not fill what one look into the database brings.
+    @Test func thousandsOfLanesOfADeadUpstreamDoNotHideOthers() async throws {
+        let dead = Shared<UUID?>(nil)
+        let upstream = FakeUpstream { request, _ in
+            request.organization == dead.value ? .notSent("connection refused") : nil
+        }
+        let stage = try await Stage(upstream: upstream, pollInterval: 3_600)
+        dead.value = stage.organization.id
+        for _ in 0..<6 {
+            let phone = stage.newPhone()
+            try await phone.push([Self.create(phone)])
+        }
+        try await stage.until("the circuit is open") { stage.dispatcher.current.openCircuits == 1 }
+        let now = stage.gateway.clock.now.rfc3339
+        try await stage.execute(
+            """
+            INSERT INTO lanes (organization_id, user_id, queued_count, open_count, ready_at, lease_owner)
+            SELECT '\(stage.organization.id)', gen_random_uuid(), 1, 1, '\(now)'::timestamptz - interval '1 hour',
+                CASE WHEN n % 2 = 0 THEN gen_random_uuid() END
+            FROM generate_series(1, 4000) n
+            """
+        )
+        // somebody whom no signal names: only a look into the database finds the lane
+        let other = try await stage.newOrganization()
+        let replica = try await Gateway(replicaOf: stage.gateway)
+        let neighbour = Phone(replica, other)
+        let entry = Self.create(neighbour)
+        try await neighbour.push([entry])
+        stage.dispatcher.poll()
+        try await stage.mutation(entry.id, of: neighbour, is: .succeeded)
+        #expect(stage.dispatcher.current.openCircuits == 1)
+    }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import JSONText
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// Conflicts with other writers, settled by a person or a strategy.
+@Suite struct ReplayConflictTests {
+    private static let stored = #"{"id":7,"name":"Ola","stars":5}"#
+
+    /// Conflicts once a mutation whose payload says so.
+    private static func conflicting(_ body: String? = stored) -> FakeUpstream {
+        FakeUpstream { request, _ in
+            !request.isUnconditional && request.text.contains("mine") ? .status(412, body) : nil
+        }
+    }
+
+    private func update(_ stage: Stage, _ strategy: String, _ payload: String = #"{"name":"mine"}"#) -> Entry {
+        stage.change(
+            "update",
+            server: "7",
+            payload: payload,
+            extra: ["conflict_resolution": #""\#(strategy)""#, "headers": #"{"If-Match":"\"v1\""}"#]
+        )
+    }
+
+    @Test func aManualConflictHaltsTheLane() async throws {
+        let stage = try await Stage(upstream: Self.conflicting())
+        let (conflict, rest) = (update(stage, "manual"), stage.create())
+        try await stage.phone.push([conflict, rest])
+        let mutation = try await stage.mutation(conflict.id, is: .conflict)
+        #expect(mutation.code == "conflict" && mutation.lastError != nil)
+        #expect(mutation["error"]?["current"]?["document"]?.text == Self.stored)
+        let lane = try await stage.lane()
+        #expect(lane.haltedBy == conflict.id && lane.readyAt == nil && lane.queuedCount == 1 && lane.leaseOwner == nil)
+        #expect(stage.upstream.requests.count == 1)
+    }
+
+    @Test func theRestGoesOnWhenTheOrganizationWantsThat() async throws {
+        let stage = try await Stage(settings: #"{"on_conflict":"continue"}"#, upstream: Self.conflicting())
+        let (conflict, rest) = (update(stage, "manual"), stage.create())
+        try await stage.phone.push([conflict, rest])
+        try await stage.mutation(rest.id, is: .succeeded)
+        #expect(try await stage.mutation(conflict.id).status == "conflict")
+        #expect(try await stage.lane().haltedBy == nil)
+    }
+
+    @Test func theServersWayResolvesACreateAndReleasesItsDependants() async throws {
+        let upstream = Self.conflicting()
+        let stage = try await Stage(upstream: upstream)
+        let contact = UUID()
+        let create = stage.create(
+            local: contact,
+            payload: #"{"name":"mine"}"#,
+            extra: ["conflict_resolution": #""server_wins""#]
+        )
+        let dependant = stage.create("activity", payload: #"{"contact_id":"\#(contact.lowercased)"}"#)
+        try await stage.phone.push([create, dependant])
+        try await stage.mutation(dependant.id, is: .succeeded)
+        let discarded = try await stage.mutation(create.id)
+        #expect(discarded.status == "discarded" && discarded.resolution == "server_wins")
+        #expect(discarded["server_id"]?.int64 == 7)
+        let mapping = try await stage.mapping(contact)
+        #expect(mapping.status == .resolved && mapping.serverID == ServerID(text: "7", isInteger: true))
+        #expect(upstream.requests.last?.text == #"{"contact_id":7}"#)
+        let changes = try await stage.phone.pull(types: ["contact"])
+        #expect(changes.first?["document"]?.text == Self.stored)
+    }
+
+    @Test func theServersWayStaysManualWhereACreateIsNotNamed() async throws {
+        let stage = try await Stage(upstream: Self.conflicting(#"{"error":"taken"}"#))
+        let contact = UUID()
+        let create = stage.create(
+            local: contact,
+            payload: #"{"name":"mine"}"#,
+            extra: ["conflict_resolution": #""server_wins""#]
+        )
+        try await stage.phone.push([create])
+        try await stage.mutation(create.id, is: .conflict)
+        #expect(try await stage.mapping(contact).status == .pending)
+    }
+
+    @Test func theClientsWayIsANewRevisionWithoutACondition() async throws {
+        let stage = try await Stage(upstream: Self.conflicting())
+        let conflict = update(stage, "client_wins")
+        try await stage.phone.push([conflict])
+        let mutation = try await stage.mutation(conflict.id, is: .succeeded)
+        #expect(mutation.resolution == "client_wins" && mutation["revision"]?.int64 == 2 && mutation.attempts == 1)
+        let requests = stage.upstream.requests
+        #expect(requests.map(\.line) == ["PATCH /contacts/7", "PUT /contacts/7"])
+        #expect(requests[0].idempotencyKey != requests[1].idempotencyKey)
+        #expect(requests[1].isUnconditional && requests[1].ifMatch == nil)
+        #expect(requests[1].text == #"{"id":7,"stars":5,"name":"mine"}"#)
+    }
+
+    @Test func aCreateThatHadItsWayResolvesToWhatItWroteOver() async throws {
+        let stage = try await Stage(upstream: Self.conflicting())
+        let contact = UUID()
+        let create = stage.create(
+            local: contact,
+            payload: #"{"name":"mine"}"#,
+            extra: ["conflict_resolution": #""client_wins""#]
+        )
+        let update = stage.change("update", local: contact, payload: #"{"stars":1}"#)
+        try await stage.phone.push([create, update])
+        try await stage.mutation(update.id, is: .succeeded)
+        #expect(stage.upstream.requests.map(\.line) == ["POST /contacts", "PUT /contacts/7", "PATCH /contacts/7"])
+        #expect(try await stage.mapping(contact).serverID?.text == "7")
+    }
+
+    @Test func aSecondConflictIsForAPerson() async throws {
+        let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(412, Self.stored) })
+        let conflict = update(stage, "client_wins")
+        try await stage.phone.push([conflict])
+        let mutation = try await stage.mutation(conflict.id, is: .conflict)
+        #expect(mutation["revision"]?.int64 == 2)
+        #expect(stage.upstream.requests.count == 2)
+        #expect(try await stage.lane().haltedBy == conflict.id)
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncStore
+
+/// A gateway that ends gives everything back, and another one goes on.
+@Suite struct DrainTests {
+    @Test func whatIsInFlightIsGivenUpAndGoesOnElsewhere() async throws {
+        let (gate, isFirst) = (Gate(), Shared(true))
+        let upstream = FakeUpstream { _, _ in
+            guard isFirst.value else { return nil }
+            await gate.pass()
+            return .unknown("cancelled")
+        }
+        let stage = try await Stage(upstream: upstream)
+        let (create, rest) = (stage.create(), stage.create())
+        try await stage.phone.push([create, rest])
+        await gate.arrivals(1)
+        await stage.shutDown()
+        let lane = try await stage.lane()
+        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.readyAt == stage.gateway.clock.now)
+        let pending = try await stage.mutation(create.id)
+        #expect(pending.status == "pending" && pending.attempts == 1 && pending.nextRetryAt == nil)
+        isFirst.value = false
+        let other = try await Gateway(replicaOf: stage.gateway)
+        let helper = Helper(other, upstream)
+        try await stage.mutation(rest.id, is: .succeeded)
+        let keys = upstream.requests.map(\.idempotencyKey)
+        #expect(keys.count == 3 && keys[0] == keys[1])
+        #expect(try await stage.mutation(create.id).attempts == 2)
+        await helper.shutDown()
+    }
+
+    @Test func whatIsAnsweredInTimeIsWrittenAndNothingMoreIsBegun() async throws {
+        let gate = Gate()
+        let upstream = FakeUpstream { _, _ in
+            await gate.pass()
+            return nil
+        }
+        let stage = try await Stage(upstream: upstream)
+        let (create, rest) = (stage.create(), stage.create())
+        try await stage.phone.push([create, rest])
+        await gate.arrivals(1)
+        async let ending: Void = stage.shutDown()
+        try await stage.until("it is draining") { stage.dispatcher.isDraining.load(ordering: .relaxed) }
+        gate.open()
+        await ending
+        #expect(try await stage.mutation(create.id).status == "succeeded")
+        #expect(try await stage.mutation(rest.id).status == "pending")
+        let lane = try await stage.lane()
+        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.readyAt == stage.gateway.clock.now)
+        #expect(upstream.requests.count == 1)
+    }
+
+    @Test func anIdleDispatcherSendsAFewStatementsASecondWhateverWaits() async throws {
+        let stage = try await Stage(pollInterval: 1)
+        let due = stage.gateway.clock.now.adding(seconds: 3_600).rfc3339
+        try await stage.execute(
+            """
+            INSERT INTO lanes (organization_id, user_id, queued_count, open_count, ready_at)
+            SELECT '\(stage.organization.id)', gen_random_uuid(), 1, 1, '\(due)' FROM generate_series(1, 10000)
+            """
+        )
+        let connection = try await stage.gateway.database.connect()
+        func commits() async throws -> Int64 {
+            let rows = try await stage.read(
+                "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+            )
+            return try rows.int64(0, 0)
+        }
+        // the server gathers these numbers once a second at most
+        try await connection.execute(script: "SELECT pg_sleep(1.5)")
+        let before = try await commits()
+        try await connection.execute(script: "SELECT pg_sleep(4)")
+        let after = try await commits()
+        await connection.closeAndWait()
+        // four looks, and what this test itself does
+        #expect(after - before <= 25, "\(after - before) in four seconds")
+        #expect(stage.dispatcher.current == Dispatcher.Counts())
+    }
+}

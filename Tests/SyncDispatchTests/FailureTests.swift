@@ -1,0 +1,93 @@
+import Foundation
+import JSONText
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// What fails stops its dependants and nothing else, unless the organization wants the lane halted.
+@Suite struct FailureTests {
+    private static func refusing() -> FakeUpstream {
+        FakeUpstream { request, _ in request.text.contains("bad") ? .status(422, #"{"error":"no"}"#) : nil }
+    }
+
+    @Test func aRefusedMutationBlocksItsDependantsAlone() async throws {
+        let stage = try await Stage(upstream: Self.refusing())
+        let contact = UUID()
+        let bad = stage.create(local: contact, payload: #"{"bad":1}"#)
+        let dependant = stage.create("activity", payload: #"{"contact_id":"\#(contact.lowercased)"}"#)
+        let rest = stage.create()
+        try await stage.phone.push([bad, dependant, rest])
+        try await stage.mutation(rest.id, is: .succeeded)
+        let failed = try await stage.mutation(bad.id)
+        #expect(failed.status == "failed" && failed.code == "upstream_rejected" && failed.attempts == 1)
+        #expect(failed["response"]?["status"]?.int64 == 422)
+        #expect(failed["response"]?["body"]?.text == #"{"error":"no"}"#)
+        #expect(failed.lastError == #"the upstream answered 422: {"error":"no"}"#)
+        let blocked = try await stage.mutation(dependant.id)
+        #expect(blocked.status == "blocked" && blocked.blockedBy == [bad.id])
+        #expect(try await stage.mapping(contact).status == .failed)
+        let lane = try await stage.lane()
+        #expect(lane.queuedCount == 0 && lane.openCount == 2 && lane.haltedBy == nil && lane.readyAt == nil)
+        #expect(stage.upstream.requests.count == 2)
+    }
+
+    @Test func aLaneHaltsAtAFailureWhenTheOrganizationWantsThat() async throws {
+        let stage = try await Stage(settings: #"{"on_failure":"halt"}"#, upstream: Self.refusing())
+        let (bad, rest) = (stage.create(payload: #"{"bad":1}"#), stage.create())
+        try await stage.phone.push([bad, rest])
+        try await stage.mutation(bad.id, is: .failed)
+        let lane = try await stage.lane()
+        #expect(lane.haltedBy == bad.id && lane.readyAt == nil && lane.queuedCount == 1)
+        let late = stage.create()
+        try await stage.phone.push([late])
+        #expect(try await stage.lane().readyAt == nil)
+        #expect(try await stage.gateway.store.lanes.due(at: stage.gateway.clock.now, excluding: [], limit: 9).isEmpty)
+        #expect(stage.upstream.requests.count == 1)
+    }
+
+    @Test func whatHasNoEndpointFailsOnceItsTypeIsForwardedAndItsMappingWithIt() async throws {
+        let gate = Gate()
+        let stage = try await Stage(
+            upstream: FakeUpstream { request, _ in
+                if request.text.contains("wait") { await gate.pass() }
+                return nil
+            }
+        )
+        try await stage.makeBuiltIn("note")
+        let (note, first) = (UUID(), stage.create(payload: #"{"wait":1}"#))
+        let create = stage.phone.entry("create", "note", local: note)
+        let rest = stage.create()
+        try await stage.phone.push([first, create, rest])
+        await gate.arrivals(1)
+        try await stage.execute(
+            "UPDATE entity_types SET is_forwarded = true WHERE organization_id = '\(stage.organization.id)'"
+        )
+        stage.gateway.store.catalog.invalidate(stage.organization.id)
+        gate.open()
+        try await stage.mutation(rest.id, is: .succeeded)
+        let failed = try await stage.mutation(create.id)
+        #expect(failed.status == "failed" && failed.code == "validation_failed")
+        #expect(failed.lastError?.contains("no endpoint") == true)
+        #expect(try await stage.mapping(note).status == .failed)
+    }
+
+    /// A type that another replica registered a moment ago is not taken for what an unknown one would be.
+    @Test func aTypeThatAnotherReplicaRegisteredIsReadBeforeItIsRun() async throws {
+        let stage = try await Stage(isRunning: false)
+        let other = try await Gateway(replicaOf: stage.gateway)
+        _ = try await other.store.catalog.organization(stage.organization.id)
+        try await stage.makeBuiltIn("note")
+        let (first, note) = (stage.create(), stage.phone.create("note"))
+        try await stage.phone.push([first, note])
+        other.clock.advance(seconds: 1)
+        let worker = UUID()
+        let dispatch = try #require(await stage.step(.claim, by: worker, through: other).dispatch)
+        // the other replica's entry is from before, and good for five seconds
+        other.clock.advance(seconds: 1)
+        let outcome = stage.outcome(.status(201, #"{"id":1}"#), to: dispatch)
+        let next = try #require(await stage.step(.settle(dispatch, outcome), by: worker, through: other).dispatch)
+        #expect(next.mutation.id == note.id && next.request == nil)
+    }
+}

@@ -1,0 +1,156 @@
+import Foundation
+import JSONText
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncStore
+
+/// At most one worker runs a lane at a time, and one that is late changes nothing (product rule 13).
+@Suite struct LeaseTests {
+    @Test func twoReplicasNeverRunALaneAtTheSameTime() async throws {
+        let traffic = Traffic<UUID>()
+        let upstream = FakeUpstream { request, _ in
+            traffic.enter(request.user)
+            for _ in 0..<20 { await Task.yield() }
+            traffic.leave(request.user)
+            return nil
+        }
+        let stage = try await Stage(upstream: upstream)
+        let other = try await Gateway(replicaOf: stage.gateway)
+        let helper = Helper(other, upstream)
+        let phones = (0..<8).map { _ in stage.newPhone() }
+        var last: [(Phone, UUID)] = []
+        for round in 0..<6 {
+            for (index, phone) in phones.enumerated() {
+                let entries = (0..<5).map { number in
+                    phone.entry(
+                        "create",
+                        "contact",
+                        local: UUID(),
+                        payload: #"{"n":\#(round * 5 + number)}"#,
+                        extra: ["endpoint": #""/contacts""#]
+                    )
+                }
+                try await phone.push(entries, through: (round + index) % 2 == 0 ? other : nil)
+                if round == 5 { last.append((phone, entries[4].id)) }
+            }
+        }
+        for (phone, id) in last { try await stage.mutation(id, of: phone, is: .succeeded) }
+        #expect(upstream.effects.count == 240 && upstream.requests.count == 240)
+        #expect(traffic.most.values.allSatisfy { $0 == 1 } && traffic.most.count == 8)
+        for phone in phones {
+            let sent = upstream.requests.filter { $0.user == phone.user }.map(\.text)
+            #expect(sent == (0..<30).map { #"{"n":\#($0)}"# })
+        }
+        await helper.shutDown()
+        await stage.shutDown()
+    }
+
+    @Test func aWorkerThatStallsBeyondItsLeaseLosesItsOutcome() async throws {
+        let gate = Gate()
+        let stage = try await Stage(
+            upstream: FakeUpstream { _, seen in
+                guard seen == 0 else { return nil }
+                await gate.pass()
+                return .status(422)
+            }
+        )
+        let create = stage.create()
+        try await stage.phone.push([create])
+        await gate.arrivals(1)
+        let token = try await stage.lane().leaseToken
+        let other = try await Gateway(replicaOf: stage.gateway)
+        for clock in [stage.gateway.clock, other.clock] { clock.advance(seconds: 121) }
+        let helper = Helper(other, stage.upstream)
+        let done = try await stage.mutation(create.id, is: .succeeded)
+        #expect(done.attempts == 2)
+        gate.open()
+        await stage.shutDown()
+        let after = try await stage.mutation(create.id)
+        #expect(after.text == done.text)
+        #expect(try await stage.lane().leaseToken == token + 1)
+        let keys = stage.upstream.requests.map(\.idempotencyKey)
+        #expect(keys.count == 2 && keys[0] == keys[1] && stage.upstream.effects.count == 1)
+        await helper.shutDown()
+    }
+
+    @Test func whatALostWorkerHadInFlightIsSentAgainUnderTheSameKey() async throws {
+        let stage = try await Stage(isRunning: false)
+        let create = stage.create()
+        try await stage.phone.push([create])
+        let (lost, next) = (UUID(), UUID())
+        let first = try #require(await stage.step(.claim, by: lost).dispatch)
+        #expect(try await stage.mutation(create.id).status == "in_flight")
+        #expect(try await stage.step(.claim, by: next).isLost)
+        stage.gateway.clock.advance(seconds: 119)
+        #expect(try await stage.step(.claim, by: next).isLost)
+        stage.gateway.clock.advance(seconds: 1)
+        let second = try #require(await stage.step(.claim, by: next).dispatch)
+        #expect(second.token == first.token + 1)
+        #expect(second.mutation.isOutcomeUnknown && second.attempts == 2)
+        #expect(second.request?.idempotencyKey == first.request?.idempotencyKey)
+        // a 409 now may be the echo of the first
+        #expect(try await stage.settle(first, .status(422), by: lost).isLost)
+        #expect(try await stage.settle(second, .status(409), by: lost).isLost)
+        #expect(try await stage.settle(second, .status(409), by: next).isReleased)
+        let held = try await stage.mutation(create.id)
+        #expect(held.status == "pending" && held.attempts == 2 && held.nextRetryAt != nil)
+    }
+
+    @Test func aLostWorkersLastAttemptFailsTheMutation() async throws {
+        let stage = try await Stage(isRunning: false)
+        let (contact, rest) = (UUID(), stage.create())
+        let create = stage.create(local: contact, extra: ["max_attempts": "1"])
+        try await stage.phone.push([create, rest])
+        _ = try #require(await stage.step(.claim, by: UUID()).dispatch)
+        stage.gateway.clock.advance(seconds: 120)
+        let next = try #require(await stage.step(.claim, by: UUID()).dispatch)
+        #expect(next.mutation.id == rest.id)
+        let failed = try await stage.mutation(create.id)
+        #expect(failed.status == "failed" && failed.code == "max_attempts_reached" && failed.attempts == 1)
+        #expect(try await stage.mapping(contact).status == .failed)
+        #expect(try await stage.lane().queuedCount == 1)
+    }
+
+    @Test func aLongLaneRenewsItsLeaseUnderOneToken() async throws {
+        let stage = try await Stage(isRunning: false)
+        try await stage.phone.push((0..<6).map { _ in stage.create() })
+        let worker = UUID()
+        var dispatch = try #require(await stage.step(.claim, by: worker).dispatch)
+        let token = dispatch.token
+        for number in 1...5 {
+            stage.gateway.clock.advance(seconds: 50)
+            dispatch = try #require(await stage.settle(dispatch, .status(201, #"{"id":\#(number)}"#), by: worker).dispatch)
+            let lane = try await stage.lane()
+            #expect(lane.leaseToken == token && lane.leaseOwner == worker)
+            // room for a whole request
+            #expect(try #require(lane.readyAt) >= stage.gateway.clock.now.adding(seconds: 60))
+            #expect(try await stage.step(.claim, by: UUID()).isLost)
+        }
+    }
+
+    /// The answer to a step was lost, and its worker makes it once more.
+    @Test func aStepThatIsMadeTwiceTakesEffectOnce() async throws {
+        let stage = try await Stage(isRunning: false)
+        let (first, second) = (UUID(), UUID())
+        let entries = [stage.create(local: first), stage.create(local: second)]
+        try await stage.phone.push(entries)
+        let worker = UUID()
+        let one = try #require(await stage.step(.claim, by: worker).dispatch)
+        let two = try #require(await stage.settle(one, .status(201, #"{"id":1}"#), by: worker).dispatch)
+        let before = try await stage.mutation(entries[0].id)
+        let again = try #require(await stage.settle(one, .status(201, #"{"id":99}"#), by: worker).dispatch)
+        #expect(again.mutation.id == two.mutation.id && again.attempts == 1 && !again.mutation.isOutcomeUnknown)
+        #expect(again.request == two.request)
+        #expect(try await stage.mutation(entries[0].id).text == before.text)
+        #expect(try await stage.mapping(first).serverID?.text == "1")
+        #expect(try await stage.settle(again, .status(201, #"{"id":2}"#), by: worker).isReleased)
+        #expect(try await stage.mutation(entries[1].id).attempts == 1)
+        // the last one gave the lane back: whoever comes again has nothing to do there
+        #expect(try await stage.settle(again, .status(201, #"{"id":3}"#), by: worker).isLost)
+        let lane = try await stage.lane()
+        #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.inFlight == nil && lane.leaseOwner == nil)
+    }
+}

@@ -1,0 +1,132 @@
+import Foundation
+import JSONText
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// Failed attempts are tried again, at the time that the rules say and not before.
+@Suite struct RetryTests {
+    @Test func anAttemptIsRepeatedOnceItsBackOffIsOver() async throws {
+        let stage = try await Stage(upstream: FakeUpstream { _, seen in seen == 0 ? .status(503, #"{"oops":1}"#) : nil })
+        let (create, other) = (stage.create(), stage.create())
+        try await stage.phone.push([create, other])
+        let held = try await stage.mutation(create.id, becomes: "held") { $0.nextRetryAt != nil }
+        #expect(held.status == "pending" && held.attempts == 1)
+        #expect(held.lastError == #"the upstream answered 503: {"oops":1}"#)
+        #expect(held["last_error_code"]?.int64 == 503)
+        let due = try #require(held.nextRetryAt)
+        let pause = Double(due.microseconds - stage.gateway.clock.now.microseconds) / 1_000_000
+        #expect(pause > 3.998 && pause <= 4.8)
+        // it holds the lane: what comes behind it has not run, and nobody finds anything to run
+        let lane = try await stage.lane()
+        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.queuedCount == 2)
+        let readyAt = try #require(lane.readyAt)
+        #expect(abs(readyAt.microseconds - due.microseconds) < 1_000)
+        stage.gateway.clock.advance(seconds: 3.99)
+        let early = try await stage.gateway.store.lanes.due(at: stage.gateway.clock.now, excluding: [], limit: 10)
+        #expect(early.isEmpty)
+        #expect(stage.upstream.requests.count == 1)
+        stage.gateway.clock.advance(seconds: 1)
+        try await stage.mutation(create.id, is: .succeeded)
+        stage.gateway.clock.advance(seconds: 5)
+        try await stage.mutation(other.id, is: .succeeded)
+        #expect(stage.upstream.effects.count == 2)
+        let keys = stage.upstream.requests.map(\.idempotencyKey)
+        #expect(keys[0] == keys[1] && Set(keys).count == 2)
+        let mutation = try await stage.mutation(create.id)
+        #expect(mutation.attempts == 2 && mutation.nextRetryAt == nil)
+    }
+
+    @Test func pausesGrowUpToTheirCapAndAMappingFailsAboveTenTriesUntilSuccessResolvesIt() async throws {
+        let isUp = Shared(false)
+        let stage = try await Stage(upstream: FakeUpstream { _, _ in isUp.value ? nil : .notSent("connection refused") })
+        let contact = UUID()
+        let create = stage.create(local: contact, extra: ["max_attempts": "100"])
+        try await stage.phone.push([create])
+        for attempt in 1...13 {
+            let held = try await stage.mutation(create.id, becomes: "tried \(attempt) times") {
+                $0.attempts == Int64(attempt) && $0.nextRetryAt != nil
+            }
+            let due = try #require(held.nextRetryAt)
+            let pause = Double(due.microseconds - stage.gateway.clock.now.microseconds) / 1_000_000
+            let base = min(1_800, 2 * Double(1 << attempt))
+            #expect(pause > base - 0.002 && pause <= base * 1.2, "attempt \(attempt)")
+            #expect(try await stage.mapping(contact).status == (attempt > 10 ? .failed : .pending), "attempt \(attempt)")
+            if attempt == 13 { isUp.value = true }
+            stage.gateway.clock.advance(seconds: 2_200)
+        }
+        let done = try await stage.mutation(create.id, is: .succeeded)
+        #expect(done.attempts == 14)
+        let mapping = try await stage.mapping(contact)
+        #expect(mapping.status == .resolved && mapping.serverID?.text == "1")
+        #expect(stage.upstream.effects.count == 1)
+    }
+
+    @Test func nothingIsSentBeforeTheUpstreamSaid() async throws {
+        let clock = Shared<Timestamp?>(nil)
+        let stage = try await Stage(
+            upstream: FakeUpstream { _, seen in
+                seen == 0 ? .status(429, retryAt: clock.value?.adding(seconds: 900)) : nil
+            }
+        )
+        clock.value = stage.gateway.clock.now
+        let create = stage.create()
+        try await stage.phone.push([create])
+        let held = try await stage.mutation(create.id, becomes: "held") { $0.nextRetryAt != nil }
+        #expect(held.nextRetryAt == stage.gateway.clock.now.adding(seconds: 900))
+        stage.gateway.clock.advance(seconds: 900)
+        try await stage.mutation(create.id, is: .succeeded)
+    }
+
+    @Test func aMutationThatIsOutOfAttemptsFails() async throws {
+        let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(500) })
+        let create = stage.create(extra: ["max_attempts": "2"])
+        try await stage.phone.push([create])
+        try await stage.mutation(create.id, becomes: "held") { $0.nextRetryAt != nil }
+        stage.gateway.clock.advance(seconds: 5)
+        let failed = try await stage.mutation(create.id, is: .failed)
+        #expect(failed.code == "max_attempts_reached" && failed.attempts == 2 && failed.lastError != nil)
+        #expect(stage.upstream.requests.count == 2)
+        let lane = try await stage.lane()
+        #expect(lane.queuedCount == 0 && lane.openCount == 1 && lane.readyAt == nil && lane.leaseOwner == nil)
+    }
+
+    @Test func aClockThatStepsLosesNothingAndDoublesNothing() async throws {
+        let gate = Gate()
+        let stage = try await Stage(
+            upstream: FakeUpstream { request, _ in
+                if request.text.contains("wait") { await gate.pass() }
+                return nil
+            }
+        )
+        let clock = stage.gateway.clock
+        let waiting = stage.create(payload: #"{"wait":1}"#)
+        try await stage.phone.push([waiting])
+        await gate.arrivals(1)
+        clock.advance(seconds: -3 * 3_600)
+        let behind = stage.create()
+        try await stage.phone.push([behind])
+        gate.open()
+        try await stage.mutation(behind.id, is: .succeeded)
+        let others = (0..<3).map { _ in stage.create() }
+        for (other, hours) in zip(others, [5.0, -2, 7]) {
+            clock.advance(seconds: hours * 3_600)
+            try await stage.phone.push([other])
+            try await stage.mutation(other.id, is: .succeeded)
+        }
+        #expect(stage.upstream.requests.count == 5 && stage.upstream.effects.count == 5)
+    }
+
+    /// A lease that was taken before the clock went back ends when one that is taken now would.
+    @Test func aLeaseFromTheFutureIsRenewedToItsLength() async throws {
+        let stage = try await Stage(isRunning: false)
+        try await stage.phone.push([stage.create(), stage.create()])
+        let worker = UUID()
+        let first = try #require(await stage.step(.claim, by: worker).dispatch)
+        stage.gateway.clock.advance(seconds: -3_600)
+        _ = try #require(await stage.settle(first, .status(201, #"{"id":1}"#), by: worker).dispatch)
+        #expect(try await stage.lane().readyAt == stage.gateway.clock.now.adding(seconds: 120))
+    }
+}

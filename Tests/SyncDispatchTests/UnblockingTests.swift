@@ -1,0 +1,72 @@
+import Foundation
+import JSONText
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// Many wait for one: all are released, some thousand at a time, whatever happens in between.
+@Suite struct UnblockingTests {
+    /// Creates, and so many mutations that wait for each of them.
+    private func fill(_ stage: Stage, creates: Int, waiters: Int) async throws -> [UUID] {
+        let contacts = (0..<creates).map { _ in UUID() }
+        let entries =
+            contacts.map { stage.create(local: $0) }
+            + contacts.flatMap { contact in
+                (0..<waiters).map { number in
+                    stage.create("activity", payload: #"{"of":"\#(contact.lowercased)","n":\#(number)}"#)
+                }
+            }
+        for start in stride(from: 0, to: entries.count, by: 500) {
+            try await stage.phone.push(Array(entries[start..<min(start + 500, entries.count)]))
+        }
+        #expect(try await stage.count("status = 'blocked'") == Int64(creates * waiters))
+        return entries.map(\.id)
+    }
+
+    @Test func thousandsThatWaitForOneAreAllReleasedAndRunInOrder() async throws {
+        let stage = try await Stage(isRunning: false)
+        let ids = try await fill(stage, creates: 1, waiters: 2_500)
+        let worker = UUID()
+        let first = try #require(await stage.step(.claim, by: worker).dispatch)
+        var turn = try await stage.settle(first, .status(201, #"{"id":1}"#), by: worker)
+        #expect(turn.unblocking == [ids[0]])
+        #expect(try await stage.count("status = 'pending'") == 1_000)
+        while let unblocking = turn.unblocking {
+            turn = try await stage.step(.goOn(token: first.token, unblocking: unblocking), by: worker)
+        }
+        #expect(turn.dispatch?.mutation.id == ids[1])
+        #expect(try await stage.count("status = 'blocked'") == 0)
+        let lane = try await stage.lane()
+        #expect(lane.queuedCount == 2_500 && lane.openCount == 2_500)
+        var dispatch = try #require(turn.dispatch)
+        for number in 2...20 {
+            dispatch = try #require(await stage.settle(dispatch, .status(201, #"{"id":\#(number)}"#), by: worker).dispatch)
+            #expect(dispatch.mutation.id == ids[number])
+            #expect(dispatch.request?.text == #"{"of":1,"n":\#(number - 1)}"#)
+        }
+    }
+
+    @Test func whatALostWorkerLeftBlockedIsReleasedByTheNext() async throws {
+        let stage = try await Stage(isRunning: false)
+        let ids = try await fill(stage, creates: 2, waiters: 2_100)
+        let lost = UUID()
+        let first = try #require(await stage.step(.claim, by: lost).dispatch)
+        #expect(try await stage.settle(first, .status(201, #"{"id":1}"#), by: lost).unblocking == [ids[0]])
+        let second = try #require(await stage.step(.goOn(token: first.token, unblocking: []), by: lost).dispatch)
+        #expect(second.mutation.id == ids[1])
+        #expect(try await stage.settle(second, .status(201, #"{"id":2}"#), by: lost).unblocking == [ids[1]])
+        #expect(try await stage.count("status = 'blocked'") == 2_200)
+        stage.gateway.clock.advance(seconds: 120)
+        let next = UUID()
+        var turn = try await stage.step(.claim, by: next)
+        while let unblocking = turn.unblocking {
+            #expect(!unblocking.isEmpty)
+            turn = try await stage.step(.goOn(token: first.token + 1, unblocking: unblocking), by: next)
+        }
+        #expect(turn.dispatch?.mutation.id == ids[2])
+        #expect(try await stage.count("status = 'blocked'") == 0)
+        #expect(try await stage.lane().queuedCount == 4_200)
+    }
+}

@@ -1,0 +1,183 @@
+import Foundation
+import JSONText
+import SyncModel
+
+/// Mutations that are to be sent, and what surrounds them.
+struct Sample {
+    static let now = Timestamp(microseconds: 1_795_000_000_000_000)
+    static let id = UUID(uuid: (1, 1, 1, 1, 1, 1, 0x41, 1, 0x81, 1, 1, 1, 1, 1, 1, 1))
+    static let local = UUID(uuid: (2, 2, 2, 2, 2, 2, 0x42, 2, 0x82, 2, 2, 2, 2, 2, 2, 2))
+    static let device = UUID(uuid: (3, 3, 3, 3, 3, 3, 0x43, 3, 0x83, 3, 3, 3, 3, 3, 3, 3))
+    static let lane = LaneKey(
+        organization: UUID(uuid: (4, 4, 4, 4, 4, 4, 0x44, 4, 0x84, 4, 4, 4, 4, 4, 4, 4)),
+        user: UUID(uuid: (5, 5, 5, 5, 5, 5, 0x45, 5, 0x85, 5, 5, 5, 5, 5, 5, 5))
+    )
+    static var writer: Writer { Writer(user: lane.user, device: device) }
+
+    var operation: SyncModel.Operation = .create
+    var localID: UUID? = Sample.local
+    var serverID: ServerID?
+    var endpoint: String? = "/contacts"
+    var payload: String? = #"{"name":"Kari"}"#
+    var headers: String?
+    var baseVersion: Int64?
+    var references: [UUID] = []
+    var revision: Int32 = 1
+    var attempts: Int16 = 0
+    var maxAttempts: Int16 = 5
+    var nextRetryAt: Timestamp?
+    var strategy: ConflictResolution = .manual
+    var resolution: ConflictResolution?
+    var isOutcomeUnknown = false
+    var conflictRetries: Int16 = 0
+    var override: QueuedMutation.Override?
+    var idSpace: IDSpace = .mapped
+    var isForwarded = true
+    var upstream: UpstreamSettings? = UpstreamSettings(baseURL: "http://upstream.invalid")
+    var lane = Sample.lane
+    var mappings: [UUID: [IDMapping]] = [:]
+    var entity: TurnPlanner.KnownEntity?
+
+    /// An update, replace or delete of contact 7, or a create.
+    static func of(_ operation: SyncModel.Operation, _ strategy: ConflictResolution = .manual) -> Sample {
+        var sample = Sample(operation: operation, strategy: strategy)
+        guard operation != .create else { return sample }
+        sample.serverID = ServerID(text: "7", isInteger: true)
+        sample.endpoint = "/contacts/{local_id}"
+        if operation == .delete { sample.payload = nil }
+        return sample
+    }
+
+    var mutation: QueuedMutation {
+        QueuedMutation(
+            id: Self.id,
+            deviceID: Self.device,
+            position: 1,
+            acceptedAt: Self.now,
+            operation: operation,
+            entityType: "contact",
+            localID: localID,
+            serverID: serverID,
+            endpoint: endpoint,
+            payload: payload.map { Array($0.utf8) },
+            headers: headers.map { Array($0.utf8) },
+            baseVersion: baseVersion,
+            references: references,
+            revision: revision,
+            attemptCount: attempts,
+            maxAttempts: maxAttempts,
+            nextRetryAt: nextRetryAt,
+            strategy: strategy,
+            resolution: resolution,
+            isOutcomeUnknown: isOutcomeUnknown,
+            conflictRetries: conflictRetries,
+            override: override,
+            error: nil,
+            traceparent: nil
+        )
+    }
+
+    var surroundings: TurnPlanner.Surroundings {
+        TurnPlanner.Surroundings(
+            lane: lane,
+            token: 1,
+            organization: Organization(
+                id: lane.organization,
+                name: "Test",
+                status: .active,
+                settings: OrganizationSettings(),
+                upstream: upstream
+            ),
+            type: EntityType(
+                name: "contact",
+                idSpace: idSpace,
+                visibility: .user,
+                defaultPriority: 0,
+                isForwarded: isForwarded,
+                isInUse: true
+            ),
+            mappings: mappings,
+            entity: entity
+        )
+    }
+
+    func decision(heldUntil: Timestamp? = nil, leaseSeconds: Double = 120) -> TurnPlanner.Decision {
+        TurnPlanner(leaseSeconds: leaseSeconds)
+            .decide(mutation, surroundings, now: Self.now, heldUntil: heldUntil)
+    }
+
+    var dispatch: Dispatch? {
+        if case .run(let dispatch) = decision() { dispatch } else { nil }
+    }
+
+    var request: UpstreamRequest? {
+        if case .upstream(let request, _)? = dispatch?.destination { request } else { nil }
+    }
+
+    func outcome(_ answer: UpstreamAnswer, jitter: Double = 0) -> Outcome? {
+        dispatch.map { OutcomePlanner(policy: RetryPolicy()).outcome(of: answer, to: $0, now: Self.now, jitter: jitter) }
+    }
+
+    func outcome(
+        _ status: Int,
+        _ json: String? = nil,
+        retryAfter: Double? = nil,
+        location: String? = nil,
+        etag: String? = nil
+    ) -> Outcome? {
+        let response = UpstreamResponse(
+            status: status,
+            retryAt: retryAfter.map { Self.now.adding(seconds: $0) },
+            location: location,
+            etag: etag,
+            json: json.map { Array($0.utf8) }
+        )
+        return outcome(.response(response))
+    }
+
+    /// What a mutation looks like once an outcome of it was stored.
+    func after(_ outcome: Outcome) -> Sample {
+        var next = self
+        next.revision = outcome.revision
+        next.attempts = outcome.attemptCount
+        next.nextRetryAt = nil
+        next.serverID = outcome.serverID ?? serverID
+        next.resolution = outcome.resolution
+        next.isOutcomeUnknown = outcome.isOutcomeUnknown
+        next.conflictRetries = outcome.conflictRetries
+        next.override = outcome.override
+        return next
+    }
+}
+
+extension Outcome {
+    var code: String? {
+        error.flatMap { try? JSONTree(parsing: $0).root["code"]?.string }
+    }
+    var detail: String? {
+        error.flatMap { try? JSONTree(parsing: $0).root["detail"]?.string }
+    }
+    var current: String? {
+        error.flatMap { try? JSONTree(parsing: $0).root["current"]?["document"].map { String(decoding: $0.raw, as: UTF8.self) } }
+    }
+    /// Seconds until the next try.
+    var pause: Double? {
+        nextRetryAt.map { Double($0.microseconds - Sample.now.microseconds) / 1_000_000 }
+    }
+    var document: String? {
+        if case .document(let bytes, _) = entity { String(decoding: bytes, as: UTF8.self) } else { nil }
+    }
+    var patch: String? {
+        if case .patch(let bytes, _) = entity { String(decoding: bytes, as: UTF8.self) } else { nil }
+    }
+    var etag: String? {
+        switch entity {
+        case .document(_, let etag), .patch(_, let etag): etag
+        case .none, .deleted: nil
+        }
+    }
+}
+
+extension QueuedMutation.Override {
+    var line: String { "\(method) \(endpoint ?? "-") \(payload.map { String(decoding: $0, as: UTF8.self) } ?? "-")" }
+}

@@ -1,0 +1,347 @@
+import Foundation
+import JSONText
+import SyncModel
+import Testing
+
+@Suite struct OutcomePlannerTests {
+    // MARK: - The table of product rules 7, 11 and 12
+
+    /// One row of the table: what is known, and what comes next.
+    struct Case: CustomStringConvertible {
+        let status: Int
+        let operation: SyncModel.Operation
+        let strategy: ConflictResolution
+        let wasUnknown: Bool
+        let hasRetryAfter: Bool
+        let isLastAttempt: Bool
+
+        var description: String {
+            "\(status) to \(operation.rawValue), \(strategy.rawValue)"
+                + (wasUnknown ? ", unknown before" : "") + (hasRetryAfter ? ", Retry-After" : "")
+                + (isLastAttempt ? ", last attempt" : "")
+        }
+
+        static let all: [Case] = statuses.flatMap { status in
+            SyncModel.Operation.allCases.flatMap { operation in
+                ConflictResolution.allCases.flatMap { strategy in
+                    (0..<8).map { bits in
+                        Case(
+                            status: status,
+                            operation: operation,
+                            strategy: strategy,
+                            wasUnknown: bits & 1 != 0,
+                            hasRetryAfter: bits & 2 != 0,
+                            isLastAttempt: bits & 4 != 0
+                        )
+                    }
+                }
+            }
+        }
+
+        private static let statuses =
+            [200, 201, 202, 204, 299, 300, 301, 302, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 407, 408, 409]
+            + [410, 411, 412, 413, 414, 415, 417, 418, 421, 422, 423, 424, 425, 426, 428, 429, 431, 451, 499, 500, 501]
+            + [502, 503, 504, 505, 507, 511, 520, 599]
+    }
+
+    /// What is promised about a case, in the words of the rules.
+    enum Promise: Equatable {
+        case done, refused, operatorsTrouble, again, outOfAttempts, forAPerson, serversWay, clientsWay
+    }
+
+    private static func promise(_ a: Case) -> Promise {
+        let retried: Promise = a.isLastAttempt ? .outOfAttempts : .again
+        switch a.status {
+        case 200..<300: return .done
+        case 300..<400, 401, 407: return .operatorsTrouble
+        case 408, 425, 429: return retried
+        case 500...: return retried
+        case 404, 410: return a.operation == .delete ? .done : .refused
+        case 409 where (a.hasRetryAfter || a.wasUnknown) && !a.isLastAttempt: return .again
+        case 409, 412:
+            switch a.strategy {
+            case .manual: return .forAPerson
+            case .serverWins: return .serversWay
+            case .clientWins: return .clientsWay
+            }
+        default: return .refused
+        }
+    }
+
+    @Test(arguments: SyncModel.Operation.allCases) func whatAnAnswerMeansIsAsPromised(_ operation: SyncModel.Operation) throws {
+        for a in Case.all where a.operation == operation {
+            var sample = Sample.of(operation, a.strategy)
+            sample.isOutcomeUnknown = a.wasUnknown
+            sample.attempts = a.isLastAttempt ? 4 : 1
+            let outcome = try #require(
+                sample.outcome(a.status, #"{"id":7,"name":"Ola"}"#, retryAfter: a.hasRetryAfter ? 600 : nil)
+            )
+            try check(outcome, a, sample)
+        }
+    }
+
+    private func check(_ outcome: Outcome, _ a: Case, _ sample: Sample) throws {
+        let sent = sample.attempts + 1
+        if outcome.status != .succeeded { #expect(outcome.lastError != nil, "\(a)") }
+        if ![.succeeded, .pending].contains(outcome.status) { #expect(outcome.error != nil, "\(a)") }
+        #expect(outcome.revision == (Self.promise(a) == .clientsWay ? 2 : 1), "\(a)")
+        switch Self.promise(a) {
+        case .done:
+            #expect(outcome.status == .succeeded && outcome.attemptCount == sent, "\(a)")
+            #expect(outcome.serverID?.text == "7" && !outcome.isOutcomeUnknown, "\(a)")
+            #expect(outcome.responseStatus == Int16(a.status), "\(a)")
+        case .refused:
+            #expect(outcome.status == .failed && outcome.code == "upstream_rejected", "\(a)")
+            #expect(outcome.attemptCount == sent && !outcome.isOutcomeUnknown, "\(a)")
+            #expect(outcome.lastErrorCode == Int16(a.status) && outcome.responseStatus == Int16(a.status), "\(a)")
+        case .operatorsTrouble:
+            #expect(outcome.status == .pending && outcome.kind == .misconfigured, "\(a)")
+            #expect(outcome.attemptCount == sample.attempts && outcome.nextRetryAt == nil, "\(a)")
+            #expect(outcome.isOutcomeUnknown == a.wasUnknown, "\(a)")
+        case .again:
+            #expect(outcome.status == .pending && outcome.attemptCount == sent, "\(a)")
+            #expect(outcome.pause == (a.hasRetryAfter ? 600 : 8), "\(a)")
+            // only definitive outcomes are kept as final
+            #expect(outcome.responseStatus == nil && outcome.error == nil, "\(a)")
+            #expect(outcome.isOutcomeUnknown == (a.status >= 500 || a.wasUnknown), "\(a)")
+            #expect(outcome.conflictRetries == (a.status == 409 ? 1 : 0), "\(a)")
+        case .outOfAttempts:
+            #expect(outcome.status == .failed && outcome.code == "max_attempts_reached", "\(a)")
+            #expect(outcome.nextRetryAt == nil && outcome.responseStatus == nil, "\(a)")
+            #expect(outcome.isOutcomeUnknown == (a.status >= 500 || a.wasUnknown), "\(a)")
+            #expect(outcome.detail?.contains("Ola") == false, "\(a)")
+        case .forAPerson:
+            #expect(outcome.status == .conflict && outcome.code == "conflict", "\(a)")
+            #expect(outcome.resolution == nil && outcome.current == #"{"id":7,"name":"Ola"}"#, "\(a)")
+        case .serversWay:
+            #expect(outcome.status == .discarded && outcome.resolution == .serverWins, "\(a)")
+            #expect(outcome.satisfiesDependants && outcome.serverID?.text == "7", "\(a)")
+            #expect(outcome.document == #"{"id":7,"name":"Ola"}"# && outcome.etag == nil, "\(a)")
+        case .clientsWay:
+            #expect(outcome.status == .pending && outcome.resolution == .clientWins, "\(a)")
+            #expect(outcome.attemptCount == 0 && outcome.nextRetryAt == nil, "\(a)")
+            let request = try #require(sample.after(outcome).request, "\(a)")
+            #expect(request.isUnconditional && request.ifMatch == nil, "\(a)")
+            #expect(request.idempotencyKey != sample.request?.idempotencyKey, "\(a)")
+        }
+    }
+
+    // MARK: - Without an answer
+
+    @Test func whatWasNotSentIsKnownToHaveHadNoEffect() throws {
+        let outcome = try #require(Sample().outcome(.notSent("connection refused")))
+        #expect(outcome.status == .pending && outcome.kind == .unreachable && !outcome.isOutcomeUnknown)
+        #expect(outcome.attemptCount == 1 && outcome.pause == 4)
+        #expect(outcome.lastError == "the upstream was not reached: connection refused")
+        #expect(try #require(Sample(isOutcomeUnknown: true).outcome(.notSent("x"))).isOutcomeUnknown)
+    }
+
+    @Test func whatWasNotAnsweredMayHaveTakenEffect() throws {
+        let outcome = try #require(Sample().outcome(.unknown("timed out")))
+        #expect(outcome.status == .pending && outcome.kind == .unreachable && outcome.isOutcomeUnknown)
+        let last = try #require(Sample(attempts: 4).outcome(.unknown("timed out")))
+        #expect(last.status == .failed && last.code == "max_attempts_reached" && last.isOutcomeUnknown)
+        #expect(last.lastError != nil)
+    }
+
+    @Test func whatTheGatewayGaveUpComesAgainUnlessItWasTheLastAttempt() throws {
+        let planner = OutcomePlanner(policy: RetryPolicy())
+        let first = planner.abandoned(try #require(Sample().dispatch))
+        #expect(first.status == .pending && first.isOutcomeUnknown && first.attemptCount == 1)
+        #expect(first.nextRetryAt == nil && first.lastError != nil)
+        let last = planner.abandoned(try #require(Sample(attempts: 4).dispatch))
+        #expect(last.status == .failed && last.code == "max_attempts_reached" && last.isOutcomeUnknown)
+    }
+
+    @Test func aLostMutationComesAgainUnlessItWasTheLastAttempt() {
+        // its attempt was counted before it was sent
+        let first = Outcome(ofLost: Sample(attempts: 4).mutation, wasSent: true)
+        #expect(first.status == .pending && first.isOutcomeUnknown && first.attemptCount == 4)
+        #expect(first.lastError != nil)
+        let last = Outcome(ofLost: Sample(attempts: 5).mutation, wasSent: true)
+        #expect(last.status == .failed && last.code == "max_attempts_reached" && last.isOutcomeUnknown)
+        let builtIn = Outcome(ofLost: Sample(attempts: 5).mutation, wasSent: false)
+        #expect(builtIn.status == .pending && !builtIn.isOutcomeUnknown)
+        let unsent = Outcome(ofUnsent: Sample(attempts: 5, isOutcomeUnknown: true).mutation, isForwarded: true)
+        #expect(unsent.status == .pending && unsent.attemptCount == 4 && unsent.isOutcomeUnknown)
+    }
+
+    // MARK: - Ids
+
+    @Test(arguments: [
+        ("/id", #"{"id":"c-7"}"#, "c-7", false), ("/id", #"{"id":7}"#, "7", true),
+        ("/id", #"{"id":"AAAAAAAA-0000-4000-8000-00000000000F"}"#, "aaaaaaaa-0000-4000-8000-00000000000f", false),
+        ("/data/id", #"{"data":{"id":"x","n":1},"id":3}"#, "x", false), ("/data/0/id", #"{"data":[{"id":-4}]}"#, "-4", true),
+        ("/a~1b", #"{"a/b":"y"}"#, "y", false),
+    ])
+    func aCreatesIDIsWhatTheUpstreamSaysItIs(_ pointer: String, _ json: String, _ text: String, _ isInteger: Bool) throws {
+        var sample = Sample()
+        sample.upstream?.idPointer = pointer
+        let outcome = try #require(sample.outcome(201, json, location: "/contacts/99"))
+        #expect(outcome.serverID == ServerID(text: text, isInteger: isInteger))
+    }
+
+    @Test func theDocumentIsTheObjectThatTheIDStandsIn() throws {
+        var sample = Sample()
+        sample.upstream?.idPointer = "/data/id"
+        #expect(sample.outcome(201, #"{"data":{"id":"x","n":1},"ok":true}"#)?.document == #"{"id":"x","n":1}"#)
+        #expect(sample.outcome(201, nil, location: "/contacts/x")?.document == #"{"name":"Kari"}"#)
+    }
+
+    @Test(arguments: [
+        ("/contacts/7", "7", true), ("https://host:8080/v1/contacts/abc?x=1#f", "abc", false), ("/contacts/07", "07", false),
+        ("/contacts/a%20b/", "a b", false), ("/contacts/a%2Fb", "a/b", false), ("42", "42", true),
+        ("//host/contacts/3", "3", true),
+        ("/c/AAAAAAAA-0000-4000-8000-00000000000F", "aaaaaaaa-0000-4000-8000-00000000000f", false),
+    ])
+    func aCreatesIDMayStandInLocation(_ location: String, _ text: String, _ isInteger: Bool) {
+        #expect(Sample().outcome(201, nil, location: location)?.serverID == ServerID(text: text, isInteger: isInteger))
+        #expect(Sample().outcome(201, #"{"name":"x"}"#, location: location)?.serverID?.text == text)
+    }
+
+    @Test(arguments: [
+        (nil, nil), (nil, "/"), (nil, "https://host"), (nil, "https://host/?id=7"), (#"{"uuid":7}"#, nil), ("[7]", nil),
+        (#"{"id":null}"#, nil), (#"{"id":7.5}"#, nil), (#"{"id":{"x":1}}"#, nil), (#"{"id":""}"#, nil), ("not json", nil),
+        (nil, "/contacts/%00"), (nil, "/contacts/" + String(repeating: "x", count: 201)),
+    ] as [(String?, String?)])
+    func aCreateWhoseAnswerNamesNoIDFails(_ json: String?, _ location: String?) throws {
+        let outcome = try #require(Sample().outcome(201, json, location: location))
+        #expect(outcome.status == .failed && outcome.code == "upstream_rejected")
+        #expect(outcome.detail?.contains("names the new entity neither at /id nor in Location") == true)
+        #expect(outcome.lastError != nil && outcome.responseStatus == 201)
+    }
+
+    @Test func anUpdatesAnswerCountsAsTheEntityOnlyIfItBearsItsID() {
+        let update = Sample.of(.update)
+        #expect(update.outcome(200, #"{"id":7,"n":1}"#, etag: "e")?.document == #"{"id":7,"n":1}"#)
+        #expect(update.outcome(200, #"{"id":"7","n":1}"#)?.document == #"{"id":"7","n":1}"#)
+        #expect(update.outcome(200, #"{"id":8,"n":1}"#, etag: "e")?.patch == #"{"name":"Kari"}"#)
+        #expect(update.outcome(204, etag: "e")?.patch == #"{"name":"Kari"}"#)
+        #expect(update.outcome(204, etag: "e")?.etag == "e")
+        #expect(Sample.of(.replace).outcome(200, #"{"id":8}"#)?.document == #"{"name":"Kari"}"#)
+    }
+
+    // MARK: - Conflicts
+
+    @Test func anEchoIsTakenForOneTwiceAtMost() throws {
+        var sample = Sample(strategy: .manual, isOutcomeUnknown: true)
+        for count in 1...2 {
+            let outcome = try #require(sample.outcome(409))
+            #expect(outcome.status == .pending && outcome.kind == .deferred && outcome.conflictRetries == Int16(count))
+            sample = sample.after(outcome)
+        }
+        #expect(sample.outcome(409)?.status == .conflict)
+        #expect(sample.outcome(409, retryAfter: 60)?.status == .conflict)
+    }
+
+    @Test(arguments: SyncModel.Operation.allCases)
+    func aRevisionThatHadItsWayOnceAndConflictsAgainIsForAPerson(_ operation: SyncModel.Operation) throws {
+        for strategy in ConflictResolution.allCases {
+            var sample = Sample.of(operation, strategy)
+            sample.resolution = .clientWins
+            sample.override = QueuedMutation.Override(method: "PUT", endpoint: "/contacts/7", payload: nil)
+            let outcome = try #require(sample.outcome(412, #"{"id":7}"#))
+            #expect(outcome.status == .conflict && outcome.resolution == nil && outcome.override == nil)
+        }
+    }
+
+    @Test func whatHadItsWayKeepsItOverFurtherAttempts() throws {
+        let first = Sample.of(.replace, .clientWins)
+        let overridden = first.after(try #require(first.outcome(412)))
+        for answer in [UpstreamAnswer.notSent("x"), .unknown("x"), .response(UpstreamResponse(status: 503))] {
+            let outcome = try #require(overridden.outcome(answer))
+            #expect(outcome.override == overridden.override && outcome.resolution == .clientWins)
+            #expect(outcome.revision == 2 && outcome.attemptCount == 1)
+        }
+        #expect(overridden.outcome(401)?.override == overridden.override)
+    }
+
+    @Test func aCreateThatHadItsWayIsTheEntityThatItWroteOver() throws {
+        let create = Sample.of(.create, .clientWins)
+        let conflict = try #require(create.outcome(409, #"{"id":7,"name":"Ola"}"#))
+        #expect(conflict.override?.line == #"PUT /contacts/7 {"name":"Kari"}"#)
+        let overridden = create.after(conflict)
+        #expect(overridden.request?.path == "/contacts/7")
+        // many an API answers a PUT with nothing
+        let outcome = try #require(overridden.outcome(204))
+        #expect(outcome.status == .succeeded)
+        #expect(outcome.serverID == ServerID(text: "7", isInteger: true))
+        #expect(outcome.document == #"{"name":"Kari"}"#)
+        // sent once more as a create it is another entity
+        let again = try #require(overridden.outcome(412, #"{"id":7}"#))
+        #expect(overridden.after(again).outcome(201, #"{"id":9}"#)?.serverID?.text == "9")
+    }
+
+    @Test func aCreateWithoutAnIDInTheAnswerIsForAPerson() {
+        for strategy in ConflictResolution.allCases {
+            for json in [nil, "{}", #"{"error":"exists"}"#] {
+                let outcome = Sample.of(.create, strategy).outcome(409, json)
+                #expect(outcome?.status == .conflict && outcome?.resolution == nil)
+            }
+        }
+        var shared = Sample.of(.create, .clientWins)
+        shared.idSpace = .shared
+        shared.localID = nil
+        shared.serverID = ServerID(text: "g-1", isInteger: false)
+        #expect(shared.outcome(409, #"{"id":"g-1"}"#)?.status == .conflict)
+        shared.strategy = .serverWins
+        #expect(shared.outcome(409, #"{"id":"g-1"}"#)?.status == .discarded)
+    }
+
+    @Test func anAnswerAboutAnotherEntityIsNotShownAsTheServersState() {
+        let outcome = Sample.of(.update).outcome(412, #"{"id":8,"secret":1}"#)
+        #expect(outcome?.status == .conflict && outcome?.current == nil)
+        #expect(Sample.of(.update, .serverWins).outcome(412, #"{"id":8}"#)?.document == nil)
+    }
+
+    @Test func lastErrorHoldsTheAnswerUpToABound() {
+        let long = #"{"error":"\#(String(repeating: "å", count: 5_000))"}"#
+        let outcome = Sample().outcome(422, long)
+        #expect(outcome?.lastError?.hasPrefix(#"the upstream answered 422: {"error":"å"#) == true)
+        #expect((outcome?.lastError?.utf8.count ?? 0) < 1_100)
+        // the problem is without the upstream's words, whatever JSON they are
+        for json in [#""secret""#, #"{"a":"secret"}"#, #"["secret"]"#] {
+            #expect(Sample(attempts: 4).outcome(503, json)?.detail == "given up after 5 attempts; the upstream answered 503")
+        }
+    }
+}
+
+@Suite struct ClientWinsTests {
+    private func plan(
+        _ operation: SyncModel.Operation,
+        current: String? = nil,
+        serverID: ServerID? = ServerID(text: "7", isInteger: true),
+        idSpace: IDSpace = .mapped,
+        endpoint: String = "/contacts/7?full=1",
+        payload: String? = #"{"a":2,"b":null}"#
+    ) -> String? {
+        ClientWins.plan(
+            operation,
+            idSpace: idSpace,
+            endpoint: endpoint,
+            payload: payload.map { Array($0.utf8) },
+            current: current.map { Array($0.utf8) },
+            serverID: serverID
+        )?.line
+    }
+
+    @Test func replacesAndDeletesAreSentWhateverIsThere() {
+        for current in [nil, #"{"id":7,"b":1}"#] {
+            #expect(plan(.replace, current: current) == #"PUT /contacts/7?full=1 {"a":2,"b":null}"#)
+            #expect(plan(.delete, current: current, payload: nil) == "DELETE /contacts/7?full=1 -")
+        }
+    }
+
+    @Test func anUpdateIsMergedIntoTheServersDocument() {
+        #expect(plan(.update, current: #"{"id":7,"b":1,"c":3}"#) == #"PUT /contacts/7?full=1 {"id":7,"c":3,"a":2}"#)
+        #expect(plan(.update) == #"PATCH /contacts/7?full=1 {"a":2,"b":null}"#)
+    }
+
+    @Test func aCreateGoesToTheEntityThatIsThere() {
+        #expect(plan(.create, endpoint: "/contacts?full=1") == #"PUT /contacts/7?full=1 {"a":2,"b":null}"#)
+        #expect(plan(.create, serverID: ServerID(text: "a/b", isInteger: false), endpoint: "/contacts/")
+            == #"PUT /contacts/a%2Fb {"a":2,"b":null}"#)
+        #expect(plan(.create, serverID: nil) == nil)
+        #expect(plan(.create, idSpace: .shared) == nil)
+    }
+}

@@ -1,0 +1,229 @@
+import Foundation
+import JSONText
+import SyncModel
+import Testing
+
+@Suite struct TurnPlannerTests {
+    private static let other = UUID(uuid: (9, 9, 9, 9, 9, 9, 0x49, 9, 0x89, 9, 9, 9, 9, 9, 9, 9))
+
+    private static func mapping(_ id: UUID, _ type: String, _ serverID: ServerID) -> [UUID: [IDMapping]] {
+        [id: [IDMapping(entityType: type, clientID: id, serverID: serverID, status: .resolved, mutationID: UUID())]]
+    }
+
+    private func reason(_ decision: TurnPlanner.Decision) -> Outcome? {
+        if case .fail(let outcome) = decision { outcome } else { nil }
+    }
+
+    private func hold(_ decision: TurnPlanner.Decision) -> Timestamp? {
+        if case .hold(let until) = decision { until } else { nil }
+    }
+
+    // MARK: - Ids
+
+    @Test(arguments: [
+        (ServerID(text: "12", isInteger: true), "12", "12"), (ServerID(text: "12", isInteger: false), "12", #""12""#),
+        (ServerID(text: "a b/ü", isInteger: false), "a%20b%2F%C3%BC", #""a b/ü""#),
+        (ServerID(Sample.id), Sample.id.uuidString.lowercased(), #""\#(Sample.id.uuidString.lowercased())""#),
+    ])
+    func idsArePutInPlaceInTheirOwnKind(_ id: ServerID, _ inPath: String, _ inJSON: String) throws {
+        let text = Self.other.uuidString.lowercased()
+        var sample = Sample.of(.update)
+        sample.endpoint = "/companies/\(text)/contacts/{local_id}?of=\(text)"
+        sample.payload = #"{"a":"\#(text)","b":["\#(text)",[{"c":"\#(text)"}]],"d":"x \#(text)","\#(text)":1}"#
+        sample.references = [Self.other]
+        sample.mappings = Self.mapping(Self.other, "company", id)
+        let request = try #require(sample.request)
+        #expect(request.path == "/companies/\(inPath)/contacts/7?of=\(inPath)")
+        let body = try #require(request.body)
+        #expect(
+            String(decoding: body, as: UTF8.self)
+                == #"{"a":\#(inJSON),"b":[\#(inJSON),[{"c":\#(inJSON)}]],"d":"x \#(text)","\#(text)":1}"#
+        )
+    }
+
+    @Test func theOwnIDComesFromTheMappingOfItsType() throws {
+        var sample = Sample.of(.update)
+        sample.serverID = nil
+        sample.payload = #"{"me":"\#(Sample.local.uuidString)"}"#
+        sample.mappings = [
+            Sample.local: [
+                IDMapping(entityType: "a_first", clientID: Sample.local, serverID: ServerID(text: "1", isInteger: true),
+                    status: .resolved, mutationID: UUID()),
+                IDMapping(entityType: "contact", clientID: Sample.local, serverID: ServerID(text: "2", isInteger: true),
+                    status: .resolved, mutationID: UUID()),
+            ]
+        ]
+        let request = try #require(sample.request)
+        #expect(request.path == "/contacts/2")
+        #expect(request.body == Array(#"{"me":2}"#.utf8))
+        sample.mappings = [:]
+        let outcome = try #require(reason(sample.decision()))
+        #expect(outcome.status == .failed && outcome.code == "dependency_rejected" && outcome.attemptCount == 0)
+        #expect(outcome.lastError != nil)
+    }
+
+    @Test func whatIsNoReferenceOfTheMutationStaysAsItIs() throws {
+        var sample = Sample()
+        let text = Self.other.uuidString.lowercased()
+        sample.endpoint = "/x/\(text)"
+        sample.payload = #"{"a":"\#(text)"}"#
+        sample.mappings = Self.mapping(Self.other, "company", ServerID(text: "1", isInteger: true))
+        let request = try #require(sample.request)
+        #expect(request.path == "/x/\(text)")
+        #expect(request.body == Array(#"{"a":"\#(text)"}"#.utf8))
+    }
+
+    @Test func aCreateKeepsItsClientIDSinceItHasNoOther() throws {
+        var sample = Sample()
+        let text = Sample.local.uuidString.lowercased()
+        sample.endpoint = "/contacts/{local_id}"
+        sample.payload = #"{"id":"\#(text)"}"#
+        let request = try #require(sample.request)
+        #expect(request.line == "POST /contacts/\(text)")
+        #expect(request.body == Array(#"{"id":"\#(text)"}"#.utf8))
+    }
+
+    @Test(arguments: ["..", ".", "../../admin", "a/../b", "..\\x", "%2e%2e"])
+    func anIDThatLeadsElsewhereIsRefused(_ text: String) throws {
+        var sample = Sample.of(.update)
+        sample.serverID = ServerID(text: text, isInteger: false)
+        if text == "%2e%2e" {
+            // its '%' is encoded itself
+            #expect(sample.request?.path == "/contacts/%252e%252e")
+            return
+        }
+        let outcome = try #require(reason(sample.decision()))
+        #expect(outcome.status == .failed && outcome.code == "validation_failed")
+    }
+
+    @Test func idsOfTwoPlacesMakeNoDotSegmentTogether() throws {
+        var sample = Sample.of(.update)
+        sample.endpoint = "/{local_id}{local_id}"
+        sample.serverID = ServerID(text: ".", isInteger: false)
+        #expect(reason(sample.decision()) != nil)
+        sample.serverID = ServerID(text: "...", isInteger: false)
+        #expect(sample.request?.path == "/......")
+    }
+
+    // MARK: - If-Match
+
+    @Test func ifMatchIsTheLastAnswersWithinAWritersRun() {
+        let stranger = Writer(user: Sample.lane.user, device: Self.other)
+        let ours = TurnPlanner.KnownEntity(etag: "e5", lastWriter: Sample.writer, version: 5, runBase: 3)
+        let theirs = TurnPlanner.KnownEntity(etag: "e5", lastWriter: stranger, version: 5, runBase: 3)
+        let bare = TurnPlanner.KnownEntity(etag: nil, lastWriter: Sample.writer, version: 5, runBase: 3)
+        let header = #"{"If-Match":"e1","X-A":"b"}"#
+        let cases: [(TurnPlanner.KnownEntity?, Int64?, String?, String?)] = [
+            (ours, 5, nil, "e5"), (ours, 3, nil, "e5"), (ours, 2, nil, nil), (ours, 2, header, nil),
+            (ours, nil, nil, nil), (ours, nil, header, "e5"), (theirs, 5, nil, "e5"), (theirs, 4, nil, nil),
+            (theirs, nil, header, nil), (bare, 5, header, nil), (nil, 5, header, nil),
+        ]
+        for (entity, base, headers, expected) in cases {
+            for operation in [SyncModel.Operation.update, .replace, .delete] {
+                var sample = Sample.of(operation)
+                sample.entity = entity
+                sample.baseVersion = base
+                sample.headers = headers
+                #expect(sample.request?.ifMatch == expected, "\(String(describing: entity)) \(String(describing: base))")
+                #expect(sample.request?.headers["if-match"] == (headers == nil ? nil : "e1"))
+                #expect(sample.request?.isUnconditional == false)
+            }
+        }
+        var create = Sample()
+        create.entity = ours
+        create.baseVersion = 5
+        #expect(create.request?.ifMatch == nil)
+    }
+
+    @Test func whatIsToHaveItsWayIsSentWithoutACondition() throws {
+        var sample = Sample.of(.update)
+        sample.entity = TurnPlanner.KnownEntity(etag: "e5", lastWriter: Sample.writer, version: 5, runBase: 3)
+        sample.baseVersion = 5
+        sample.override = QueuedMutation.Override(method: "PUT", endpoint: "/contacts/8", payload: Array("{}".utf8))
+        let request = try #require(sample.request)
+        #expect(request.line == "PUT /contacts/8" && request.body == Array("{}".utf8))
+        #expect(request.ifMatch == nil && request.isUnconditional)
+    }
+
+    // MARK: - The upstream's key
+
+    @Test func theKeyIsStableOverAttemptsAndDiffersBetweenWhatDiffers() throws {
+        let first = Sample()
+        let key = try #require(first.request?.idempotencyKey)
+        var again = first
+        again.attempts = 3
+        again.isOutcomeUnknown = true
+        #expect(again.request?.idempotencyKey == key)
+        var others: Set<UUID> = [key]
+        for revision in 2...50 {
+            var other = first
+            other.revision = Int32(revision)
+            others.insert(try #require(other.request?.idempotencyKey))
+        }
+        var organization = first
+        organization.lane = LaneKey(organization: Self.other, user: first.lane.user)
+        var user = first
+        user.lane = LaneKey(organization: first.lane.organization, user: Self.other)
+        for other in [organization, user] { others.insert(try #require(other.request?.idempotencyKey)) }
+        #expect(others.count == 52)
+        #expect(key.uuid.6 >> 4 == 8 && key.uuid.8 >> 6 == 2)
+    }
+
+    // MARK: - When
+
+    @Test func aHeadIsHeldWhileItsTimeHasNotCome() throws {
+        let later = Sample.now.adding(seconds: 9)
+        var sample = Sample()
+        sample.nextRetryAt = later
+        #expect(hold(sample.decision()) == later)
+        sample.isForwarded = false
+        #expect(hold(sample.decision()) == later)
+        sample = Sample()
+        sample.nextRetryAt = Sample.now
+        #expect(sample.request != nil)
+        #expect(hold(sample.decision(heldUntil: later)) == later)
+        if case .run = sample.decision(heldUntil: Sample.now) {} else { Issue.record("held beyond the time") }
+        sample.upstream = nil
+        #expect(try #require(hold(sample.decision())) > Sample.now)
+    }
+
+    @Test func theBuiltInStoreWaitsForNoUpstream() throws {
+        var sample = Sample()
+        sample.isForwarded = false
+        sample.upstream = nil
+        sample.endpoint = nil
+        guard case .run(let dispatch) = sample.decision(heldUntil: Sample.now.adding(seconds: 9)),
+            case .builtIn(let payload) = dispatch.destination
+        else {
+            Issue.record("not run")
+            return
+        }
+        #expect(payload == Array(#"{"name":"Kari"}"#.utf8))
+    }
+
+    @Test func aMutationWithoutAnEndpointFailsOnceItsTypeIsForwarded() throws {
+        var sample = Sample()
+        sample.endpoint = nil
+        let outcome = try #require(reason(sample.decision()))
+        #expect(outcome.status == .failed && outcome.code == "validation_failed")
+        #expect(outcome.detail == "its type 'contact' is forwarded now, and it has no endpoint to be sent to")
+        #expect(outcome.lastError == outcome.detail && outcome.attemptCount == 0)
+    }
+
+    @Test(arguments: [(30, 120.0, 30.0), (90, 120, 90), (90, 60, 50), (90, 12, 2), (90, 5, 1)])
+    func aRequestTimesOutWellBeforeItsLeaseEnds(_ timeout: Int, _ lease: Double, _ expected: Double) throws {
+        var sample = Sample()
+        sample.upstream?.timeoutSeconds = timeout
+        guard case .run(let dispatch) = sample.decision(leaseSeconds: lease),
+            case .upstream(let request, _) = dispatch.destination
+        else {
+            Issue.record("not run")
+            return
+        }
+        #expect(request.timeout == .seconds(expected))
+    }
+}
+
+extension UpstreamRequest {
+    fileprivate var line: String { "\(method) \(path)" }
+}
