@@ -75,6 +75,8 @@ class Evidence:
     """The lanes' rows by organization and user, once everything should be done."""
     troubles: list[tuple[float, float]] = field(default_factory=list)
     """From when to when a gateway was stopped."""
+    thrown_away: int = 0
+    """Outcomes that came when another gateway had taken the lane."""
     complaints: list[str] = field(default_factory=list)
     """What was seen to be wrong while it ran."""
 
@@ -113,6 +115,10 @@ def read_trouble(log: Path, evidence: Evidence) -> None:
             case "continue" | "start" if entry["gateway"] in stopped:
                 evidence.troubles.append((stopped.pop(entry["gateway"]), entry["at"]))
             case "complaint": evidence.complaints.append(entry["what"])
+
+
+def read_gateway(log: Path, evidence: Evidence) -> None:
+    evidence.thrown_away += log.read_text(errors="replace").count("Lease was lost")
 
 
 def read_rows(cluster: Cluster, database: str, evidence: Evidence) -> None:

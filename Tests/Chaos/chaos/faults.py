@@ -26,9 +26,9 @@ class Fault:
 def timeline(seed: int, seconds: float, lease: float) -> list[Fault]:
     """Every kind in turn, shuffled anew each time; the longer the run, the more pause between two."""
     source = random.Random(f"{seed}/faults")
-    gap = min(2.5, seconds / 8)
+    gap = min(2.5, (seconds - lease) / 7)
     faults: list[Fault] = []
-    after, kinds = 0.5, []
+    after, kinds = 1.0, []
     while after < seconds - lease:
         if not kinds:
             kinds = source.sample(KINDS, len(KINDS))
@@ -54,14 +54,14 @@ class Trouble:
         self._ending_since = [0.0] * len(gateways)
         self.counts = dict.fromkeys(KINDS, 0)
 
-    def strike(self, kind: str) -> None:
-        """Makes a fault happen, if there is a gateway to suffer it."""
+    def strike(self, kind: str) -> bool:
+        """Makes a fault happen; false when there is no gateway to suffer it now."""
         able = [index for index, state in enumerate(self._state) if state == "up"]
         if kind == "kill":
             able += [index for index, state in enumerate(self._state) if state == "paused"]
         if kind in ("kill", "terminate", "pause"):
             if not able:
-                return
+                return False
             self._strike_gateway(kind, self._random.choice(able))
         elif kind == "restart_database":
             self._write(kind)
@@ -70,6 +70,7 @@ class Trouble:
             self._write(kind)
             self._drop_connections()
         self.counts[kind] += 1
+        return True
 
     def attend(self) -> None:
         """Does what is due, and looks after those that have ended."""

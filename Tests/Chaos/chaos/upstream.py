@@ -23,7 +23,8 @@ from .mutations import BROKEN, REFUSED
 # Shares of the requests, in percent. What has no effect comes first.
 BEFORE_EFFECT = {"error": 2.0, "unavailable": 1.0, "too_many": 1.0, "request_timeout": 0.5, "busy": 1.0,
                  "close_unread": 1.5, "stall": 0.7}
-AFTER_EFFECT = {"error_after": 1.5, "close_after": 1.5, "reset_after": 0.5, "cut": 1.5, "twice": 1.0, "late": 0.7}
+AFTER_EFFECT = {"error_after": 1.5, "close_after": 1.5, "reset_after": 0.5, "cut": 1.5, "twice": 1.0, "late": 0.7,
+                "slow": 8.0}
 FAULTS = BEFORE_EFFECT | AFTER_EFFECT
 # Of an organization's time, in percent, during which all its requests fail: enough of them to open a circuit.
 DARK, DARK_SECONDS = 3, 2.5
@@ -208,6 +209,9 @@ class Upstream:
     def _answer_with(self, request: Request, answer: Answer, fault: str | None) -> None:
         match fault:
             case "error_after": self._answer(request, Answer(500, {"error": "though it took effect"}))
+            case "slow":
+                pause = self._random.uniform(0.05, 0.6)
+                asyncio.get_running_loop().call_later(pause, self._answer, request, answer)
             case "close_after": request.connection.close(request, "closed after the effect")
             case "reset_after": request.connection.reset(request)
             case "cut":
