@@ -101,8 +101,9 @@ import Testing
 
     @Test func aLostWorkersLastAttemptFailsTheMutation() async throws {
         let stage = try await Stage(isRunning: false)
-        let (contact, rest) = (UUID(), stage.create())
+        let contact = UUID()
         let create = stage.create(local: contact, extra: ["max_attempts": "1"])
+        let rest = stage.create()
         try await stage.phone.push([create, rest])
         _ = try #require(await stage.step(.claim, by: UUID()).dispatch)
         stage.gateway.clock.advance(seconds: 120)

@@ -96,18 +96,13 @@ enum LaneStatements {
     )
 
     /// Releases mutations that waited for one that is done: those that wait for nothing else become pending, the others
-    /// wait for what is left. The first of them by position; whether there are more shows in their number.
+    /// wait for what is left. The first of them by position; whether there are more shows in their number. They are
+    /// gathered once, or a plan may gather them anew for every mutation of the lane.
     static let unblock = Statement(
         "lane_unblock",
         """
-        UPDATE mutations AS m
-        SET status = CASE WHEN w.unmet IS NULL THEN 'pending' ELSE 'blocked' END,
-            depends_on = coalesce(w.unmet, '{}'), blocked_on = w.unmet[1], change_position = k.change_position,
-            changed_at = $6
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[])
-            AS k (job, organization_id, user_id, blocker, change_position)
-        CROSS JOIN LATERAL (
-            SELECT b.id, (
+        WITH w AS MATERIALIZED (
+            SELECT k.*, b.id, (
                 SELECT array_agg(d.id)
                 FROM unnest(b.depends_on) AS n (id)
                 CROSS JOIN LATERAL (
@@ -116,13 +111,22 @@ enum LaneStatements {
                         AND NOT (y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))
                     OFFSET 0
                 ) d) AS unmet
-            FROM mutations b
-            WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id AND b.blocked_on = k.blocker
-            ORDER BY b.position
-            LIMIT \(unblockLimit)
-        ) w
-        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = w.id
-        RETURNING k.job, k.blocker, m.position, m.accepted_at, m.status
+            FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[])
+                AS k (job, organization_id, user_id, blocker, change_position)
+            CROSS JOIN LATERAL (
+                SELECT * FROM mutations x
+                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.blocked_on = k.blocker
+                ORDER BY x.position
+                LIMIT \(unblockLimit)
+            ) b
+        )
+        UPDATE mutations AS m
+        SET status = CASE WHEN w.unmet IS NULL THEN 'pending' ELSE 'blocked' END,
+            depends_on = coalesce(w.unmet, '{}'), blocked_on = w.unmet[1], change_position = w.change_position,
+            changed_at = $6
+        FROM w
+        WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id
+        RETURNING w.job, w.blocker, m.position, m.accepted_at, m.status
         """
     )
 
