@@ -123,7 +123,9 @@ import Testing
         let token = dispatch.token
         for number in 1...5 {
             stage.gateway.clock.advance(seconds: 50)
-            dispatch = try #require(await stage.settle(dispatch, .status(201, #"{"id":\#(number)}"#), by: worker).dispatch)
+            dispatch = try #require(
+                await stage.settle(dispatch, .status(201, #"{"id":\#(number)}"#), by: worker).dispatch
+            )
             let lane = try await stage.lane()
             #expect(lane.leaseToken == token && lane.leaseOwner == worker)
             // room for a whole request
