@@ -125,8 +125,8 @@ public final class Dispatcher: Service {
             if messages.due != nil { isPolling = false }
             if messages.mustPoll, !isPolling {
                 isPolling = true
-                let occupied = scheduler.occupied
-                tasks.addTask { await self.search(excluding: occupied) }
+                let (occupied, running) = (scheduler.occupied, running(scheduler))
+                tasks.addTask { await self.search(excluding: occupied, running: running) }
             }
             while let lane = scheduler.next() {
                 tasks.addTask { [inbox] in
@@ -136,7 +136,8 @@ public final class Dispatcher: Service {
             }
             for (organization, room) in scheduler.hungry {
                 scheduler.setMayHaveMore(organization, false)
-                tasks.addTask { await self.search(organization, room) }
+                let running = running(scheduler)
+                tasks.addTask { await self.search(organization, room, running: running) }
             }
             if scheduler.isFull { tasks.addTask { await self.store.lanes.hint() } }
             report(scheduler)
@@ -161,6 +162,12 @@ public final class Dispatcher: Service {
                 for organization in Set(due.lanes.map(\.organization)) { scheduler.setMayHaveMore(organization, true) }
             }
         }
+    }
+
+    /// Lanes that are not to be put off, since they are about to be claimed: one of them may be the one that tries an
+    /// upstream again. Of interest only while a circuit is open.
+    private func running(_ scheduler: LaneScheduler) -> Set<LaneKey> {
+        circuits.openCount == 0 ? [] : scheduler.running
     }
 
     private func report(_ scheduler: LaneScheduler) {
@@ -221,13 +228,13 @@ public final class Dispatcher: Service {
         }
     }
 
-    private func search(excluding organizations: [UUID]) async {
+    private func search(excluding organizations: [UUID], running: Set<LaneKey>) async {
         var found = Inbox.Due(lanes: [], isAll: true)
         var mustLookAgain = false
         do throws(Problem) {
             let now = configuration.now()
             let due = try await store.lanes.due(at: now, excluding: organizations, limit: Self.pollLimit)
-            let (lanes, postponed) = sort(due)
+            let (lanes, postponed) = sort(due, running: running)
             try await store.lanes.postpone(postponed, now: now)
             found = Inbox.Due(lanes: lanes, isAll: due.count < Self.pollLimit)
             // those that were put off may have hidden others'
@@ -243,11 +250,14 @@ public final class Dispatcher: Service {
 
     /// Lanes of an upstream that takes nothing are put off instead of being claimed for nothing; once it may be tried
     /// again, one of them is taken to try it.
-    private func sort(_ due: [LaneKey]) -> (lanes: [LaneKey], postponed: [(lane: LaneKey, until: Timestamp)]) {
+    private func sort(
+        _ due: [LaneKey],
+        running: Set<LaneKey>
+    ) -> (lanes: [LaneKey], postponed: [(lane: LaneKey, until: Timestamp)]) {
         var lanes: [LaneKey] = []
         var postponed: [(lane: LaneKey, until: Timestamp)] = []
         var probed: Set<UUID> = []
-        for lane in due {
+        for lane in due where !running.contains(lane) {
             let organization = lane.organization
             if !circuits.isOpen(organization) {
                 lanes.append(lane)
@@ -261,11 +271,11 @@ public final class Dispatcher: Service {
         return (lanes, postponed)
     }
 
-    private func search(_ organization: UUID, _ limit: Int) async {
+    private func search(_ organization: UUID, _ limit: Int, running: Set<LaneKey>) async {
         do throws(Problem) {
             let now = configuration.now()
             let due = try await store.lanes.due(at: now, in: organization, limit: limit)
-            let (lanes, postponed) = sort(due)
+            let (lanes, postponed) = sort(due, running: running)
             try await store.lanes.postpone(postponed, now: now)
             let found = Inbox.Found(organization: organization, lanes: lanes, isAll: due.count < limit)
             inbox.post { $0.found.append(found) }

@@ -101,8 +101,9 @@ import Testing
 
     @Test func aLostWorkersLastAttemptFailsTheMutation() async throws {
         let stage = try await Stage(isRunning: false)
-        let (contact, rest) = (UUID(), stage.create())
+        let contact = UUID()
         let create = stage.create(local: contact, extra: ["max_attempts": "1"])
+        let rest = stage.create()
         try await stage.phone.push([create, rest])
         _ = try #require(await stage.step(.claim, by: UUID()).dispatch)
         stage.gateway.clock.advance(seconds: 120)
@@ -122,7 +123,9 @@ import Testing
         let token = dispatch.token
         for number in 1...5 {
             stage.gateway.clock.advance(seconds: 50)
-            dispatch = try #require(await stage.settle(dispatch, .status(201, #"{"id":\#(number)}"#), by: worker).dispatch)
+            dispatch = try #require(
+                await stage.settle(dispatch, .status(201, #"{"id":\#(number)}"#), by: worker).dispatch
+            )
             let lane = try await stage.lane()
             #expect(lane.leaseToken == token && lane.leaseOwner == worker)
             // room for a whole request

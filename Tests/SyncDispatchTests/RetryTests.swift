@@ -9,7 +9,9 @@ import Testing
 /// Failed attempts are tried again, at the time that the rules say and not before.
 @Suite struct RetryTests {
     @Test func anAttemptIsRepeatedOnceItsBackOffIsOver() async throws {
-        let stage = try await Stage(upstream: FakeUpstream { _, seen in seen == 0 ? .status(503, #"{"oops":1}"#) : nil })
+        let stage = try await Stage(
+            upstream: FakeUpstream { _, seen in seen == 0 ? .status(503, #"{"oops":1}"#) : nil }
+        )
         let (create, other) = (stage.create(), stage.create())
         try await stage.phone.push([create, other])
         let held = try await stage.mutation(create.id, becomes: "held") { $0.nextRetryAt != nil }
@@ -30,6 +32,7 @@ import Testing
         #expect(stage.upstream.requests.count == 1)
         stage.gateway.clock.advance(seconds: 1)
         try await stage.mutation(create.id, is: .succeeded)
+        try await stage.mutation(other.id, becomes: "held") { $0.nextRetryAt != nil }
         stage.gateway.clock.advance(seconds: 5)
         try await stage.mutation(other.id, is: .succeeded)
         #expect(stage.upstream.effects.count == 2)
@@ -41,7 +44,9 @@ import Testing
 
     @Test func pausesGrowUpToTheirCapAndAMappingFailsAboveTenTriesUntilSuccessResolvesIt() async throws {
         let isUp = Shared(false)
-        let stage = try await Stage(upstream: FakeUpstream { _, _ in isUp.value ? nil : .notSent("connection refused") })
+        let stage = try await Stage(
+            upstream: FakeUpstream { _, _ in isUp.value ? nil : .notSent("connection refused") }
+        )
         let contact = UUID()
         let create = stage.create(local: contact, extra: ["max_attempts": "100"])
         try await stage.phone.push([create])
@@ -53,7 +58,10 @@ import Testing
             let pause = Double(due.microseconds - stage.gateway.clock.now.microseconds) / 1_000_000
             let base = min(1_800, 2 * Double(1 << attempt))
             #expect(pause > base - 0.002 && pause <= base * 1.2, "attempt \(attempt)")
-            #expect(try await stage.mapping(contact).status == (attempt > 10 ? .failed : .pending), "attempt \(attempt)")
+            #expect(
+                try await stage.mapping(contact).status == (attempt > 10 ? .failed : .pending),
+                "attempt \(attempt)"
+            )
             if attempt == 13 { isUp.value = true }
             stage.gateway.clock.advance(seconds: 2_200)
         }

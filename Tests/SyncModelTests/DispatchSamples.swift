@@ -115,7 +115,9 @@ struct Sample {
     }
 
     func outcome(_ answer: UpstreamAnswer, jitter: Double = 0) -> Outcome? {
-        dispatch.map { OutcomePlanner(policy: RetryPolicy()).outcome(of: answer, to: $0, now: Self.now, jitter: jitter) }
+        dispatch.map {
+            OutcomePlanner(policy: RetryPolicy()).outcome(of: answer, to: $0, now: Self.now, jitter: jitter)
+        }
     }
 
     func outcome(
@@ -158,7 +160,9 @@ extension Outcome {
         error.flatMap { try? JSONTree(parsing: $0).root["detail"]?.string }
     }
     var current: String? {
-        error.flatMap { try? JSONTree(parsing: $0).root["current"]?["document"].map { String(decoding: $0.raw, as: UTF8.self) } }
+        error.flatMap {
+            try? JSONTree(parsing: $0).root["current"]?["document"].map { String(decoding: $0.raw, as: UTF8.self) }
+        }
     }
     /// Seconds until the next try.
     var pause: Double? {

@@ -68,7 +68,9 @@ import Testing
         }
     }
 
-    @Test(arguments: SyncModel.Operation.allCases) func whatAnAnswerMeansIsAsPromised(_ operation: SyncModel.Operation) throws {
+    @Test(arguments: SyncModel.Operation.allCases) func whatAnAnswerMeansIsAsPromised(_ operation: SyncModel.Operation)
+        throws
+    {
         for a in Case.all where a.operation == operation {
             var sample = Sample.of(operation, a.strategy)
             sample.isOutcomeUnknown = a.wasUnknown
@@ -171,10 +173,13 @@ import Testing
     @Test(arguments: [
         ("/id", #"{"id":"c-7"}"#, "c-7", false), ("/id", #"{"id":7}"#, "7", true),
         ("/id", #"{"id":"AAAAAAAA-0000-4000-8000-00000000000F"}"#, "aaaaaaaa-0000-4000-8000-00000000000f", false),
-        ("/data/id", #"{"data":{"id":"x","n":1},"id":3}"#, "x", false), ("/data/0/id", #"{"data":[{"id":-4}]}"#, "-4", true),
+        ("/data/id", #"{"data":{"id":"x","n":1},"id":3}"#, "x", false),
+        ("/data/0/id", #"{"data":[{"id":-4}]}"#, "-4", true),
         ("/a~1b", #"{"a/b":"y"}"#, "y", false),
     ])
-    func aCreatesIDIsWhatTheUpstreamSaysItIs(_ pointer: String, _ json: String, _ text: String, _ isInteger: Bool) throws {
+    func aCreatesIDIsWhatTheUpstreamSaysItIs(_ pointer: String, _ json: String, _ text: String, _ isInteger: Bool)
+        throws
+    {
         var sample = Sample()
         sample.upstream?.idPointer = pointer
         let outcome = try #require(sample.outcome(201, json, location: "/contacts/99"))
@@ -189,7 +194,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("/contacts/7", "7", true), ("https://host:8080/v1/contacts/abc?x=1#f", "abc", false), ("/contacts/07", "07", false),
+        ("/contacts/7", "7", true), ("https://host:8080/v1/contacts/abc?x=1#f", "abc", false),
+        ("/contacts/07", "07", false),
         ("/contacts/a%20b/", "a b", false), ("/contacts/a%2Fb", "a/b", false), ("42", "42", true),
         ("//host/contacts/3", "3", true),
         ("/c/AAAAAAAA-0000-4000-8000-00000000000F", "aaaaaaaa-0000-4000-8000-00000000000f", false),
@@ -199,11 +205,15 @@ import Testing
         #expect(Sample().outcome(201, #"{"name":"x"}"#, location: location)?.serverID?.text == text)
     }
 
-    @Test(arguments: [
-        (nil, nil), (nil, "/"), (nil, "https://host"), (nil, "https://host/?id=7"), (#"{"uuid":7}"#, nil), ("[7]", nil),
-        (#"{"id":null}"#, nil), (#"{"id":7.5}"#, nil), (#"{"id":{"x":1}}"#, nil), (#"{"id":""}"#, nil), ("not json", nil),
-        (nil, "/contacts/%00"), (nil, "/contacts/" + String(repeating: "x", count: 201)),
-    ] as [(String?, String?)])
+    @Test(
+        arguments: [
+            (nil, nil), (nil, "/"), (nil, "https://host"), (nil, "https://host/?id=7"), (#"{"uuid":7}"#, nil),
+            ("[7]", nil),
+            (#"{"id":null}"#, nil), (#"{"id":7.5}"#, nil), (#"{"id":{"x":1}}"#, nil), (#"{"id":""}"#, nil),
+            ("not json", nil),
+            (nil, "/contacts/%00"), (nil, "/contacts/" + String(repeating: "x", count: 201)),
+        ] as [(String?, String?)]
+    )
     func aCreateWhoseAnswerNamesNoIDFails(_ json: String?, _ location: String?) throws {
         let outcome = try #require(Sample().outcome(201, json, location: location))
         #expect(outcome.status == .failed && outcome.code == "upstream_rejected")
@@ -301,7 +311,9 @@ import Testing
         #expect((outcome?.lastError?.utf8.count ?? 0) < 1_100)
         // the problem is without the upstream's words, whatever JSON they are
         for json in [#""secret""#, #"{"a":"secret"}"#, #"["secret"]"#] {
-            #expect(Sample(attempts: 4).outcome(503, json)?.detail == "given up after 5 attempts; the upstream answered 503")
+            #expect(
+                Sample(attempts: 4).outcome(503, json)?.detail == "given up after 5 attempts; the upstream answered 503"
+            )
         }
     }
 }
@@ -339,8 +351,10 @@ import Testing
 
     @Test func aCreateGoesToTheEntityThatIsThere() {
         #expect(plan(.create, endpoint: "/contacts?full=1") == "PUT /contacts/7?full=1 -")
-        #expect(plan(.create, serverID: ServerID(text: "a/b", isInteger: false), endpoint: "/contacts/")
-            == "PUT /contacts/a%2Fb -")
+        #expect(
+            plan(.create, serverID: ServerID(text: "a/b", isInteger: false), endpoint: "/contacts/")
+                == "PUT /contacts/a%2Fb -"
+        )
         #expect(plan(.create, serverID: nil) == nil)
         #expect(plan(.create, idSpace: .shared) == nil)
     }

@@ -47,10 +47,20 @@ import Testing
         sample.payload = #"{"me":"\#(Sample.local.uuidString)"}"#
         sample.mappings = [
             Sample.local: [
-                IDMapping(entityType: "a_first", clientID: Sample.local, serverID: ServerID(text: "1", isInteger: true),
-                    status: .resolved, mutationID: UUID()),
-                IDMapping(entityType: "contact", clientID: Sample.local, serverID: ServerID(text: "2", isInteger: true),
-                    status: .resolved, mutationID: UUID()),
+                IDMapping(
+                    entityType: "a_first",
+                    clientID: Sample.local,
+                    serverID: ServerID(text: "1", isInteger: true),
+                    status: .resolved,
+                    mutationID: UUID()
+                ),
+                IDMapping(
+                    entityType: "contact",
+                    clientID: Sample.local,
+                    serverID: ServerID(text: "2", isInteger: true),
+                    status: .resolved,
+                    mutationID: UUID()
+                ),
             ]
         ]
         let request = try #require(sample.request)
@@ -124,7 +134,10 @@ import Testing
                 sample.entity = entity
                 sample.baseVersion = base
                 sample.headers = headers
-                #expect(sample.request?.ifMatch == expected, "\(String(describing: entity)) \(String(describing: base))")
+                #expect(
+                    sample.request?.ifMatch == expected,
+                    "\(String(describing: entity)) \(String(describing: base))"
+                )
                 #expect(sample.request?.headers["if-match"] == (headers == nil ? nil : "e1"))
                 #expect(sample.request?.isUnconditional == false)
             }
@@ -210,7 +223,7 @@ import Testing
         #expect(outcome.lastError == outcome.detail && outcome.attemptCount == 0)
     }
 
-    @Test(arguments: [(30, 120.0, 30.0), (90, 120, 90), (90, 60, 50), (90, 12, 2), (90, 5, 1)])
+    @Test(arguments: [(30, 120.0, 30.0), (90, 120, 90), (90, 60, 50), (90, 12, 9), (90, 5, 3.75)])
     func aRequestTimesOutWellBeforeItsLeaseEnds(_ timeout: Int, _ lease: Double, _ expected: Double) throws {
         var sample = Sample()
         sample.upstream?.timeoutSeconds = timeout

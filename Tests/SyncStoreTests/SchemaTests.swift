@@ -1,4 +1,5 @@
 import Foundation
+import JSONText
 import Postgres
 import SyncModel
 import TestSupport
@@ -100,7 +101,7 @@ import Testing
         gateway.store.catalog.invalidate(organization.id)
         let phone = Phone(gateway, try #require(try await gateway.store.catalog.organization(organization.id)))
         let contact = UUID()
-        let payload = #"{"of":"\(contact.lowercased)"}"#
+        let payload = #"{"of":"\#(contact.lowercased)"}"#
         let endpoint = ["endpoint": #""/x""#]
         try await phone.push([phone.entry("create", local: contact, extra: endpoint)])
         for _ in 0..<4 {

@@ -146,6 +146,9 @@ struct LaneScheduler {
         }
     }
 
+    /// Lanes that run.
+    var running: Set<LaneKey> { Set(places.filter { $0.value != .waiting }.map(\.key)) }
+
     /// Lanes that wait here.
     var waitingCount: Int { places.count - runningCount }
 

@@ -96,29 +96,25 @@ enum LaneStatements {
     )
 
     /// Releases mutations that waited for one that is done: those that wait for nothing else become pending, the others
-    /// wait for what is left. The first of them by position; whether there are more shows in their number.
-    ///
-    /// They are found before anything is joined to them: otherwise the planner, thinking lanes short, looks for waiters
-    /// once for each mutation of the lane.
+    /// wait for what is left. The first of them by position; whether there are more shows in their number. They are
+    /// gathered once, or a plan may gather them anew for every mutation of the lane.
     static let unblock = Statement(
         "lane_unblock",
         """
         WITH w AS MATERIALIZED (
-            SELECT k.job, k.organization_id, k.user_id, k.blocker, k.change_position, b.id, b.unmet
+            SELECT k.*, b.id, (
+                SELECT array_agg(d.id)
+                FROM unnest(b.depends_on) AS n (id)
+                CROSS JOIN LATERAL (
+                    SELECT y.id FROM mutations y
+                    WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.id = n.id
+                        AND NOT (y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))
+                    OFFSET 0
+                ) d) AS unmet
             FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[])
                 AS k (job, organization_id, user_id, blocker, change_position)
             CROSS JOIN LATERAL (
-                SELECT x.id, (
-                    SELECT array_agg(d.id)
-                    FROM unnest(x.depends_on) AS n (id)
-                    CROSS JOIN LATERAL (
-                        SELECT y.id FROM mutations y
-                        WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.id = n.id
-                            AND NOT (
-                                y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))
-                        OFFSET 0
-                    ) d) AS unmet
-                FROM mutations x
+                SELECT * FROM mutations x
                 WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.blocked_on = k.blocker
                 ORDER BY x.position
                 LIMIT \(unblockLimit)
