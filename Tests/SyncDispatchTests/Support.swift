@@ -146,12 +146,14 @@ extension Stage {
     /// Waits until something holds; looks again whenever the phone's lane changes, and ten times a second.
     func until(_ description: String, _ isSo: () async throws -> Bool) async throws {
         let deadline = ContinuousClock.now + .seconds(60)
-        while try await !isSo() {
-            guard .now < deadline else {
-                Issue.record("it never came to this: \(description)")
-                return
+        try await gateway.store.signals.watching(key) { watch in
+            while try await !isSo() {
+                guard .now < deadline else {
+                    Issue.record("it never came to this: \(description)")
+                    return
+                }
+                await watch.change(within: .milliseconds(100))
             }
-            await gateway.store.signals.change(of: key, within: .milliseconds(100))
         }
     }
 

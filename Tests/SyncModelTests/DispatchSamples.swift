@@ -30,7 +30,7 @@ struct Sample {
     var resolution: ConflictResolution?
     var isOutcomeUnknown = false
     var conflictRetries: Int16 = 0
-    var override: QueuedMutation.Override?
+    var override: SentRequest?
     var idSpace: IDSpace = .mapped
     var isForwarded = true
     var upstream: UpstreamSettings? = UpstreamSettings(baseURL: "http://upstream.invalid")
@@ -178,6 +178,6 @@ extension Outcome {
     }
 }
 
-extension QueuedMutation.Override {
+extension SentRequest {
     var line: String { "\(method) \(endpoint ?? "-") \(payload.map { String(decoding: $0, as: UTF8.self) } ?? "-")" }
 }

@@ -139,7 +139,7 @@ import Testing
         var sample = Sample.of(.update)
         sample.entity = TurnPlanner.KnownEntity(etag: "e5", lastWriter: Sample.writer, version: 5, runBase: 3)
         sample.baseVersion = 5
-        sample.override = QueuedMutation.Override(method: "PUT", endpoint: "/contacts/8", payload: Array("{}".utf8))
+        sample.override = SentRequest(method: "PUT", endpoint: "/contacts/8", payload: Array("{}".utf8))
         let request = try #require(sample.request)
         #expect(request.line == "PUT /contacts/8" && request.body == Array("{}".utf8))
         #expect(request.ifMatch == nil && request.isUnconditional)
