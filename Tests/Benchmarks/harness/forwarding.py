@@ -2,13 +2,12 @@
 
 import http.client
 import json
-import subprocess
 import time
 import uuid
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from . import children, cpu
+from . import children
 from .children import Failure
 from .cluster import Cluster
 from .gateway import Gateway, organization
@@ -120,7 +119,8 @@ class Forwarding:
         each = 1e6 / count
         return Forward(
             figure, count / seconds, cpu_upstream=meter.upstream * each, cpu_client=meter.client * each,
-            cpu_gateway=meter.gateway * each, cpu_postgres=meter.postgres * each, cpu_others=meter.others, errors=errors,
+            cpu_gateway=meter.gateway * each, cpu_postgres=meter.postgres * each, cpu_others=meter.others,
+            errors=errors,
         )
 
     def _push(self, pushes: int, organizations: int, users: int) -> int:

@@ -186,7 +186,8 @@ class Checker:
                     self.overlaps.excused += 1
                 else:
                     self.overlaps.unexcused += 1
-                    what = f"{request.marker} was sent {before.end - request.at:.3f} s before the end of {before.marker}"
+                    early = before.end - request.at
+                    what = f"{request.marker} was sent {early:.3f} s before the end of {before.marker}"
                     yield Violation("one at a time", what, [before, request, {"stopped": self._evidence.troubles}])
             if not before or request.end > before.end:
                 last[mutation.lane] = request

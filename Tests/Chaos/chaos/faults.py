@@ -108,7 +108,8 @@ class Trouble:
         if kind == "pause":
             self._gateways[index].send(signal.SIGSTOP)
             self._state[index] = "paused"
-            self._due.append((now + self._lease * self._random.uniform(1.1, 1.4), index, "continue"))
+            # Long enough for the other gateway to notice that leases have run out, and to take the lanes.
+            self._due.append((now + self._lease + self._random.uniform(1.5, 3), index, "continue"))
         elif kind == "kill":
             self._state[index] = "killed"
             self._gateways[index].send(signal.SIGKILL)

@@ -248,7 +248,7 @@ def run(lease: float) -> int:
     failures += _excuses(copy.deepcopy(ideal), lease)
     for failure in failures:
         print(failure)
-    print(f"{len(CRIMES)} crimes, {len(failures)} of them not solved" if failures else f"{len(CRIMES)} crimes, all solved")
+    print(f"{len(CRIMES)} crimes, " + (f"{len(failures)} of them not solved" if failures else "all solved"))
     return 1 if failures else 0
 
 
