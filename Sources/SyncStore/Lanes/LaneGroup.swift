@@ -190,6 +190,9 @@ struct LaneGroup {
             }
             step.lane.changePosition += 1
             for settled in step.settled { Self.note(settled, in: &step) }
+            // one at a time: a statement's work has a bound
+            step.unfinished = Array(step.unblocking.dropFirst())
+            step.unblocking = Array(step.unblocking.prefix(1))
             live[index] = step
         }
     }
