@@ -57,7 +57,7 @@ import Testing
         case 408, 425, 429: return retried
         case 500...: return retried
         case 404, 410: return a.operation == .delete ? .done : .refused
-        case 409 where (a.hasRetryAfter || a.wasUnknown) && !a.isLastAttempt: return .again
+        case 409 where a.hasRetryAfter || a.wasUnknown: return retried
         case 409, 412:
             switch a.strategy {
             case .manual: return .forAPerson

@@ -193,7 +193,6 @@ private struct Attempt {
     private func mayBeEcho(_ response: UpstreamResponse) -> Bool {
         (response.retryAt != nil || mutation.isOutcomeUnknown)
             && mutation.conflictRetries < RetryPolicy.conflictRetries
-            && dispatch.attempts < mutation.maxAttempts
     }
 
     private func echo(_ response: UpstreamResponse) -> Outcome {
