@@ -46,8 +46,8 @@ import Testing
             Administration.lockUpstreamStatement, Administration.getUpstreamStatement,
             Administration.putUpstreamStatement, Administration.deleteUpstreamStatement,
             LaneStatements.inFlight, LaneStatements.doneBlockers, LaneStatements.writeOutcomes,
-            LaneStatements.writeMappings, LaneStatements.unblock, LaneStatements.heads, LaneStatements.headMappings,
-            LaneStatements.headEntities, LaneStatements.markInFlight, LaneStore.dueStatement,
+            LaneStatements.writeMappings, LaneStatements.unblock, LaneStatements.heads,
+            LaneStatements.markInFlight, LaneStore.dueStatement,
             LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, LaneHints.notifyStatement,
             LaneStore.censusStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
@@ -121,7 +121,7 @@ import Testing
             try await connection.execute(script: "ANALYZE \(table)")
         }
         let hot = [
-            LaneStatements.heads, LaneStatements.headMappings, LaneStatements.headEntities, LaneStatements.unblock,
+            LaneStatements.heads, LaneStatements.unblock,
             LaneStatements.writeOutcomes, LaneStatements.markInFlight, LaneStatements.writeMappings,
             LaneStatements.inFlight, LaneStatements.doneBlockers,
         ]

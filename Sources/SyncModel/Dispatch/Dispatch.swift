@@ -1,5 +1,7 @@
 /// A mutation whose turn it is. It is committed as in flight under the lane's lease before anybody sees this.
-public struct Dispatch: Sendable {
+///
+/// A class, for it is passed around a lot and never changes.
+public final class Dispatch: Sendable {
     /// Whose it is.
     public let lane: LaneKey
     /// The lease that its outcome has to be written under.

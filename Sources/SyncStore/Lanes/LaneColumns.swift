@@ -39,13 +39,10 @@ struct HeadColumns {
 
     var isEmpty: Bool { jobs.isEmpty }
 
-    var queries: [Query] {
+    var query: Query {
         var parameters = jobs.parameters
         parameters.add(positions)
-        return [
-            Query(LaneStatements.heads, parameters), Query(LaneStatements.headMappings, parameters),
-            Query(LaneStatements.headEntities, parameters),
-        ]
+        return Query(LaneStatements.heads, parameters)
     }
 }
 

@@ -5,15 +5,15 @@ import SyncModel
 /// One group of lane steps on its way through its transaction: what was read, what was decided, what is to be written.
 /// Decides by ``TurnPlanner`` and ``Outcome``; talks to nobody.
 struct LaneGroup {
-    /// A step whose lane is locked and ours.
-    private struct Live {
+    /// A step whose lane is locked and ours. A class: it is changed in many places, and never copied.
+    private final class Live {
         let job: LaneJob
         let entry: Catalog.Entry
         var lane: LaneState
         /// Whether the lane's last worker was lost.
-        var isTakeover = false
+        let isTakeover: Bool
         /// Whether the step was committed before, and its worker did not hear of it: what is in flight was never sent.
-        var isRepeated = false
+        let isRepeated: Bool
         var settled: [Settled] = []
         /// Mutations whose waiters are to be released.
         var unblocking: [UUID] = []
@@ -28,6 +28,14 @@ struct LaneGroup {
         /// A head that can never run.
         var hopeless: Outcome?
         var turn: LaneTurn = .lost
+
+        init(job: LaneJob, entry: Catalog.Entry, lane: LaneState, isTakeover: Bool = false, isRepeated: Bool = false) {
+            self.job = job
+            self.entry = entry
+            self.lane = lane
+            self.isTakeover = isTakeover
+            self.isRepeated = isRepeated
+        }
 
         /// Whether what the row says of the flight is to be put right first.
         var mustRecover: Bool { isTakeover || isRepeated }
@@ -167,9 +175,7 @@ struct LaneGroup {
     /// Works out what came of what was in flight, and what that does to entities and lanes.
     mutating func settle(_ makeID: () -> UUID) {
         for index in live.indices {
-            guard var step = live[index] else { continue }
-            // one owner at a time
-            live[index] = nil
+            guard let step = live[index] else { continue }
             let organization = step.job.lane.organization
             switch step.job.step {
             case .claim: break
@@ -189,11 +195,10 @@ struct LaneGroup {
                 step.settled.append(Self.settled(dispatch, outcome, version))
             }
             step.lane.changePosition += 1
-            for settled in step.settled { Self.note(settled, in: &step) }
+            for settled in step.settled { Self.note(settled, in: step) }
             // one at a time: a statement's work has a bound
             step.unfinished = Array(step.unblocking.dropFirst())
             step.unblocking = Array(step.unblocking.prefix(1))
-            live[index] = step
         }
     }
 
@@ -209,11 +214,16 @@ struct LaneGroup {
         )
     }
 
-    private static func note(_ settled: Settled, in step: inout Live) {
+    private static func note(_ settled: Settled, in step: Live) {
         let status = settled.outcome.status
         step.lane.inFlight = nil
-        step.lane.headPosition = min(step.lane.headPosition, settled.position)
-        if !status.isQueued { step.lane.queuedCount -= 1 }
+        if !status.isQueued {
+            step.lane.queuedCount -= 1
+            // the next one is likely to stand right behind it
+            if step.lane.headPosition == settled.position { step.lane.headPosition += 1 }
+        } else {
+            step.lane.headPosition = min(step.lane.headPosition, settled.position)
+        }
         if status.isFinal { step.lane.openCount -= 1 }
         if step.entry.organization?.settings.halts(at: status) ?? false { step.lane.haltedBy = settled.id }
         if settled.outcome.satisfiesDependants { step.unblocking.append(settled.id) }
@@ -241,37 +251,48 @@ struct LaneGroup {
         if !outcomes.isEmpty { queries.append(outcomes.query(now)) }
         if !mappings.isEmpty { queries.append(mappings.query(now)) }
         if !released.isEmpty { queries.append(released.query(now)) }
-        return queries + heads.queries
+        return queries + [heads.query]
     }
 
     mutating func readNext(_ results: [Rows]) throws {
-        let entityRows = results[results.count - 1]
-        let mappingRows = results[results.count - 2]
-        let headRows = results[results.count - 3]
-        if live.contains(where: { $0?.unblocking.isEmpty == false }) {
-            try readReleased(results[results.count - 4])
+        let heads = results[results.count - 1]
+        if live.contains(where: { $0?.unblocking.isEmpty == false }) { try readReleased(results[results.count - 2]) }
+        for row in 0..<heads.count {
+            guard let step = live[Int(try heads.int32(row, 0))] else { continue }
+            step.head = try QueuedColumns.mutation(heads, row, from: 1)
+            step.mappings = try Self.mappings(heads, row, from: 1 + QueuedColumns.count)
+            step.entity = try Self.entity(heads, row, from: 5 + QueuedColumns.count)
         }
-        for row in 0..<headRows.count {
-            live[Int(try headRows.int32(row, 0))]?.head = try QueuedColumns.mutation(headRows, row, from: 1)
-        }
-        for row in 0..<mappingRows.count {
+    }
+
+    /// Four arrays side by side: client ids, types, server ids, and whether these are integers.
+    private static func mappings(_ rows: Rows, _ row: Int, from first: Int) throws -> [UUID: [IDMapping]] {
+        guard let clients = try rows.optionalUUIDs(row, first) else { return [:] }
+        let types = try rows.strings(row, first + 1)
+        let ids = try rows.strings(row, first + 2)
+        let areIntegers = try rows.bools(row, first + 3)
+        var mappings: [UUID: [IDMapping]] = [:]
+        for (place, client) in clients.enumerated() {
             let mapping = IDMapping(
-                entityType: try mappingRows.string(row, 2),
-                clientID: try mappingRows.uuid(row, 1),
-                serverID: try mappingRows.serverID(row, 3),
-                status: try mappingRows.choice(row, 5),
-                mutationID: try mappingRows.uuid(row, 6)
+                entityType: types[place],
+                clientID: client,
+                serverID: ServerID(text: ids[place], isInteger: areIntegers[place]),
+                status: .resolved,
+                mutationID: client
             )
-            live[Int(try mappingRows.int32(row, 0))]?.mappings[mapping.clientID, default: []].append(mapping)
+            mappings[client, default: []].append(mapping)
         }
-        for row in 0..<entityRows.count {
-            live[Int(try entityRows.int32(row, 0))]?.entity = TurnPlanner.KnownEntity(
-                etag: try entityRows.optionalString(row, 1),
-                lastWriter: Writer(user: try entityRows.uuid(row, 2), device: try entityRows.uuid(row, 3)),
-                version: try entityRows.int64(row, 4),
-                runBase: try entityRows.int64(row, 5)
-            )
-        }
+        return mappings
+    }
+
+    private static func entity(_ rows: Rows, _ row: Int, from first: Int) throws -> TurnPlanner.KnownEntity? {
+        guard let user = try rows.optionalUUID(row, first + 1) else { return nil }
+        return TurnPlanner.KnownEntity(
+            etag: try rows.optionalString(row, first),
+            lastWriter: Writer(user: user, device: try rows.uuid(row, first + 2)),
+            version: try rows.int64(row, first + 3),
+            runBase: try rows.int64(row, first + 4)
+        )
     }
 
     private mutating func readReleased(_ rows: Rows) throws {
@@ -304,16 +325,14 @@ struct LaneGroup {
 
     mutating func choose() {
         for index in live.indices {
-            guard var step = live[index] else { continue }
-            live[index] = nil
-            place(&step)
-            step.turn = turn(&step)
-            live[index] = step
+            guard let step = live[index] else { continue }
+            place(step)
+            step.turn = turn(step)
         }
     }
 
     /// Brings the lane's head up to date with what was found.
-    private mutating func place(_ step: inout Live) {
+    private mutating func place(_ step: Live) {
         let first = step.head?.position ?? step.lane.nextPosition
         if step.head == nil, step.lowestReleased == nil, step.lane.queuedCount != 0 {
             if step.lane.headPosition > 0 {
@@ -328,18 +347,18 @@ struct LaneGroup {
         step.lane.queuedSince = step.head?.acceptedAt
     }
 
-    private func turn(_ step: inout Live) -> LaneTurn {
+    private func turn(_ step: Live) -> LaneTurn {
         if !step.unfinished.isEmpty { return .goOn(token: step.lane.leaseToken, unblocking: step.unfinished) }
         if step.lane.headPosition == 0, step.head == nil, step.lane.queuedCount != 0 {
             return .goOn(token: step.lane.leaseToken, unblocking: [])
         }
-        guard let head = step.head, step.lane.haltedBy == nil else { return release(&step, at: nil) }
+        guard let head = step.head, step.lane.haltedBy == nil else { return release(step, at: nil) }
         if let lowest = step.lowestReleased, lowest < head.position {
             return .goOn(token: step.lane.leaseToken, unblocking: [])
         }
         guard let organization = step.entry.organization, organization.status == .active,
             let type = step.entry.type(head.entityType)
-        else { return release(&step, at: now.adding(seconds: Self.suspendedPause)) }
+        else { return release(step, at: now.adding(seconds: Self.suspendedPause)) }
         let surroundings = TurnPlanner.Surroundings(
             lane: step.job.lane,
             token: step.lane.leaseToken,
@@ -349,21 +368,21 @@ struct LaneGroup {
             entity: step.entity
         )
         switch planner.decide(head, surroundings, now: now, heldUntil: step.job.heldUntil) {
-        case .hold(let until): return release(&step, at: until)
+        case .hold(let until): return release(step, at: until)
         case .fail(let outcome):
             step.hopeless = outcome
             step.lane.queuedCount -= 1
             if organization.settings.halts(at: .failed) { step.lane.haltedBy = head.id }
             return .goOn(token: step.lane.leaseToken, unblocking: [])
         case .run(let dispatch):
-            if step.job.releases { return release(&step, at: now) }
+            if step.job.releases { return release(step, at: now) }
             step.dispatch = dispatch
             step.lane.inFlight = head.id
             return .run(dispatch)
         }
     }
 
-    private func release(_ step: inout Live, at moment: Timestamp?) -> LaneTurn {
+    private func release(_ step: Live, at moment: Timestamp?) -> LaneTurn {
         step.lane.leaseOwner = nil
         step.lane.readyAt = moment
         return .released(readyAt: moment)

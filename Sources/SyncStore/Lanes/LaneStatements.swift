@@ -130,55 +130,43 @@ enum LaneStatements {
         """
     )
 
-    /// The first pending mutation of each lane.
-    private static let head = """
-        SELECT * FROM mutations x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.synced_at IS NULL
-                AND x.position >= k.head_position AND x.status = 'pending'
-            ORDER BY x.position
-            LIMIT 1
-        """
-
+    /// The first pending mutation of each lane; where the client ids lead that it names, as arrays side by side; and what
+    /// the feed knows of the entity that it changes: its last writer, and the upstream's validator.
+    ///
+    /// Mostly it is the one that is expected. Only where that is not so is it searched for, in the order of positions,
+    /// which has to merge partitions and costs more. An append runs its parts in order, and the limit ends it after one.
     static let heads = Statement(
         "lane_heads",
         """
-        SELECT k.job, \(QueuedColumns.list)
+        SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
+            e.etag, e.updated_by, e.updated_on, e.version, e.run_base
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
         CROSS JOIN LATERAL (
-            \(head)
+            SELECT * FROM (
+                SELECT * FROM mutations a
+                WHERE a.organization_id = k.organization_id AND a.user_id = k.user_id
+                    AND a.position = k.head_position AND a.synced_at IS NULL AND a.status = 'pending'
+                UNION ALL
+                (SELECT * FROM mutations b
+                 WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
+                    AND b.position > k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+                 ORDER BY b.position
+                 LIMIT 1)
+            ) x
+            LIMIT 1
         ) m
-        """
-    )
-
-    /// Where the client ids lead that the heads name.
-    static let headMappings = Statement(
-        "lane_head_mappings",
-        """
-        SELECT k.job, i.client_id, i.entity_type, i.server_id, i.server_id_is_integer, i.status, i.mutation_id
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
-        CROSS JOIN LATERAL (
-            \(head)
-        ) m
-        CROSS JOIN LATERAL unnest(m.reference_ids) AS r (client_id)
-        CROSS JOIN LATERAL (
-            SELECT * FROM id_mappings y
-            WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.client_id = r.client_id
-                AND y.status = 'resolved'
-            OFFSET 0
-        ) i
-        """
-    )
-
-    /// What the feed knows of the entities that the heads change: their last writers, and the upstream's validators.
-    static let headEntities = Statement(
-        "lane_head_entities",
-        """
-        SELECT k.job, e.etag, e.updated_by, e.updated_on, e.version, e.run_base
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
-        CROSS JOIN LATERAL (
-            \(head)
-        ) m
-        CROSS JOIN LATERAL (
+        LEFT JOIN LATERAL (
+            SELECT array_agg(y.client_id) AS client_ids, array_agg(y.entity_type) AS entity_types,
+                array_agg(y.server_id::text) AS server_ids, array_agg(y.server_id_is_integer) AS are_integers
+            FROM unnest(m.reference_ids) AS r (client_id)
+            CROSS JOIN LATERAL (
+                SELECT * FROM id_mappings z
+                WHERE z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
+                    AND z.status = 'resolved'
+                OFFSET 0
+            ) y
+        ) i ON true
+        LEFT JOIN LATERAL (
             SELECT * FROM entities y
             WHERE m.operation <> 'create' AND y.organization_id = k.organization_id
                 AND y.entity_type = m.entity_type AND y.id = coalesce(m.server_id, (
@@ -186,7 +174,7 @@ enum LaneStatements {
                     WHERE z.organization_id = k.organization_id AND z.user_id = k.user_id
                         AND z.client_id = m.local_id AND z.entity_type = m.entity_type))
             OFFSET 0
-        ) e
+        ) e ON true
         """
     )
 

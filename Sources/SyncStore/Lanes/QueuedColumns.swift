@@ -13,6 +13,9 @@ enum QueuedColumns {
             m.traceparent
         """
 
+    /// How many there are.
+    static let count = 27
+
     /// Reads a mutation from the columns that start at `first`.
     static func mutation(_ rows: Rows, _ row: Int, from first: Int) throws -> QueuedMutation {
         QueuedMutation(
