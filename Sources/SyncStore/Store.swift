@@ -12,6 +12,11 @@ public struct StoreConfiguration: Sendable {
     public var committers: Int
     /// How long a worker may hold a lane without a sign of life, in seconds.
     public var leaseSeconds: Double
+    /// How long a statement may take. With the margin and the grace of a cancellation a push is then answered within
+    /// five seconds, as the contract says.
+    public var statementTimeout: Duration = .milliseconds(2_500)
+    /// How long a push may wait, queued or for the database, before it is answered that the store is unavailable.
+    public var patience: Duration = .milliseconds(4_500)
 
     /// Creates the settings.
     public init(databaseURL: String, poolSize: Int = 8, committers: Int = 3, leaseSeconds: Double = 120) {
@@ -78,7 +83,7 @@ public final class Store: Sendable {
         self.logger = logger
         self.signals = signals
         self.pushes = PushCommit(
-            committers: Committers(pushes, catalog: catalog, patience: PushCommit.patience),
+            committers: Committers(pushes, catalog: catalog, patience: configuration.patience),
             settledness: settledness
         )
         self.lanes = LaneStore(
@@ -159,8 +164,7 @@ public final class Store: Sendable {
             uri: configuration.databaseURL,
             settings: settings,
             connectTimeout: .seconds(2),
-            // with the margin and the grace of a cancellation an answer comes within five seconds
-            statementTimeout: .milliseconds(2_500)
+            statementTimeout: configuration.statementTimeout
         )
     }
 

@@ -43,7 +43,7 @@ import Testing
 
     @Test func aHeadThatDoesNotArriveInTimeIsHungUpOn() async throws {
         let scene = try await Scene()
-        let gateway = try await Self.impatient(scene) { $0.idleTimeout = .milliseconds(300) }
+        let gateway = try await Self.impatient(scene) { $0.idleTimeout = .seconds(1) }
         for part in ["", "GET ", "GET /v1/changes HTTP/1.1\r\nHost: x\r\n"] {
             let connection = try RawConnection(port: gateway.port)
             await connection.send(part)

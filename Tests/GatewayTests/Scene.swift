@@ -14,7 +14,8 @@ struct Scene: Sendable {
     let ada: SyncWorker
     let bob: SyncWorker
     let eve: SyncWorker
-    private let slot: SceneSlot
+    private let slot: Slot
+    private static let slots = Slots(6)
 
     /// - Parameter settings: of the first organization.
     init(
@@ -24,7 +25,7 @@ struct Scene: Sendable {
         forwards: Bool = false,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
-        slot = await .take()
+        slot = await Self.slots.take()
         gateway = try await .start(on: database, tokens: tokens, forwards: forwards, configure: configure)
         let (first, second) = (UUID(), UUID())
         ada = try await SyncWorker(gateway, organization: first)

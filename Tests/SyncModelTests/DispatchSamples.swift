@@ -35,7 +35,7 @@ struct Sample {
     var isForwarded = true
     var upstream: UpstreamSettings? = UpstreamSettings(baseURL: "http://upstream.invalid")
     var lane = Sample.lane
-    var mappings: [UUID: [IDMapping]] = [:]
+    var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
     var entity: TurnPlanner.KnownEntity?
 
     /// An update, replace or delete of contact 7, or a create.

@@ -6,8 +6,8 @@ import Testing
 @Suite struct TurnPlannerTests {
     private static let other = UUID(uuid: (9, 9, 9, 9, 9, 9, 0x49, 9, 0x89, 9, 9, 9, 9, 9, 9, 9))
 
-    private static func mapping(_ id: UUID, _ type: String, _ serverID: ServerID) -> [UUID: [IDMapping]] {
-        [id: [IDMapping(entityType: type, clientID: id, serverID: serverID, status: .resolved, mutationID: UUID())]]
+    private static func mapping(_ id: UUID, _ type: String, _ serverID: ServerID) -> [UUID: [TurnPlanner.ResolvedID]] {
+        [id: [TurnPlanner.ResolvedID(entityType: type, serverID: serverID)]]
     }
 
     private func reason(_ decision: TurnPlanner.Decision) -> Outcome? {
@@ -47,20 +47,8 @@ import Testing
         sample.payload = #"{"me":"\#(Sample.local.uuidString)"}"#
         sample.mappings = [
             Sample.local: [
-                IDMapping(
-                    entityType: "a_first",
-                    clientID: Sample.local,
-                    serverID: ServerID(text: "1", isInteger: true),
-                    status: .resolved,
-                    mutationID: UUID()
-                ),
-                IDMapping(
-                    entityType: "contact",
-                    clientID: Sample.local,
-                    serverID: ServerID(text: "2", isInteger: true),
-                    status: .resolved,
-                    mutationID: UUID()
-                ),
+                TurnPlanner.ResolvedID(entityType: "a_first", serverID: ServerID(text: "1", isInteger: true)),
+                TurnPlanner.ResolvedID(entityType: "contact", serverID: ServerID(text: "2", isInteger: true)),
             ]
         ]
         let request = try #require(sample.request)

@@ -14,15 +14,23 @@ final class Gateway: Sendable {
     let store: Store
     let clock = ManualClock()
     private let service: Task<Void, Never>
+    /// Replicas share the room of the first.
+    private let slot: Slot
+    private static let slots = Slots(6)
 
     /// - Parameter replicaOf: another gateway whose database this one shares.
     init(replicaOf other: Gateway? = nil, committers: Int = 2) async throws {
+        slot = if let other { other.slot } else { await Self.slots.take() }
         database = if let other { other.database } else { try await Self.migratedDatabase() }
         let clock = clock
         var logger = Logger(label: "test")
         logger.logLevel = .error
+        var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 4, committers: committers)
+        // nothing is late because many tests run at once; what is late for a reason is tested on real processes
+        settings.statementTimeout = .seconds(20)
+        settings.patience = .seconds(30)
         let store = Store(
-            StoreConfiguration(databaseURL: database.uri, poolSize: 4, committers: committers),
+            settings,
             now: { clock.now },
             logger: logger
         )

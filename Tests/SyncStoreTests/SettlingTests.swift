@@ -434,7 +434,7 @@ import Testing
     }
 
     @Test func aChainAsLongAsTheLaneIsDiscarded() async throws {
-        let count = Int(ProcessInfo.processInfo.environment["SLUICE_TEST_CHAIN"] ?? "") ?? 6_000
+        let count = Int(ProcessInfo.processInfo.environment["SLUICE_TEST_CHAIN"] ?? "") ?? 2_000
         let phone = try await Phone.forwarding()
         let first = phone.forward("update", server: "0")
         try await phone.push([first])

@@ -16,7 +16,7 @@ public struct TurnPlanner: Sendable {
         /// The type of the mutation's entity.
         public var type: EntityType
         /// Resolved mappings of the client ids that the mutation names.
-        public var mappings: [UUID: [IDMapping]]
+        public var mappings: [UUID: [ResolvedID]]
         /// The entity as the feed knows it; nil when it does not.
         public var entity: KnownEntity?
 
@@ -26,7 +26,7 @@ public struct TurnPlanner: Sendable {
             token: Int64,
             organization: Organization,
             type: EntityType,
-            mappings: [UUID: [IDMapping]],
+            mappings: [UUID: [ResolvedID]],
             entity: KnownEntity?
         ) {
             self.lane = lane
@@ -35,6 +35,20 @@ public struct TurnPlanner: Sendable {
             self.type = type
             self.mappings = mappings
             self.entity = entity
+        }
+    }
+
+    /// Where a client id leads under one type.
+    public struct ResolvedID: Sendable, Hashable {
+        /// The type that the client id was created in.
+        public var entityType: String
+        /// The permanent id.
+        public var serverID: ServerID
+
+        /// Creates the value.
+        public init(entityType: String, serverID: ServerID) {
+            self.entityType = entityType
+            self.serverID = serverID
         }
     }
 

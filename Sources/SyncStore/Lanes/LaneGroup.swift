@@ -21,7 +21,7 @@ struct LaneGroup {
         var lowestReleased: Int64?
         var unfinished: [UUID] = []
         var head: QueuedMutation?
-        var mappings: [UUID: [IDMapping]] = [:]
+        var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
         var entity: TurnPlanner.KnownEntity?
         /// What is marked as in flight.
         var dispatch: Dispatch?
@@ -266,21 +266,15 @@ struct LaneGroup {
     }
 
     /// Four arrays side by side: client ids, types, server ids, and whether these are integers.
-    private static func mappings(_ rows: Rows, _ row: Int, from first: Int) throws -> [UUID: [IDMapping]] {
+    private static func mappings(_ rows: Rows, _ row: Int, from first: Int) throws -> [UUID: [TurnPlanner.ResolvedID]] {
         guard let clients = try rows.optionalUUIDs(row, first) else { return [:] }
         let types = try rows.strings(row, first + 1)
         let ids = try rows.strings(row, first + 2)
         let areIntegers = try rows.bools(row, first + 3)
-        var mappings: [UUID: [IDMapping]] = [:]
+        var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
         for (place, client) in clients.enumerated() {
-            let mapping = IDMapping(
-                entityType: types[place],
-                clientID: client,
-                serverID: ServerID(text: ids[place], isInteger: areIntegers[place]),
-                status: .resolved,
-                mutationID: client
-            )
-            mappings[client, default: []].append(mapping)
+            let id = ServerID(text: ids[place], isInteger: areIntegers[place])
+            mappings[client, default: []].append(TurnPlanner.ResolvedID(entityType: types[place], serverID: id))
         }
         return mappings
     }

@@ -4,9 +4,6 @@ public import SyncModel
 
 /// Takes pushes in and commits them in groups.
 public final class PushCommit: Service {
-    /// The contract promises an answer within five seconds, also without a database.
-    static let patience: Duration = .milliseconds(4_500)
-
     private let committers: Committers<PushWork>
     private let settledness: Settledness
 
