@@ -19,7 +19,7 @@ import Testing
         #expect(made.status == 201)
         let now = scene.gateway.clock.now.rfc3339
         let defaults =
-            #"{"base_url":"https://api.example.com/v1","credential":null,"timeout_seconds":30,"max_concurrency":64,"#
+            #"{"base_url":"https://api.example.com/v1","credential":null,"timeout_seconds":30,"max_concurrency":16,"#
             + #""id_pointer":"/id","headers":{},"updated_at":"\#(now)"}"#
         #expect(made.text == defaults)
         #expect(try await scene.operate(.GET, path).text == defaults)
@@ -46,7 +46,7 @@ import Testing
             #"{"credential":null,"timeout_seconds":null,"max_concurrency":null,"id_pointer":null,"headers":null}"#
         )
         #expect(reset.text.hasPrefix(#"{"base_url":"http://[::1]:9000","credential":null,"timeout_seconds":30,"#))
-        #expect(reset.text.contains(#""max_concurrency":64,"id_pointer":"/id","headers":{},"#))
+        #expect(reset.text.contains(#""max_concurrency":16,"id_pointer":"/id","headers":{},"#))
 
         let gone = try await scene.operate(.DELETE, path)
         #expect(gone.status == 204)

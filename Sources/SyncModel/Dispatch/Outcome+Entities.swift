@@ -25,7 +25,7 @@ extension Dispatch {
             // what a person or a strategy decided before goes first
             strategy: mutation.resolution ?? mutation.strategy
         )
-        let result = BuiltInStore.apply(write, type: mutation.entityType, pointer: nil, to: &entities)
+        let result = BuiltInStore.apply(write, type: mutation.entityType, index: nil, to: &entities)
         var outcome = Outcome(result.status, .init(result.status), of: self)
         outcome.attemptCount = mutation.attemptCount
         outcome.serverID = result.serverID

@@ -16,8 +16,8 @@ extension BuiltInStore {
 
     /// Applies a write and says what came of it.
     ///
-    /// - Parameter pointer: where the mutation stands in its push; nil when it is long ago.
-    static func apply(_ write: Write, type: String, pointer: String?, to entities: inout EntityTable) -> Result {
+    /// - Parameter index: where the mutation stands in its push; nil when that is long ago.
+    static func apply(_ write: Write, type: String, index: Int?, to entities: inout EntityTable) -> Result {
         let key = EntityKey(type: type, id: write.id.text)
         let stored = entities[key]
         switch decide(write, on: stored) {
@@ -50,8 +50,8 @@ extension BuiltInStore {
             )
         case .refused(let status, let detail):
             var problem = Problem(.upstreamRejected, detail)
-            if let pointer {
-                problem.errors = [ProblemDetail(pointer: pointer, rule: "http_\(status)", detail: detail)]
+            if let index {
+                problem.errors = [ProblemDetail(pointer: "/mutations/\(index)", rule: "http_\(status)", detail: detail)]
             }
             return Result(
                 status: .failed,

@@ -200,8 +200,7 @@ public struct PushPlanner {
             visibility: accepted.type.visibility,
             strategy: strategy(of: mutation)
         )
-        let pointer = "/mutations/\(accepted.index)"
-        let result = BuiltInStore.apply(write, type: mutation.entityType, pointer: pointer, to: &entities)
+        let result = BuiltInStore.apply(write, type: mutation.entityType, index: accepted.index, to: &entities)
         outcome.status = result.status
         outcome.serverID = result.serverID
         outcome.version = result.version

@@ -30,7 +30,7 @@ public struct UpstreamSettings: Sendable, Hashable {
         baseURL: String,
         credential: UpstreamCredential? = nil,
         timeoutSeconds: Int = 30,
-        maximumConcurrency: Int = 64,
+        maximumConcurrency: Int = 16,
         idPointer: String = "/id",
         headers: [String: String] = [:]
     ) {

@@ -27,7 +27,7 @@ REPLAY_BAR = 2.0
 CPU_BAR = 0.25
 # Forwarded mutations: at least so many times the requests of the bare client, or so many a second.
 FORWARD_BAR, FORWARD_RATE_BAR = 0.5, 10_000
-# A quiet organization's median latency beside a busy one or a dead upstream, against that of an idle gateway.
+# A quiet organization's p99 latency beside a busy one or a dead upstream, against that of an idle gateway.
 QUIET_BAR = 2.0
 # In 10^6 bytes.
 MEMORY_BAR = 150.0
@@ -167,7 +167,7 @@ def compare_quiet(rounds: list[dict[str, Quiet]]) -> list[Figure]:
             ratios = [getattr(busy, percentile) / getattr(calm, percentile) for busy, calm in pairs]
             figure = Figure(f"quiet {name} {percentile[:3]}", f"{own:,.1f} ms beside {others}", f"{idle:,.1f} ms idle",
                             median(ratios), (min(ratios), max(ratios)))
-            if percentile == "p50_ms":
+            if percentile == "p99_ms":
                 figure.bar, figure.met = f"≤ {QUIET_BAR}", figure.ratio <= QUIET_BAR
             figures.append(figure)
     return figures
