@@ -78,7 +78,7 @@ public struct Outcome: Sendable {
 
     /// Whether a mutation that depends on this one may run now (product rule 3).
     public var satisfiesDependants: Bool {
-        status == .succeeded || (status == .discarded && resolution == .serverWins)
+        status.satisfiesDependants(settledBy: resolution)
     }
 }
 

@@ -128,13 +128,14 @@ public struct TurnPlanner: Sendable {
             let detail = "with ids in place its endpoint has a '.' or '..' segment"
             return fail(mutation, surroundings, .validationFailed, detail)
         }
+        let headers = headers(mutation)
         let request = UpstreamRequest(
             organization: surroundings.lane.organization,
             user: surroundings.lane.user,
             method: mutation.override?.method ?? mutation.operation.method,
             path: resolved,
-            headers: headers(mutation),
-            ifMatch: mutation.override == nil ? ifMatch(mutation, surroundings) : nil,
+            headers: headers,
+            ifMatch: mutation.override == nil ? ifMatch(mutation, surroundings, headers) : nil,
             isUnconditional: mutation.override != nil,
             body: mutation.override?.payload ?? payload(mutation, surroundings, own),
             idempotencyKey: Self.idempotencyKey(of: mutation, in: surroundings.lane),
@@ -224,12 +225,16 @@ public struct TurnPlanner: Sendable {
     /// Within a writer's own run of writes the upstream's state is the one that our last answer showed, whatever the
     /// client saw when it was offline; the client's own If-Match would conflict with itself. A mutation that names no
     /// state gets no condition.
-    private func ifMatch(_ mutation: QueuedMutation, _ surroundings: Surroundings) -> String? {
+    private func ifMatch(
+        _ mutation: QueuedMutation,
+        _ surroundings: Surroundings,
+        _ headers: [String: String]
+    ) -> String? {
         guard mutation.operation != .create, let entity = surroundings.entity, let etag = entity.etag else {
             return nil
         }
         let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
-        let namesState = mutation.baseVersion != nil || headers(mutation)["if-match"] != nil
+        let namesState = mutation.baseVersion != nil || headers["if-match"] != nil
         if namesState, entity.lastWriter == writer, (mutation.baseVersion ?? .max) >= entity.runBase { return etag }
         return mutation.baseVersion == entity.version ? etag : nil
     }

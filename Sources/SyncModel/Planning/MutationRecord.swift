@@ -102,11 +102,8 @@ public final class MutationRecord: Sendable {
         self.syncedAt = syncedAt
     }
 
-    /// Whether a mutation that depends on this one may run: it succeeded, or `server_wins` discarded it and so adopted
-    /// the server's entity (product rule 3).
-    public var satisfiesDependants: Bool {
-        status == .succeeded || (status == .discarded && resolution == .serverWins)
-    }
+    /// Whether a mutation that depends on this one may run.
+    public var satisfiesDependants: Bool { status.satisfiesDependants(settledBy: resolution) }
 }
 
 /// Client id → server id of one user (seed 000).

@@ -32,6 +32,12 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Whether the lane will come to it by itself, without a person or another mutation moving first.
     public var isQueued: Bool { self == .pending || self == .inFlight }
 
+    /// Whether a mutation that depends on one of this status may run: it succeeded, or `server_wins` discarded it and so
+    /// adopted the server's entity (product rule 3).
+    func satisfiesDependants(settledBy resolution: ConflictResolution?) -> Bool {
+        self == .succeeded || (self == .discarded && resolution == .serverWins)
+    }
+
     /// The moves that exist (seed 001, `status_transition_must_be_valid`). Everything that writes a status asks here.
     public func canBecome(_ next: MutationStatus) -> Bool {
         switch (self, next) {

@@ -97,13 +97,30 @@ struct FlightColumns {
 
 /// What came of mutations.
 struct OutcomeColumns {
-    private struct Row {
+    /// A class: it is read column by column, and never copied.
+    private final class Row {
         let lane: LaneKey
         let id: UUID
         let outcome: Outcome
         let version: Int64?
         let changePosition: Int64
         let from: MutationStatus
+
+        init(
+            _ lane: LaneKey,
+            _ id: UUID,
+            _ outcome: Outcome,
+            _ version: Int64?,
+            _ state: LaneState,
+            from: MutationStatus
+        ) {
+            self.lane = lane
+            self.id = id
+            self.outcome = outcome
+            self.version = version
+            changePosition = state.changePosition
+            self.from = from
+        }
     }
 
     private var rows: [Row] = []
@@ -117,41 +134,32 @@ struct OutcomeColumns {
         from: MutationStatus
     ) {
         assert(from.canBecome(outcome.status))
-        let row = Row(
-            lane: lane,
-            id: id,
-            outcome: outcome,
-            version: version,
-            changePosition: state.changePosition,
-            from: from
-        )
-        rows.append(row)
+        rows.append(Row(lane, id, outcome, version, state, from: from))
     }
 
     var isEmpty: Bool { rows.isEmpty }
 
     func query(_ now: Timestamp) -> Query {
-        let outcomes = rows.map(\.outcome)
         var parameters = LaneRows.keys(rows.map(\.lane))
         parameters.add(rows.map(\.id))
-        parameters.add(outcomes.map(\.status.rawValue))
-        parameters.add(outcomes.map(\.revision))
-        parameters.add(outcomes.map(\.attemptCount))
-        parameters.add(timestamps: outcomes.map { $0.nextRetryAt?.microseconds })
-        parameters.add(outcomes.map(\.serverID?.text))
-        parameters.add(outcomes.map { $0.serverID?.isInteger ?? false })
+        parameters.add(rows.map(\.outcome.status.rawValue))
+        parameters.add(rows.map(\.outcome.revision))
+        parameters.add(rows.map(\.outcome.attemptCount))
+        parameters.add(timestamps: rows.map { $0.outcome.nextRetryAt?.microseconds })
+        parameters.add(rows.map(\.outcome.serverID?.text))
+        parameters.add(rows.map { $0.outcome.serverID?.isInteger ?? false })
         parameters.add(rows.map(\.version))
-        parameters.add(outcomes.map(\.resolution?.rawValue))
-        parameters.add(outcomes.map(\.responseStatus))
-        parameters.add(jsons: outcomes.map(\.responseBody))
-        parameters.add(jsons: outcomes.map(\.error))
-        parameters.add(outcomes.map(\.lastError))
-        parameters.add(outcomes.map(\.lastErrorCode))
-        parameters.add(outcomes.map(\.isOutcomeUnknown))
-        parameters.add(outcomes.map(\.conflictRetries))
-        parameters.add(outcomes.map(\.override?.method))
-        parameters.add(outcomes.map(\.override?.endpoint))
-        parameters.add(jsons: outcomes.map(\.override?.payload))
+        parameters.add(rows.map(\.outcome.resolution?.rawValue))
+        parameters.add(rows.map(\.outcome.responseStatus))
+        parameters.add(jsons: rows.map(\.outcome.responseBody))
+        parameters.add(jsons: rows.map(\.outcome.error))
+        parameters.add(rows.map(\.outcome.lastError))
+        parameters.add(rows.map(\.outcome.lastErrorCode))
+        parameters.add(rows.map(\.outcome.isOutcomeUnknown))
+        parameters.add(rows.map(\.outcome.conflictRetries))
+        parameters.add(rows.map(\.outcome.override?.method))
+        parameters.add(rows.map(\.outcome.override?.endpoint))
+        parameters.add(jsons: rows.map(\.outcome.override?.payload))
         parameters.add(rows.map(\.changePosition))
         parameters.add(rows.map(\.from.rawValue))
         parameters.add(timestamp: now.microseconds)

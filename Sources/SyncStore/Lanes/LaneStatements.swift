@@ -6,6 +6,10 @@ enum LaneStatements {
     /// Mutations that one statement releases of those that wait for another.
     static let unblockLimit = 1_000
 
+    /// `MutationRecord.satisfiesDependants`, of a mutation that is called `y`.
+    private static let satisfiesDependants =
+        "(y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))"
+
     /// What was in flight in lanes whose worker is lost.
     static let inFlight = Statement(
         "lane_in_flight",
@@ -36,7 +40,7 @@ enum LaneStatements {
         CROSS JOIN LATERAL (
             SELECT y.id FROM mutations y
             WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.id = b.blocked_on
-                AND (y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))
+                AND \(satisfiesDependants)
             OFFSET 0
         ) d
         """
@@ -108,7 +112,7 @@ enum LaneStatements {
                 CROSS JOIN LATERAL (
                     SELECT y.id FROM mutations y
                     WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.id = n.id
-                        AND NOT (y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))
+                        AND NOT \(satisfiesDependants)
                     OFFSET 0
                 ) d) AS unmet
             FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[])

@@ -101,16 +101,22 @@ public struct MutationReader: Sendable {
         } catch {
             throw failure.problem(error, doing: "list mutations")
         }
+        let page = found.prefix(filter.limit)
+        let hasMore = found.last?.hasMore ?? false || found.count > filter.limit
+        let next = hasMore ? page.last.map { after.next($0.record.position) } : nil
+        return json(page, of: organization, next: next)
+    }
+
+    /// `{"mutations":[…],"next"}`
+    func json(_ page: some Sequence<MutationDetail>, of organization: Organization, next: String?) -> [UInt8] {
         let moment = now()
         var writer = JSONWriter()
         writer.beginObject()
         writer.name("mutations")
         writer.beginArray()
-        let page = found.prefix(filter.limit)
         for detail in page { writer.raw(detail.json(organization, moment)) }
         writer.endArray()
-        let hasMore = found.last?.hasMore ?? false || found.count > filter.limit
-        writer.member("next", hasMore ? page.last.map { after.next($0.record.position) } : nil)
+        writer.member("next", next)
         writer.endObject()
         return writer.bytes
     }

@@ -52,21 +52,12 @@ extension MutationReader {
         } catch {
             throw failure.problem(error, doing: "list an organization's mutations")
         }
-        let moment = now()
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.name("mutations")
-        writer.beginArray()
-        let shown = found.prefix(filter.limit)
-        for (_, detail) in shown { writer.raw(detail.json(organization, moment)) }
-        writer.endArray()
-        if let last = shown.last, found.count > filter.limit || last.detail.hasMore {
-            writer.member("next", after.next(last.user, last.detail.record.position))
-        } else {
-            writer.member("next", edge.map { after.next($0.user, $0.position) })
+        let page = found.prefix(filter.limit)
+        var next = edge.map { after.next($0.user, $0.position) }
+        if let last = page.last, found.count > filter.limit || last.detail.hasMore {
+            next = after.next(last.user, last.detail.record.position)
         }
-        writer.endObject()
-        return writer.bytes
+        return json(page.lazy.map(\.detail), of: organization, next: next)
     }
 
     /// The last of the mutations that a page looks at; none when there are fewer.
