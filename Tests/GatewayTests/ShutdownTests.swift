@@ -45,6 +45,8 @@ import Testing
         async let held = scene.worker.push([second])
         async let waiting = other.push([third], prefer: "wait=20")
         try await scene.sessions.await(1, waitingFor: "Lock")
+        // the other one may still be on its way to the gateway, and what has not arrived is not in hand
+        try await scene.gateway.metric("sluice_http_requests_in_flight", reaches: 2)
 
         scene.gateway.send(signal)
         try await scene.publicListenerIsClosed()
