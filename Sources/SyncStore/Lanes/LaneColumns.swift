@@ -71,25 +71,24 @@ struct BlockerColumns {
 
 /// What is in flight from now on.
 struct FlightColumns {
-    private var rows: [(dispatch: Dispatch, changePosition: Int64)] = []
+    private var dispatches: [Dispatch] = []
 
-    mutating func add(_ dispatch: Dispatch, _ state: LaneState) {
-        rows.append((dispatch, state.changePosition))
+    mutating func add(_ dispatch: Dispatch) {
+        dispatches.append(dispatch)
     }
 
-    var isEmpty: Bool { rows.isEmpty }
+    var isEmpty: Bool { dispatches.isEmpty }
 
     func query(_ now: Timestamp) -> Query {
-        var parameters = LaneRows.keys(rows.map(\.dispatch.lane))
-        parameters.add(rows.map(\.dispatch.mutation.id))
+        var parameters = LaneRows.keys(dispatches.map(\.lane))
+        parameters.add(dispatches.map(\.mutation.id))
         parameters.add(
-            rows.map { row -> Int16 in
+            dispatches.map { dispatch -> Int16 in
                 // the built-in store is no attempt
-                guard case .upstream = row.dispatch.destination else { return row.dispatch.mutation.attemptCount }
-                return row.dispatch.attempts
+                guard case .upstream = dispatch.destination else { return dispatch.mutation.attemptCount }
+                return dispatch.attempts
             }
         )
-        parameters.add(rows.map(\.changePosition))
         parameters.add(timestamp: now.microseconds)
         return Query(LaneStatements.markInFlight, parameters)
     }

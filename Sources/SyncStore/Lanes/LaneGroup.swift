@@ -395,7 +395,7 @@ struct LaneGroup {
                     mappings.add(step.job.lane, clientID, head.entityType, outcome, step.lane)
                 }
             }
-            if let dispatch = step.dispatch { flights.add(dispatch, step.lane) }
+            if let dispatch = step.dispatch { flights.add(dispatch) }
         }
         let lanes = live.compactMap { $0 }.map { (key: $0.job.lane, state: $0.lane) }
         guard !lanes.isEmpty else { return [.rollback] }
