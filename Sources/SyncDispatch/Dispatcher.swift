@@ -83,11 +83,14 @@ public final class Dispatcher: Service {
     /// Runs lanes until graceful shutdown; then what is under way is finished, or given up when that takes long, and
     /// every lane is given back.
     public func run() async throws {
-        store.signals.whenReady { [inbox] in inbox.post(ready: $0) }
-        defer { store.signals.whenReady(nil) }
+        store.wakeUps.whenReady { [inbox] in inbox.post(ready: $0) }
+        store.wakeUps.whenDueElsewhere { [inbox] in inbox.post { $0.mustPoll = true } }
+        defer {
+            store.wakeUps.whenReady(nil)
+            store.wakeUps.whenDueElsewhere(nil)
+        }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keepPolling() }
-            group.addTask { await self.listen() }
             group.addTask { await self.keepCounting() }
             group.addTask {
                 await withDiscardingTaskGroup { tasks in await self.loop(&tasks) }
@@ -96,7 +99,7 @@ public final class Dispatcher: Service {
                 try? await gracefulShutdown()
                 self.drain()
             }
-            // polling, counting and listening never end by themselves; the loop does, and with it the rest
+            // polling and counting never end by themselves; the loop does, and with it the rest
             await group.next()
             await group.next()
             group.cancelAll()
@@ -139,13 +142,13 @@ public final class Dispatcher: Service {
                 let running = running(scheduler)
                 tasks.addTask { await self.search(organization, room, running: running) }
             }
-            if scheduler.isFull { tasks.addTask { await self.store.lanes.hint() } }
+            if scheduler.isFull { store.wakeUps.tellDue() }
             report(scheduler)
         }
         deadline?.cancel()
         report(scheduler)
         // others need not wait for their next look into the database
-        await store.lanes.hint()
+        store.wakeUps.tellDue()
     }
 
     private func take(_ messages: Inbox.Messages, into scheduler: inout LaneScheduler) {
@@ -282,9 +285,5 @@ public final class Dispatcher: Service {
         } catch {
             logger.debug("Lanes cannot be looked for", metadata: ["reason": "\(error.detail)"])
         }
-    }
-
-    private func listen() async {
-        await store.lanes.listen { [inbox] in inbox.post { $0.mustPoll = true } }
     }
 }

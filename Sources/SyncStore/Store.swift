@@ -33,8 +33,8 @@ public final class Store: Sendable {
     public let catalog: Catalog
     /// Takes pushes in; a service to run.
     public let pushes: PushCommit
-    /// Tells who has an interest in a lane that it was changed.
-    public let signals: LaneSignals
+    /// Wakes those who wait for a change; a service to run.
+    public let wakeUps: WakeUps
     /// Runs lanes step by step; a service to run.
     public let lanes: LaneStore
     /// Reads mutations back.
@@ -43,6 +43,8 @@ public final class Store: Sendable {
     public let mappings: MappingReader
     /// Reads the feed.
     public let changes: ChangeReader
+    /// Reads what happens to a user's mutations and ids.
+    public let events: EventReader
     /// What operators do.
     public let administration: Administration
     /// How people settle what failed or is in conflict.
@@ -59,9 +61,14 @@ public final class Store: Sendable {
         )
         let catalog = Catalog(pool: pool, now: now, failure: failure)
         let settledness = Settledness(pool: pool, failure: failure)
-        let signals = LaneSignals()
+        let hints = ReplicaHints(pool: pool) { onHint in
+            var listening = Self.connection(configuration, settings: Self.pooledSettings)
+            listening.onNotification = { onHint($0.payload) }
+            return listening
+        }
+        let wakeUps = WakeUps(pool: pool, hints: hints)
         let pushes = Self.committers(
-            of: PushWork(catalog: catalog, signals: signals, now: now),
+            of: PushWork(catalog: catalog, wakeUps: wakeUps, now: now),
             configuration,
             failure: failure,
             metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes")
@@ -69,7 +76,7 @@ public final class Store: Sendable {
         let lanes = Self.committers(
             of: LaneWork(
                 catalog: catalog,
-                signals: signals,
+                wakeUps: wakeUps,
                 leaseSeconds: configuration.leaseSeconds,
                 now: now,
                 logger: logger
@@ -81,7 +88,7 @@ public final class Store: Sendable {
         self.pool = pool
         self.catalog = catalog
         self.logger = logger
-        self.signals = signals
+        self.wakeUps = wakeUps
         self.pushes = PushCommit(
             committers: Committers(pushes, catalog: catalog, patience: configuration.patience),
             settledness: settledness
@@ -89,27 +96,23 @@ public final class Store: Sendable {
         self.lanes = LaneStore(
             committers: Committers(lanes, catalog: catalog, patience: LaneStore.patience),
             pool: pool,
-            hints: LaneHints(pool: pool) { onHint in
-                var listening = Self.connection(configuration, settings: Self.pooledSettings)
-                listening.onNotification = { _ in onHint() }
-                return listening
-            },
             failure: failure
         )
         mutations = MutationReader(
             pool: pool,
             now: now,
             settledness: settledness,
-            signals: signals,
+            wakeUps: wakeUps,
             failure: failure
         )
         mappings = MappingReader(pool: pool, failure: failure)
-        changes = ChangeReader(pool: pool, failure: failure)
+        changes = ChangeReader(pool: pool, wakeUps: wakeUps, failure: failure)
+        events = EventReader(pool: pool, failure: failure)
         settling = Settlement(
             pool: pool,
             catalog: catalog,
             mutations: mutations,
-            signals: signals,
+            wakeUps: wakeUps,
             now: now,
             failure: failure
         )

@@ -14,7 +14,7 @@ struct ContentTests {
         ]
     )
     func acceptable(accept: String) {
-        #expect(Accept.allowsJSON(accept))
+        #expect(Accept.allows("application/json", accept))
     }
 
     @Test(
@@ -25,12 +25,12 @@ struct ContentTests {
         ]
     )
     func notAcceptable(accept: String) {
-        #expect(!Accept.allowsJSON(accept))
+        #expect(!Accept.allows("application/json", accept))
     }
 
     @Test("No Accept accepts anything")
     func noAccept() {
-        #expect(Accept.allowsJSON([:] as HTTPFields))
+        #expect(Accept.allows("application/json", [:] as HTTPFields))
     }
 
     @Test(

@@ -36,9 +36,10 @@ final class Gateway: Sendable {
         )
         self.store = store
         service = Task {
+            async let wakeUps: Void = store.wakeUps.run()
             async let pushes: Void = store.pushes.run()
             async let lanes: Void = store.lanes.run()
-            _ = try? await (pushes, lanes)
+            _ = try? await (wakeUps, pushes, lanes)
         }
     }
 

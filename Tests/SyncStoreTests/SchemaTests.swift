@@ -48,7 +48,9 @@ import Testing
             LaneStatements.inFlight, LaneStatements.doneBlockers, LaneStatements.writeOutcomes,
             LaneStatements.writeMappings, LaneStatements.unblock, LaneStatements.heads,
             LaneStatements.markInFlight, LaneStore.dueStatement,
-            LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, LaneHints.notifyStatement,
+            LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, ReplicaHints.notifyStatement,
+            WakeUps.lanesStatement, WakeUps.feedsStatement, FeedNews.statement, EventReader.endStatement,
+            EventReader.keysStatement,
             LaneStore.censusStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
 

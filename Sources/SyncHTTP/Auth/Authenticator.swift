@@ -1,3 +1,4 @@
+import Foundation
 import HTTPTypes
 import SyncModel
 import SyncStore
@@ -12,18 +13,36 @@ struct Authenticator: Sendable {
     /// The caller of a request with a valid token of an organization that is served.
     func caller(_ headers: HTTPFields) async throws -> Caller {
         let claims = try claims(BearerToken.of(headers))
-        guard let organization = try await catalog.organization(claims.organization) else { throw Self.unknown }
+        let organization = try await organization(claims.organization, serving: claims.user)
+        return Caller(organization: organization, user: claims.user, expiresAt: claims.expiresAt)
+    }
+
+    /// Whether a caller whose token was good is still served: what takes long asks again.
+    ///
+    /// - Throws: `store_unavailable` when nobody knows.
+    func isServed(_ caller: Caller) async throws -> Bool {
+        do throws(Problem) {
+            _ = try await organization(caller.organization.id, serving: caller.user)
+            return true
+        } catch {
+            if error.code == .storeUnavailable { throw error }
+            return false
+        }
+    }
+
+    private func organization(_ id: UUID, serving user: UUID) async throws(Problem) -> Organization {
+        guard let organization = try await catalog.organization(id) else { throw Self.unknown }
         switch organization.status {
         case .active: break
         case .suspended: throw Problem(.organizationSuspended, "The organization is suspended; ask its operator.")
         case .purging: throw Self.unknown
         }
         if organization.settings.provisioning == .explicit {
-            guard try await catalog.isUserKnown(claims.user, in: organization.id) else {
+            guard try await catalog.isUserKnown(user, in: organization.id) else {
                 throw Problem(.userUnknown, "The user of this token is not registered with the organization.")
             }
         }
-        return Caller(organization: organization, user: claims.user)
+        return organization
     }
 
     /// An endpoint that only authenticated callers reach.

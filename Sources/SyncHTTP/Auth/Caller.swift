@@ -5,4 +5,6 @@ import SyncModel
 struct Caller: Sendable {
     let organization: Organization
     let user: UUID
+    /// When the token ends, in seconds since 1970.
+    let expiresAt: Int64
 }

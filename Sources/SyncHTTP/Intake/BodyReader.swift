@@ -8,7 +8,7 @@ import SyncModel
 struct BodyReader: Sendable {
     /// The largest body, in bytes.
     let limit: Int
-    let budget: BodyBudget
+    let budget: ByteBudget
 
     /// Lends a request's JSON text, checked for its media type and size alone. It counts as held until `use` returns.
     func withBody<Result>(of exchange: Exchange, _ use: ([UInt8]) async throws -> Result) async throws -> Result {

@@ -51,8 +51,8 @@ struct Gateway: Sendable {
         do {
             let (route, parameters) = try route(of: request)
             matched = route
-            if route.answersJSON, !Accept.allowsJSON(request.headers) {
-                throw Problem(.notAcceptable, "Answers are application/json; the Accept header excludes that.")
+            if let mediaType = route.mediaType, !Accept.allows(mediaType, request.headers) {
+                throw Problem(.notAcceptable, "Answers are \(mediaType); the Accept header excludes that.")
             }
             let exchange = Exchange(request: request, requestID: requestID, parameters: parameters, channel: channel)
             return (try await route.endpoint(exchange), route, nil)

@@ -36,6 +36,13 @@ public struct HTTPConfiguration: Sendable {
     /// The longest `wait` that is granted; a longer one is cut to this.
     public var maximumWait: Duration = .seconds(60)
 
+    /// How often a stream of events shows that it is alive, and whether its caller is still served.
+    public var keepAlive: Duration = .seconds(15)
+    /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.
+    public var maximumStream: Duration = .seconds(3_600)
+    /// How many bytes of events may wait for slow listeners, over all of them; who would need more is cut off.
+    public var heldEventBytes = 33_554_432
+
     /// The public half of the key that signs requests to upstreams: a JWKS document, which anybody may fetch.
     public var jwks = Array(#"{"keys":[]}"#.utf8)
     /// The program's version, shown by `/livez`.

@@ -9,6 +9,9 @@ public enum HTTPMetrics {
     static let pushMutations = "sluice_push_mutations"
     static let mutations = "sluice_mutations_total"
     static let settled = "sluice_mutations_settled_total"
+    static let eventStreams = "sluice_event_streams"
+    static let eventStreamEnds = "sluice_event_streams_ended_total"
+    static let heldEventBytes = "sluice_event_stream_held_bytes"
     static let heldBodyBytes = "sluice_http_held_body_bytes"
 
     /// Tells the registry what the metrics mean. Comes before a server is made.
@@ -37,6 +40,17 @@ public enum HTTPMetrics {
             settled,
             kind: .counter,
             help: "Mutations that a person or an operator retried, discarded (with dependants) or resolved, by action."
+        )
+        registry.describe(eventStreams, kind: .gauge, help: "Listeners to events that are connected now.")
+        registry.describe(
+            eventStreamEnds,
+            kind: .counter,
+            help: "Streams of events that ended: closed (by either side), expired, refused, slow (cut off) or failed."
+        )
+        registry.describe(
+            heldEventBytes,
+            kind: .gauge,
+            help: "Bytes of events that wait for slow listeners now."
         )
         registry.describe(heldBodyBytes, kind: .gauge, help: "Bytes of request bodies that are held now.")
     }

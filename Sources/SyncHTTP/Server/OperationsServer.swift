@@ -26,9 +26,9 @@ public struct OperationsServer: Service {
             async let reasons = store.readiness()
             return await reasons + readiness()
         }
-        routes.add(.get, "/livez", answersJSON: false, health.live)
-        routes.add(.get, "/readyz", answersJSON: false, health.ready)
-        routes.add(.get, "/metrics", answersJSON: false, MetricsEndpoint(registry: registry).scrape)
+        routes.add(.get, "/livez", answers: nil, health.live)
+        routes.add(.get, "/readyz", answers: nil, health.ready)
+        routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: registry).scrape)
         if let token = OperatorToken(configuration.operatorToken) {
             Self.addAdministration(to: &routes, configuration, store: store, token: token)
         }
@@ -52,7 +52,7 @@ public struct OperationsServer: Service {
         store: Store,
         token: OperatorToken
     ) {
-        let budget = BodyBudget(limit: configuration.heldBodyBytes)
+        let budget = ByteBudget(limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
         let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budget)
         let organizations = OrganizationEndpoints(store: store, bodies: bodies)
         let users = UserEndpoints(store: store)

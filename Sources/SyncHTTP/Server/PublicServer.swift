@@ -45,7 +45,7 @@ public struct PublicServer: Service {
         store: Store,
         authenticator: Authenticator
     ) -> RouteTable {
-        let budget = BodyBudget(limit: configuration.heldBodyBytes)
+        let budget = ByteBudget(limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
         let bodies = BodyReader(limit: configuration.limits.bodyBytes, budget: budget)
         let wait = configuration.maximumWait
         let pushes = PushEndpoint(store: store, bodies: bodies, limits: configuration.limits, longestWait: wait)
@@ -56,7 +56,7 @@ public struct PublicServer: Service {
             limits: configuration.limits
         )
         let mappings = MappingEndpoint(store: store, bodies: bodies)
-        let changes = ChangesEndpoint(store: store)
+        let changes = ChangesEndpoint(store: store, longestWait: wait)
 
         var routes = RouteTable()
         routes.add(.post, "/v1/mutations", authenticator.callers(only: pushes.push))
@@ -67,8 +67,10 @@ public struct PublicServer: Service {
         routes.add(.post, "/v1/mutations/{id}/resolve", authenticator.callers(only: settling.resolve))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
+        let events = EventsEndpoint(store: store, authenticator: authenticator, configuration: configuration)
+        routes.add(.get, "/v1/events", answers: "text/event-stream", authenticator.callers(only: events.listen))
         let keySet = KeySetEndpoint(jwks: configuration.jwks)
-        routes.add(.get, "/.well-known/jwks.json", answersJSON: false, keySet.read)
+        routes.add(.get, "/.well-known/jwks.json", answers: nil, keySet.read)
         return routes
     }
 }

@@ -12,12 +12,10 @@ public final class LaneStore: Service {
     private let committers: Committers<LaneWork>
     private let pool: Pool
     private let failure: StoreFailure
-    private let hints: LaneHints
 
-    init(committers: Committers<LaneWork>, pool: Pool, hints: LaneHints, failure: StoreFailure) {
+    init(committers: Committers<LaneWork>, pool: Pool, failure: StoreFailure) {
         self.committers = committers
         self.pool = pool
-        self.hints = hints
         self.failure = failure
     }
 
@@ -54,19 +52,6 @@ public final class LaneStore: Service {
     /// Runs the committers until graceful shutdown; what is queued by then is finished.
     public func run() async throws {
         try await committers.run()
-    }
-
-    // MARK: - Hints between replicas
-
-    /// Listens to other replicas that have more lanes due than they can run, until the task is cancelled. A hint that is
-    /// lost costs time only.
-    public func listen(_ onHint: @escaping @Sendable () -> Void) async {
-        await hints.listen(onHint)
-    }
-
-    /// Tells other replicas that lanes are due; at most once a second.
-    public func hint() async {
-        await hints.send()
     }
 
     // MARK: - Candidates

@@ -8,7 +8,7 @@ import SyncModel
 struct LaneWork: GroupWork {
     let what: StaticString = "run lanes"
     let catalog: Catalog
-    let signals: LaneSignals
+    let wakeUps: WakeUps
     let leaseSeconds: Double
     let now: TimeSource
     let logger: Logger
@@ -16,13 +16,13 @@ struct LaneWork: GroupWork {
 
     init(
         catalog: Catalog,
-        signals: LaneSignals,
+        wakeUps: WakeUps,
         leaseSeconds: Double,
         now: @escaping TimeSource,
         logger: Logger
     ) {
         self.catalog = catalog
-        self.signals = signals
+        self.wakeUps = wakeUps
         self.leaseSeconds = leaseSeconds
         self.now = now
         self.logger = logger
@@ -54,6 +54,6 @@ struct LaneWork: GroupWork {
 
     private func finish(_ group: [LaneJob], _ steps: LaneGroup) {
         for (job, turn) in zip(group, steps.turns) { job.reply.send(.success(turn)) }
-        signals.changed(steps.changedLanes)
+        wakeUps.changed(steps.changedLanes)
     }
 }

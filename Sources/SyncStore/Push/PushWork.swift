@@ -7,14 +7,14 @@ import SyncModel
 struct PushWork: GroupWork {
     let what: StaticString = "commit pushes"
     let catalog: Catalog
-    let signals: LaneSignals
+    let wakeUps: WakeUps
     let now: TimeSource
     private let hints = WatermarkHints()
     private let ids = UUIDv7Generator()
 
-    init(catalog: Catalog, signals: LaneSignals, now: @escaping TimeSource) {
+    init(catalog: Catalog, wakeUps: WakeUps, now: @escaping TimeSource) {
         self.catalog = catalog
-        self.signals = signals
+        self.wakeUps = wakeUps
         self.now = now
     }
 
@@ -82,8 +82,8 @@ struct PushWork: GroupWork {
         }
         let changed = plan.changes
         guard !changed.isEmpty else { return }
-        signals.changed(changed.map { group[$0.index].lane })
-        signals.ready(changed.filter { $0.plan.lane.isWaiting }.map { group[$0.index].lane })
+        wakeUps.changed(changed.map { group[$0.index].lane })
+        wakeUps.ready(changed.filter { $0.plan.lane.isWaiting }.map { group[$0.index].lane })
     }
 }
 

@@ -15,6 +15,7 @@ public struct ChangeReader: Sendable {
     static let scanFactor = 10
 
     let pool: Pool
+    let wakeUps: WakeUps
     let failure: StoreFailure
 
     /// A page of changes: `{"changes":[…],"next","up_to_date"}`.
@@ -23,28 +24,67 @@ public struct ChangeReader: Sendable {
     ///   - since: `next` of the page before, or a push's `feed`; nil starts at the beginning.
     ///   - limit: 1 to 1,000.
     ///   - entityTypes: empty for all.
+    ///   - wait: how long to wait for something to show, while there is nothing.
     /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter; `cursor_expired`.
     public func page(
         since: String?,
         limit: Int,
         entityTypes: [String],
         organization: Organization,
-        user: UUID
+        user: UUID,
+        wait: Duration = .zero
     ) async throws(Problem) -> [UInt8] {
         let filter = FeedCursor.filter(entityTypes)
         let cursor = try Self.cursor(since, filter)
+        let request = Request(organization: organization.id, user: user, entityTypes: entityTypes, limit: limit)
+        let first = try await page(request, after: cursor, filter)
+        guard wait > .zero, first.isEmptyEnd else { return try json(first) }
+        let deadline = ContinuousClock.now + wait
+        return try await wakeUps.watching(feed: request.interest) { watch throws(Problem) in
+            var page = first
+            repeat {
+                // what was passed over need not be looked at again
+                page = try await self.page(request, after: page.next, filter)
+                guard page.isEmptyEnd, .now < deadline else { break }
+                _ = await watch.news(within: deadline - .now)
+            } while !Task.isCancelled
+            return try json(page)
+        }
+    }
+
+    private struct Request {
+        let organization: UUID
+        let user: UUID
+        let entityTypes: [String]
+        let limit: Int
+
+        var interest: FeedInterest {
+            FeedInterest(organization: organization, user: user, entityTypes: Set(entityTypes))
+        }
+    }
+
+    private func json(_ page: Page) throws(Problem) -> [UInt8] {
+        do { return try page.json() } catch { throw failure.problem(error, doing: "read changes") }
+    }
+
+    private func page(
+        _ request: Request,
+        after cursor: FeedCursor?,
+        _ filter: UInt64
+    ) async throws(Problem) -> Page {
+        let (limit, entityTypes) = (request.limit, request.entityTypes)
         let scan = min(limit * (entityTypes.isEmpty ? 1 : Self.scanFactor), 10_000)
         var parameters = Parameters()
-        parameters.add(organization.id)
+        parameters.add(request.organization)
         parameters.add(cursor?.position ?? 0)
         parameters.add(entityTypes)
-        parameters.add(user)
+        parameters.add(request.user)
         parameters.add(Int64(scan))
         parameters.add(Int64(limit))
         parameters.add(Self.pageBytes)
         do {
             let rows = try await pool.run([Query(Self.statement, parameters)])[0]
-            return try Page(rows, cursor: cursor, filter: filter, scan: scan, entityTypes: entityTypes).json()
+            return try Page(rows, cursor: cursor, filter: filter, scan: scan, entityTypes: entityTypes)
         } catch {
             throw failure.problem(error, doing: "read changes")
         }
@@ -107,8 +147,10 @@ public struct ChangeReader: Sendable {
 private struct Page {
     private let rows: Rows
     private let hasEntities: Bool
-    private let next: FeedCursor
+    let next: FeedCursor
     private let isUpToDate: Bool
+    /// Whether there is nothing to show, and nothing behind it.
+    var isEmptyEnd: Bool { !hasEntities && isUpToDate }
 
     init(
         _ rows: Rows,

@@ -12,7 +12,7 @@ extension MutationReader {
     ) async throws(Problem) -> PushAnswer {
         let deadline = ContinuousClock.now + wait
         let lane = LaneKey(organization: organization.id, user: user)
-        return try await signals.watching(lane) { watch throws(Problem) in
+        return try await wakeUps.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)

@@ -34,8 +34,6 @@ public struct MutationFilter: Sendable, Hashable {
 
 /// Reads mutations back, one user's own at a time.
 public struct MutationReader: Sendable {
-    /// How often a waiting reader looks again.
-    static let pollInterval: Duration = .milliseconds(250)
     /// How long a waiting reader pauses between two looks at least.
     static let breath: Duration = .milliseconds(2)
     /// Bytes of payloads and answers on one page of a list; a page holds one mutation at least.
@@ -44,7 +42,7 @@ public struct MutationReader: Sendable {
     let pool: Pool
     let now: TimeSource
     let settledness: Settledness
-    let signals: LaneSignals
+    let wakeUps: WakeUps
     let failure: StoreFailure
 
     /// One mutation with all its attributes, JSON; nil when the user has none of that id.
@@ -58,7 +56,7 @@ public struct MutationReader: Sendable {
     ) async throws(Problem) -> [UInt8]? {
         let deadline = ContinuousClock.now + wait
         let lane = LaneKey(organization: organization.id, user: user)
-        return try await signals.watching(lane) { watch throws(Problem) in
+        return try await wakeUps.watching(lane: lane) { watch throws(Problem) in
             while true {
                 guard let found = try await details([id], organization, user).first else { return nil }
                 let isSettled = try await isSettled([found.record], organization, user)
@@ -151,10 +149,10 @@ public struct MutationReader: Sendable {
         return stuck.count == open.count
     }
 
-    /// Waits for a change that this process makes to the lane, or a little while: another replica may have made one. A
-    /// lane that works through many mutations changes with each, so there is a pause in any case.
-    func pause(_ watch: LaneWatch, until deadline: ContinuousClock.Instant) async throws(Problem) {
-        await watch.change(within: min(deadline - .now, Self.pollInterval))
+    /// Waits for a change to the lane. One that works through many mutations changes with each, so there is a pause in
+    /// any case.
+    func pause(_ watch: Watch, until deadline: ContinuousClock.Instant) async throws(Problem) {
+        _ = await watch.news(within: deadline - .now)
         do { try await Task.sleep(for: Self.breath) } catch {
             throw StoreFailure.overloaded("the request was given up")
         }

@@ -14,7 +14,7 @@ public struct Settlement: Sendable {
     let pool: Pool
     let catalog: Catalog
     let mutations: MutationReader
-    let signals: LaneSignals
+    let wakeUps: WakeUps
     let now: TimeSource
     let failure: StoreFailure
 
@@ -165,8 +165,8 @@ public struct Settlement: Sendable {
             throw failure.problem(error, doing: what)
         }
         guard let plan, !plan.isEmpty else { return plan }
-        signals.changed([lane])
-        if plan.lane.isReady(at: now()) { signals.ready([lane]) }
+        wakeUps.changed([lane])
+        if plan.lane.isReady(at: now()) { wakeUps.ready([lane]) }
         return plan
     }
 

@@ -7,6 +7,10 @@ extension HTTPField.Name {
     static let prefer = known("Prefer")
     /// `Preference-Applied` (RFC 7240)
     static let preferenceApplied = known("Preference-Applied")
+    /// `Last-Event-ID` (WHATWG HTML, 9.2.4)
+    static let lastEventID = known("Last-Event-ID")
+    /// `X-Accel-Buffering`, which nginx heeds
+    static let xAccelBuffering = known("X-Accel-Buffering")
     /// `traceparent` (W3C Trace Context)
     static let traceparent = known("traceparent")
 

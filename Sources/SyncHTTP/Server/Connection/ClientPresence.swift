@@ -26,7 +26,8 @@ enum ClientPresence {
         }
     }
 
-    private static func watch(_ channel: any Channel, _ action: @escaping @Sendable () -> Void) async {
+    /// Calls `action` as soon as the client is known to be gone.
+    static func watch(_ channel: any Channel, _ action: @escaping @Sendable () -> Void) async {
         let watching = channel.eventLoop.submit {
             try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self).whenGone(action)
         }

@@ -1,22 +1,22 @@
 import HTTPTypes
 
-/// Whether a caller takes JSON (RFC 9110, 12.5.1).
+/// Whether a caller takes a media type (RFC 9110, 12.5.1).
 enum Accept {
-    /// Whether the `Accept` fields allow `application/json`; the most specific range decides, and none allows anything.
-    static func allowsJSON(_ headers: HTTPFields) -> Bool {
+    /// Whether the `Accept` fields allow a media type; the most specific range decides, and none allows anything.
+    static func allows(_ mediaType: String, _ headers: HTTPFields) -> Bool {
         guard let value = headers[.accept] else { return true }
-        return allowsJSON(value)
+        return allows(mediaType, value)
     }
 
-    static func allowsJSON(_ value: String) -> Bool {
-        if value == "application/json" || value == "*/*" { return true }
+    static func allows(_ mediaType: String, _ value: String) -> Bool {
+        if value == mediaType || value == "*/*" { return true }
         var best: (specificity: Int, allowed: Bool)?
         var isEmpty = true
         for range in value.utf8.split(separator: UInt8(ascii: ",")) {
             let parts = range.split(separator: UInt8(ascii: ";")).map { $0.trimmed.lowercased }
             guard let media = parts.first, !media.isEmpty else { continue }
             isEmpty = false
-            guard let specificity = specificity(of: media) else { continue }
+            guard let specificity = specificity(of: media, for: mediaType) else { continue }
             if specificity > best?.specificity ?? 0 {
                 best = (specificity, !parts.dropFirst().contains(where: isZeroQuality))
             }
@@ -24,13 +24,10 @@ enum Accept {
         return isEmpty || best?.allowed ?? false
     }
 
-    private static func specificity(of range: String) -> Int? {
-        switch range {
-        case "application/json": 3
-        case "application/*": 2
-        case "*/*": 1
-        default: nil
-        }
+    private static func specificity(of range: String, for mediaType: String) -> Int? {
+        if range == mediaType { return 3 }
+        if range == "*/*" { return 1 }
+        return range.hasSuffix("/*") && mediaType.hasPrefix(range.dropLast()) ? 2 : nil
     }
 
     /// `q=0`, `q=0.`, `q=0.000`

@@ -5,8 +5,8 @@ struct Route: Sendable {
     typealias Endpoint = @Sendable (Exchange) async throws -> Answer
 
     let method: HTTPRequest.Method
-    /// Whether its answers are JSON, and `Accept` must allow that.
-    let answersJSON: Bool
+    /// What its answers are, which `Accept` must allow; nil where nobody is asked.
+    let mediaType: String?
     let meters: RouteMeters
     let endpoint: Endpoint
 }

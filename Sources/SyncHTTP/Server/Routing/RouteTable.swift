@@ -19,12 +19,12 @@ struct RouteTable: Sendable {
     mutating func add(
         _ method: HTTPRequest.Method,
         _ template: String,
-        answersJSON: Bool = true,
+        answers mediaType: String? = "application/json",
         _ endpoint: @escaping Route.Endpoint
     ) {
         let route = Route(
             method: method,
-            answersJSON: answersJSON,
+            mediaType: mediaType,
             meters: RouteMeters(route: template, method: method.rawValue),
             endpoint: endpoint
         )

@@ -1,16 +1,19 @@
 import Metrics
 import Synchronization
 
-/// The bytes of request bodies that may be held at the same time, over all requests of the process.
+/// The bytes of one kind that may be held at the same time, over all requests of the process: request bodies, or events
+/// that slow listeners have not read.
 ///
-/// What clients send is bounded by this and not by how many of them there are.
-final class BodyBudget: Sendable {
+/// What clients make us hold is bounded by this and not by how many of them there are.
+final class ByteBudget: Sendable {
     private let limit: Int
     private let held = Atomic<Int>(0)
-    private let meter = Meter(label: HTTPMetrics.heldBodyBytes)
+    private let meter: Meter
 
-    init(limit: Int) {
+    /// - Parameter label: of the metric that shows how many are held.
+    init(limit: Int, label: String) {
         self.limit = limit
+        meter = Meter(label: label)
     }
 
     /// How many bytes are held now.

@@ -1,0 +1,48 @@
+import SyncModel
+import SyncStore
+
+/// Frames of an event stream (WHATWG HTML, 9.2.5).
+enum EventFrame {
+    /// How long a client is to wait before it connects again, in milliseconds.
+    static let retry = 2_000
+
+    /// The first frame: a cursor to resume from, even if nothing ever happens. Without data it is no event.
+    static func opening(_ cursor: EventCursor) -> [UInt8] {
+        Array("retry: \(retry)\nid: \(cursor.text)\n\n".utf8)
+    }
+
+    /// A comment, so that neither side nor anybody between them takes the connection for dead.
+    static let keepAlive = Array(": keep-alive\n\n".utf8)
+
+    static func event(_ event: EventReader.Event) -> [UInt8] {
+        let name: StaticString =
+            switch event.kind {
+            case .mutation: "mutation"
+            case .idMapping: "id_mapping"
+            }
+        return frame(name, event.cursor, event.data)
+    }
+
+    /// Something that the caller may see was changed in the feed, up to a position.
+    static func changes(_ cursor: EventCursor) -> [UInt8] {
+        let feed = FeedCursor(epoch: cursor.epoch, position: cursor.feed, head: cursor.feed)
+        return frame("changes", cursor, Array(#"{"feed":"\#(feed.text)"}"#.utf8))
+    }
+
+    /// Documents come back as written, line breaks included: each line is a field of its own.
+    private static func frame(_ name: StaticString, _ cursor: EventCursor, _ data: [UInt8]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(data.count + 128)
+        bytes += "event: \(name)\nid: \(cursor.text)\ndata: ".utf8
+        for byte in data {
+            switch byte {
+            case UInt8(ascii: "\n"): bytes += "\ndata: ".utf8
+            // white space between JSON's tokens, which would end a line
+            case UInt8(ascii: "\r"): bytes.append(UInt8(ascii: " "))
+            default: bytes.append(byte)
+            }
+        }
+        bytes += "\n\n".utf8
+        return bytes
+    }
+}

@@ -1,0 +1,315 @@
+import Foundation
+import JSONText
+import Postgres
+public import SyncModel
+
+/// Reads what happens to a user's mutations and id mappings, in commit order and nothing ever skipped: what changed under
+/// a lane's lock carries the lane's change position, and one statement reads the lane and what changed in it in one
+/// snapshot. Of what changed several times the latest state is shown; being sent to an upstream is no change.
+public struct EventReader: Sendable {
+    /// Events that one page holds at most.
+    static let pageEvents = 64
+    /// Bytes of answers and errors on one page; a page holds one event at least.
+    static let pageBytes = 65_536
+
+    let pool: Pool
+    let failure: StoreFailure
+
+    /// Something that happened.
+    public struct Event: Sendable {
+        /// What it is about.
+        public enum Kind: Sendable {
+            /// `data` is a result's members and a few of the mutation's own.
+            case mutation
+            case idMapping
+        }
+
+        /// What it is about.
+        public let kind: Kind
+        /// A JSON object.
+        public let data: [UInt8]
+        /// Where a reader goes on who has seen this.
+        public let cursor: EventCursor
+    }
+
+    /// Events in order, and where the next page begins.
+    public struct Page: Sendable {
+        /// Empty where nothing happened.
+        public let events: [Event]
+        /// Where the next page begins.
+        public let next: EventCursor
+        /// Whether there is more now.
+        public let hasMore: Bool
+    }
+
+    /// Where a listener begins: behind everything that has happened, or at its cursor.
+    ///
+    /// - Parameter lastEventID: the id of the last event that it has seen.
+    /// - Throws: `invalid_request` for a cursor that is not ours; `cursor_expired`.
+    public func start(
+        after lastEventID: String?,
+        of lane: LaneKey
+    ) async throws(Problem) -> EventCursor {
+        var cursor: EventCursor?
+        if let lastEventID {
+            cursor = EventCursor(lastEventID)
+            if cursor == nil {
+                let detail = "Last-Event-ID is not the id of an event of this stream; leave it out to begin now"
+                throw Problem(.invalidRequest, pointer: "", rule: "header_invalid", detail)
+            }
+        }
+        let end = try await self.end(of: lane)
+        guard let cursor else { return end }
+        try check(cursor, end.epoch, head: end.place.change, feed: end.feed)
+        return cursor
+    }
+
+    /// How far a feed has come with what somebody may see, behind a cursor; nil where there is nothing.
+    public func feedNews(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
+        do {
+            let rows = try await pool.run([FeedNews.query(interest.organization, after: cursor.feed)])[0]
+            return try FeedNews(rows)?.newest(for: interest)
+        } catch {
+            throw failure.problem(error, doing: "read a feed")
+        }
+    }
+
+    /// What happened behind a cursor.
+    ///
+    /// - Throws: `cursor_expired` when the organization's data was purged or restored meanwhile.
+    public func page(after cursor: EventCursor, of lane: LaneKey) async throws(Problem) -> Page {
+        let keys = try await keys(after: cursor, lane)
+        try check(cursor, keys.epoch, head: keys.head, feed: keys.feed)
+        let taken = keys.taken
+        let hasMore = taken.count < keys.list.count || keys.list.count == Self.pageEvents
+        var next = cursor
+        next.place = LanePlace(change: max(keys.head, cursor.place.change))
+        if hasMore, let last = taken.last { next.place = last.place }
+        guard !taken.isEmpty else { return Page(events: [], next: next, hasMore: false) }
+        return Page(events: try await events(taken, lane, cursor), next: next, hasMore: hasMore)
+    }
+
+    private func check(_ cursor: EventCursor, _ epoch: Int64, head: Int64, feed: Int64) throws(Problem) {
+        // ahead of the end: an older backup was restored
+        if cursor.epoch == epoch, cursor.place.change <= head, cursor.feed <= feed { return }
+        var problem = Problem(
+            .cursorExpired,
+            "the organization's data is not what it was at this event; read /v1/backlog, and listen from snapshot"
+        )
+        problem.snapshot = "/v1/events"
+        throw problem
+    }
+
+    // MARK: - What changed
+
+    /// What changed, without its state.
+    private struct Key {
+        let place: LanePlace
+        /// Of a mutation its id, of a mapping the client id.
+        let id: UUID
+        let bytes: Int
+    }
+
+    private struct Keys {
+        let head: Int64
+        let epoch: Int64
+        let feed: Int64
+        let list: [Key]
+
+        /// As many as a page holds.
+        var taken: [Key] {
+            var bytes = 0
+            let count = list.prefix { key in
+                defer { bytes += key.bytes }
+                return bytes <= EventReader.pageBytes
+            }.count
+            return Array(list.prefix(max(1, count)))
+        }
+    }
+
+    private func end(of lane: LaneKey) async throws(Problem) -> EventCursor {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        do {
+            let rows = try await pool.run([Query(Self.endStatement, parameters)])[0]
+            guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
+            return EventCursor(
+                epoch: try rows.int64(0, 0),
+                feed: try rows.int64(0, 1),
+                place: LanePlace(change: try rows.int64(0, 2))
+            )
+        } catch {
+            throw failure.problem(error, doing: "read a lane")
+        }
+    }
+
+    private func keys(after cursor: EventCursor, _ lane: LaneKey) async throws(Problem) -> Keys {
+        var (position, client, type) = (Int64.max, Self.lastUUID, "~")
+        switch cursor.place.last {
+        case nil: break
+        case .mutation(let last): (position, client, type) = (last, Self.firstUUID, "")
+        case .mapping(let last, let lastType): (client, type) = (last, lastType)
+        }
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(cursor.place.change)
+        parameters.add(position)
+        parameters.add(client)
+        parameters.add(type)
+        parameters.add(Int64(Self.pageEvents))
+        do {
+            let rows = try await pool.run([Query(Self.keysStatement, parameters)])[0]
+            guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
+            let list = try (0..<rows.count).filter { !rows.isNull($0, 3) }.map { try Self.key(rows, $0) }
+            return Keys(
+                head: try rows.int64(0, 2),
+                epoch: try rows.int64(0, 0),
+                feed: try rows.int64(0, 1),
+                list: list
+            )
+        } catch {
+            throw failure.problem(error, doing: "read what changed in a lane")
+        }
+    }
+
+    private static let firstUUID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    private static let lastUUID = UUID(
+        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
+    )
+
+    private static func key(_ rows: Rows, _ row: Int) throws -> Key {
+        let id = try rows.uuid(row, 5)
+        let last: LanePlace.Last =
+            if let type = try rows.optionalString(row, 6) {
+                .mapping(clientID: id, entityType: type)
+            } else {
+                .mutation(position: try rows.int64(row, 4))
+            }
+        return Key(
+            place: LanePlace(change: try rows.int64(row, 3), last: last),
+            id: id,
+            bytes: Int(try rows.int32(row, 7))
+        )
+    }
+
+    // MARK: - How it is now
+
+    private func events(_ keys: [Key], _ lane: LaneKey, _ cursor: EventCursor) async throws(Problem) -> [Event] {
+        var mutations = Parameters()
+        var mappings = Parameters()
+        for index in 0..<2 {
+            let isMapping = index == 1
+            let ids = keys.filter { $0.place.isMapping == isMapping }.map(\.id)
+            var parameters = Parameters()
+            parameters.add(lane.organization)
+            parameters.add(lane.user)
+            parameters.add(ids)
+            if isMapping {
+                parameters.add(nil as String?)
+                mappings = parameters
+            } else {
+                mutations = parameters
+            }
+        }
+        do {
+            let results = try await pool.run([
+                Query(MutationReader.recordsStatement, mutations), Query(MappingReader.statement, mappings),
+            ])
+            let records = try (0..<results[0].count).map { try RecordColumns.record(results[0], $0) }
+            let found = try (0..<results[1].count).map { try MappingReader.mapping(results[1], $0) }
+            return keys.compactMap { key in
+                var next = cursor
+                next.place = key.place
+                switch key.place.last {
+                case .mapping(let client, let type):
+                    return found.first { $0.clientID == client && $0.entityType == type }
+                        .map { Event(kind: .idMapping, data: Self.json($0), cursor: next) }
+                case .mutation, nil:
+                    return records.first { $0.id == key.id }
+                        .map { Event(kind: .mutation, data: Self.json($0), cursor: next) }
+                }
+            }
+        } catch {
+            throw failure.problem(error, doing: "read what changed in a lane")
+        }
+    }
+
+    private static func json(_ mapping: IDMapping) -> [UInt8] {
+        var writer = JSONWriter(capacity: 192)
+        mapping.write(to: &writer)
+        return writer.bytes
+    }
+
+    private static func json(_ record: MutationRecord) -> [UInt8] {
+        var writer = JSONWriter(capacity: 768)
+        writer.beginObject()
+        record.writeResultMembers(replayed: nil, to: &writer)
+        writer.member("device_id", record.deviceID)
+        writer.member("operation", record.operation.rawValue)
+        writer.member("entity_type", record.entityType)
+        writer.member("accepted_at", record.acceptedAt.rfc3339)
+        writer.member("synced_at", record.syncedAt?.rfc3339)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    // MARK: - Statements
+
+    static let endStatement = Statement(
+        "events_end",
+        """
+        SELECT f.epoch, f.last_position, coalesce((
+            SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0)
+        FROM feeds f
+        WHERE f.organization_id = $1
+        """
+    )
+
+    /// Input: the place, as the last mutation and the last mapping at its change position. One row without a change says
+    /// that there is none.
+    static let keysStatement = Statement(
+        "events_keys",
+        """
+        SELECT f.epoch, f.last_position, coalesce((
+                SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0),
+            k.change_position, k.position, k.id, k.entity_type, k.bytes
+        FROM feeds f
+        LEFT JOIN LATERAL (
+            SELECT u.*
+            FROM (
+                SELECT m.change_position, m.position, m.id, NULL::text AS entity_type,
+                    coalesce(octet_length(m.response_body::text), 0) + coalesce(octet_length(m.error::text), 0) AS bytes
+                FROM (
+                    SELECT x.change_position, x.position, x.id, x.response_body, x.error
+                    FROM mutations x
+                    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
+                        AND (x.change_position, x.position) > ($3, $4)
+                    ORDER BY x.change_position, x.position
+                    LIMIT $7
+                ) m
+                UNION ALL
+                (
+                    SELECT x.change_position, NULL, x.client_id, x.entity_type, 0
+                    FROM id_mappings x
+                    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
+                        AND (x.change_position, x.client_id, x.entity_type) > ($3, $5, $6)
+                    ORDER BY x.change_position, x.client_id, x.entity_type
+                    LIMIT $7
+                )
+            ) u
+            ORDER BY u.change_position, u.entity_type IS NOT NULL, u.position, u.id, u.entity_type
+            LIMIT $7
+        ) k ON true
+        WHERE f.organization_id = $1
+        """
+    )
+}
+
+extension LanePlace {
+    /// Whether what was seen last is a mapping.
+    fileprivate var isMapping: Bool {
+        if case .mapping = last { true } else { false }
+    }
+}

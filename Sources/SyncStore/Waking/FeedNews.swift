@@ -1,0 +1,101 @@
+public import Foundation
+import Postgres
+import SyncModel
+
+/// What of an organization's feed somebody wants to be told of.
+public struct FeedInterest: Sendable, Hashable {
+    /// The tenant.
+    public var organization: UUID
+    /// Who reads: entities of `visibility: "user"` exist for their owner only.
+    public var user: UUID
+    /// Empty for all.
+    public var entityTypes: Set<String>
+
+    /// Creates the value.
+    public init(organization: UUID, user: UUID, entityTypes: Set<String> = []) {
+        self.organization = organization
+        self.user = user
+        self.entityTypes = entityTypes
+    }
+}
+
+/// What was changed in a feed behind a position, and for whom that is news.
+struct FeedNews: Sendable {
+    /// Entities that are looked at; of more it is not told whose they are.
+    static let limit: Int64 = 1_000
+
+    let epoch: Int64
+    /// The feed's end.
+    let end: Int64
+    /// Whether all changes were looked at.
+    private let isComplete: Bool
+    private var visibleToAll = Newest()
+    private var visibleToOwner: [UUID: Newest] = [:]
+
+    /// The newest change, in all and by type.
+    private struct Newest {
+        var position: Int64 = 0
+        var byType: [String: Int64] = [:]
+
+        mutating func note(_ newer: Int64, _ type: String) {
+            position = max(position, newer)
+            byType[type] = max(byType[type] ?? 0, newer)
+        }
+
+        func of(_ types: Set<String>) -> Int64 {
+            types.isEmpty ? position : types.reduce(0) { max($0, byType[$1] ?? 0) }
+        }
+    }
+
+    init?(_ rows: Rows) throws {
+        guard rows.count > 0 else { return nil }
+        epoch = try rows.int64(0, 0)
+        end = try rows.int64(0, 1)
+        isComplete = rows.count < Self.limit
+        for row in 0..<rows.count where !rows.isNull(row, 2) {
+            let (position, type) = (try rows.int64(row, 2), try rows.string(row, 3))
+            if let owner = try rows.optionalUUID(row, 4) {
+                visibleToOwner[owner, default: Newest()].note(position, type)
+            } else {
+                visibleToAll.note(position, type)
+            }
+        }
+    }
+
+    /// The position of the newest change that somebody may see and wants to; nil when there is none.
+    func newest(for interest: FeedInterest) -> Int64? {
+        guard isComplete else { return end }
+        let own = visibleToOwner[interest.user]?.of(interest.entityTypes) ?? 0
+        let newest = max(own, visibleToAll.of(interest.entityTypes))
+        return newest > 0 ? newest : nil
+    }
+
+    /// The query for what is behind a position.
+    static func query(_ organization: UUID, after position: Int64) -> Query {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(position)
+        parameters.add(limit)
+        return Query(statement, parameters)
+    }
+
+    /// One row without an entity says that there is none.
+    static let statement = Statement(
+        "feed_news",
+        """
+        SELECT f.epoch, f.last_position, e.feed_position, e.entity_type, CASE WHEN e.is_private THEN e.owner_id END
+        FROM feeds f
+        LEFT JOIN LATERAL (
+            SELECT x.feed_position, x.entity_type, x.owner_id,
+                x.entity_type = ANY (ARRAY(
+                    SELECT t.name FROM entity_types t
+                    WHERE t.organization_id = $1 AND t.visibility = 'user')) AS is_private
+            FROM entities x
+            WHERE x.organization_id = $1 AND x.feed_position > $2
+            ORDER BY x.feed_position
+            LIMIT $3
+        ) e ON true
+        WHERE f.organization_id = $1
+        """
+    )
+}

@@ -1,0 +1,287 @@
+import Foundation
+import Postgres
+public import ServiceLifecycle
+public import SyncModel
+import Synchronization
+
+/// Wakes those in this process who wait for something that this or another replica does: the dispatcher, when a lane may
+/// be claimed; readers that wait for a mutation to be settled or for the feed to move; listeners to events.
+///
+/// Within the process it is a call; between replicas a hint by NOTIFY, at most ten times a second; and in case one is
+/// lost, a look at all that is watched: every fifteen seconds, or four times a second while hints do not arrive.
+public final class WakeUps: Service {
+    /// How long hints are gathered after one was sent.
+    static let hintInterval: Duration = .milliseconds(100)
+    /// Hints sent at a time; beyond it others are told to look at everything.
+    static let hintsAtATime = 4
+    /// How often everything that is watched is looked at, while hints arrive.
+    static let calmInterval: Duration = .seconds(15)
+    /// The same while they do not, at least: with many watches it is longer.
+    static let deafInterval: Duration = .milliseconds(250)
+    /// Lanes that one statement looks at.
+    static let lanesAtATime = 1_000
+
+    private struct State {
+        var onReady: (@Sendable ([LaneKey]) -> Void)?
+        var onDue: (@Sendable () -> Void)?
+        var lanes = LaneWatches()
+        var feeds = FeedWatches()
+        /// What other replicas are to be told.
+        var unsent: Set<WakeName> = []
+        var lastDue: ContinuousClock.Instant?
+    }
+
+    private let pool: Pool
+    private let hints: ReplicaHints
+    private let state = Mutex(State())
+    /// Feeds that somebody has to look at; each at most once.
+    private let movedFeeds = AsyncStream<UUID>.makeStream()
+    /// Something is to be sent to other replicas; nil: what is unsent.
+    private let outgoing = AsyncStream<HintMessage?>.makeStream()
+
+    init(pool: Pool, hints: ReplicaHints) {
+        self.pool = pool
+        self.hints = hints
+    }
+
+    // MARK: - The dispatcher
+
+    /// Names the one who is told which lanes may be claimed. Called often and from any thread: it must be quick.
+    public func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {
+        state.withLock { $0.onReady = body }
+    }
+
+    /// Names the one who is told that another replica has more lanes due than it can run.
+    public func whenDueElsewhere(_ body: (@Sendable () -> Void)?) {
+        state.withLock { $0.onDue = body }
+    }
+
+    /// Tells other replicas that lanes are due, unless that was done within the last second.
+    public func tellDue() {
+        let isNews = state.withLock { state in
+            let now = ContinuousClock.now
+            if let last = state.lastDue, now - last < .seconds(1) { return false }
+            state.lastDue = now
+            return true
+        }
+        if isNews { outgoing.continuation.yield(.due) }
+    }
+
+    /// Says that lanes may be claimed.
+    func ready(_ lanes: [LaneKey]) {
+        guard !lanes.isEmpty else { return }
+        state.withLock { $0.onReady }?(lanes)
+    }
+
+    // MARK: - Readers
+
+    /// Says that mutations of lanes were changed, and with them perhaps their organizations' feeds.
+    func changed(_ lanes: [LaneKey]) {
+        let isHeard = hints.isHeard
+        let (watches, moved, isFirst) = state.withLock { state in
+            var (watches, moved): ([Watch], [UUID]) = ([], [])
+            let organizations = Set(lanes.map(\.organization))
+            if state.lanes.count > 0 { watches = lanes.flatMap { state.lanes.watches(of: $0) } }
+            moved = organizations.filter { state.feeds.changed($0) }
+            guard isHeard else { return (watches, moved, false) }
+            let isFirst = state.unsent.isEmpty
+            // beyond that they are told to look at everything
+            guard state.unsent.count <= HintMessage.maximumNames * Self.hintsAtATime else {
+                return (watches, moved, false)
+            }
+            state.unsent.formUnion(lanes.map { WakeName($0) })
+            state.unsent.formUnion(organizations.map { WakeName(feedOf: $0) })
+            return (watches, moved, isFirst)
+        }
+        for watch in watches { watch.laneChanged() }
+        for organization in moved { movedFeeds.continuation.yield(organization) }
+        if isFirst { outgoing.continuation.yield(nil) }
+    }
+
+    /// Watches a lane, a feed or both while `body` runs: what changes after the call begins is not missed.
+    nonisolated(nonsending) public func watching<Value, Failure: Error>(
+        lane: LaneKey? = nil,
+        feed: FeedInterest? = nil,
+        _ body: nonisolated(nonsending) (Watch) async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        let watch = Watch()
+        state.withLock { state in
+            if let lane { state.lanes.add(watch, to: lane) }
+            if let feed { state.feeds.add(watch, feed) }
+        }
+        defer {
+            state.withLock { state in
+                if let lane { state.lanes.remove(watch, from: lane) }
+                if let feed { state.feeds.remove(watch, feed) }
+            }
+        }
+        return try await body(watch)
+    }
+
+    // MARK: - The service
+
+    /// Listens to other replicas, tells them, and looks at what is watched, until graceful shutdown.
+    public func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { try? await gracefulShutdown() }
+            group.addTask { await self.hints.listen { self.take($0) } }
+            group.addTask { await self.hints.keepPresent() }
+            group.addTask { await self.keepSending() }
+            group.addTask { await self.keepLooking() }
+            group.addTask { await self.followFeeds() }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    // MARK: - Hints
+
+    private func take(_ hint: HintMessage) {
+        switch hint {
+        case .presence: outgoing.continuation.yield(.presence)
+        case .due: state.withLock { $0.onDue }?()
+        case .everything: lookNow.store(true, ordering: .relaxed)
+        case .changed(let names):
+            let (watches, moved) = state.withLock { state in
+                let organizations = names.compactMap { state.feeds.organization($0) }
+                return (
+                    names.flatMap { state.lanes.watches(of: $0) }, organizations.filter { state.feeds.changed($0) }
+                )
+            }
+            for watch in watches { watch.laneChanged() }
+            for organization in moved { movedFeeds.continuation.yield(organization) }
+        }
+    }
+
+    private func keepSending() async {
+        for await message in outgoing.stream {
+            if let message {
+                await hints.send(message)
+                continue
+            }
+            let names = state.withLock { state in
+                defer { state.unsent = [] }
+                return Array(state.unsent)
+            }
+            if names.count > HintMessage.maximumNames * Self.hintsAtATime {
+                await hints.send(.everything)
+            } else {
+                for start in stride(from: 0, to: names.count, by: HintMessage.maximumNames) {
+                    await hints.send(.changed(Array(names[start..<min(start + HintMessage.maximumNames, names.count)])))
+                }
+            }
+            try? await Task.sleep(for: Self.hintInterval)
+        }
+    }
+
+    // MARK: - Looking for what no hint told
+
+    private let lookNow = Atomic(false)
+
+    private func keepLooking() async {
+        var last = ContinuousClock.now
+        while !Task.isCancelled {
+            try? await Task.sleep(for: Self.deafInterval)
+            let isWanted = lookNow.exchange(false, ordering: .relaxed)
+            let watched = state.withLock { $0.lanes.count }
+            let interval = hints.isHearing ? Self.calmInterval : max(Self.deafInterval, .microseconds(200) * watched)
+            guard isWanted || .now - last >= interval else { continue }
+            last = .now
+            await look()
+        }
+    }
+
+    private func look() async {
+        let (lanes, organizations) = state.withLock { ($0.lanes.keys, $0.feeds.organizations) }
+        for start in stride(from: 0, to: lanes.count, by: Self.lanesAtATime) {
+            await look(Array(lanes[start..<min(start + Self.lanesAtATime, lanes.count)]))
+        }
+        for start in stride(from: 0, to: organizations.count, by: Self.lanesAtATime) {
+            await look(Array(organizations[start..<min(start + Self.lanesAtATime, organizations.count)]))
+        }
+    }
+
+    /// While the database is away there is nothing to see: the next look will do.
+    private func look(_ lanes: [LaneKey]) async {
+        guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0] else { return }
+        let watches = state.withLock { state in
+            (0..<rows.count).flatMap { row -> [Watch] in
+                guard let organization = try? rows.uuid(row, 0), let user = try? rows.uuid(row, 1),
+                    let position = try? rows.int64(row, 2)
+                else { return [] }
+                return state.lanes.note(position, of: LaneKey(organization: organization, user: user))
+            }
+        }
+        for watch in watches { watch.laneChanged() }
+    }
+
+    private func look(_ organizations: [UUID]) async {
+        var parameters = Parameters()
+        parameters.add(organizations)
+        guard let rows = try? await pool.run([Query(Self.feedsStatement, parameters)])[0] else { return }
+        let moved = state.withLock { state in
+            (0..<rows.count).compactMap { row -> UUID? in
+                guard let organization = try? rows.uuid(row, 0), let end = try? rows.int64(row, 1) else { return nil }
+                return state.feeds.note(end, of: organization) ? organization : nil
+            }
+        }
+        for organization in moved { movedFeeds.continuation.yield(organization) }
+    }
+
+    // MARK: - Feeds
+
+    private func followFeeds() async {
+        await withDiscardingTaskGroup { group in
+            for await organization in movedFeeds.stream {
+                group.addTask { await self.follow(organization) }
+            }
+            group.cancelAll()
+        }
+    }
+
+    /// Looks at a feed for as long as it moves, and tells those to whom that is news. The more of them there are, the
+    /// longer the pause between two looks: half a second at most.
+    private func follow(_ organization: UUID) async {
+        while let (after, watches) = state.withLock({ $0.feeds.next(organization) }) {
+            do {
+                let rows = try await pool.run([FeedNews.query(organization, after: after)])[0]
+                if let news = try FeedNews(rows) {
+                    let told = state.withLock { $0.feeds.take(news, of: organization) }
+                    for (watch, position) in told { watch.feedMoved(to: position) }
+                }
+            } catch {
+                // to be looked at again when the database is back
+                _ = state.withLock { $0.feeds.changed(organization) }
+                try? await Task.sleep(for: Self.deafInterval)
+            }
+            if Task.isCancelled { return }
+            try? await Task.sleep(for: min(.milliseconds(500), .milliseconds(20) + .microseconds(50) * watches))
+        }
+    }
+
+    // MARK: - Statements
+
+    static let lanesStatement = Statement(
+        "wake_lanes",
+        """
+        SELECT k.organization_id, k.user_id, l.change_position
+        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+        CROSS JOIN LATERAL (
+            SELECT x.change_position FROM lanes x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
+            OFFSET 0
+        ) l
+        """
+    )
+
+    static let feedsStatement = Statement(
+        "wake_feeds",
+        """
+        SELECT k.organization_id, f.last_position
+        FROM unnest($1::uuid[]) AS k (organization_id)
+        CROSS JOIN LATERAL (
+            SELECT x.last_position FROM feeds x WHERE x.organization_id = k.organization_id OFFSET 0
+        ) f
+        """
+    )
+}
