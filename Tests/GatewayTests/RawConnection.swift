@@ -10,7 +10,9 @@ final class RawConnection: Sendable {
     private let ahead = Mutex<[UInt8]>([])
 
     /// Connects to a port of this machine. What takes longer than `patience` fails.
-    init(port: Int, patience: Int = 15) throws {
+    ///
+    /// - Parameter receiveBuffer: how many bytes the system keeps that nobody has read; nil for its own choice.
+    init(port: Int, patience: Int = 15, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -20,6 +22,10 @@ final class RawConnection: Sendable {
         let size = socklen_t(MemoryLayout<timeval>.size)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
+        if var receiveBuffer {
+            let size = socklen_t(MemoryLayout<Int32>.size)
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, size)
+        }
         let isConnected = withUnsafePointer(to: address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0

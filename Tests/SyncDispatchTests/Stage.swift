@@ -147,7 +147,7 @@ final class Stage: Sendable {
     ) async throws -> JSONValue {
         let lane = LaneKey(organization: organization.id, user: (other ?? phone).user)
         let deadline = ContinuousClock.now + .seconds(30)
-        return try await gateway.store.signals.watching(lane) { watch in
+        return try await gateway.store.wakeUps.watching(lane: lane) { watch in
             while true {
                 let mutation = try await mutation(id, of: other)
                 if isRight(mutation) { return mutation }
@@ -155,7 +155,7 @@ final class Stage: Sendable {
                     Issue.record("not \(description): \(mutation.text)")
                     return mutation
                 }
-                await watch.change(within: .milliseconds(100))
+                _ = await watch.news(within: .milliseconds(100))
             }
         }
     }

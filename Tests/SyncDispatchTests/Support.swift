@@ -146,13 +146,13 @@ extension Stage {
     /// Waits until something holds; looks again whenever the phone's lane changes, and ten times a second.
     func until(_ description: String, _ isSo: () async throws -> Bool) async throws {
         let deadline = ContinuousClock.now + .seconds(60)
-        try await gateway.store.signals.watching(key) { watch in
+        try await gateway.store.wakeUps.watching(lane: key) { watch in
             while try await !isSo() {
                 guard .now < deadline else {
                     Issue.record("it never came to this: \(description)")
                     return
                 }
-                await watch.change(within: .milliseconds(100))
+                _ = await watch.news(within: .milliseconds(100))
             }
         }
     }

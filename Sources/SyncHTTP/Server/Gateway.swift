@@ -25,8 +25,15 @@ struct Gateway: Sendable {
         self.inFlight = inFlight
     }
 
+    /// What is to be written.
+    enum Reply: Sendable {
+        case response(Response)
+        /// A head, and who goes on behind it.
+        case handover(HTTPResponse, to: SocketHandover.Successor)
+    }
+
     /// Answers a request; whatever happens, there is an answer.
-    func respond(to request: Request, on channel: any Channel) async -> Response {
+    func respond(to request: Request, on channel: any Channel) async -> Reply {
         let started = NIODeadline.now()
         inFlight?.increment()
         defer { inFlight?.decrement() }
@@ -39,7 +46,9 @@ struct Gateway: Sendable {
             let line = LogLine(request: request, requestID: requestID, route: route, answer: answer, elapsed: elapsed)
             logger.log(level: level, "Request answered", metadata: line.metadata(failure: failure))
         }
-        return answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
+        let response = answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
+        guard let successor = answer.successor, request.method != .head else { return .response(response) }
+        return .handover(response.head, to: successor)
     }
 
     private func answer(

@@ -20,7 +20,8 @@ public struct HTTPConfiguration: Sendable {
     /// How many bytes of request bodies are held at the same time, over all requests; beyond it, requests are answered
     /// 503 `overloaded`. A body counts from its first byte until its request is answered.
     public var heldBodyBytes = 67_108_864
-    /// Open connections of the public server; more wait in the system's queue. `SLUICE_MAX_CONNECTIONS`.
+    /// Open connections of the public server; more wait in the system's queue. As many more may listen to events.
+    /// `SLUICE_MAX_CONNECTIONS`.
     public var maximumConnections = 10_000
     /// Open connections of the operations server.
     public var maximumOperationsConnections = 256

@@ -24,12 +24,18 @@ struct Listener: Service {
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: serverLogger,
             responder: { request, writer, channel in
-                let response = await gateway.respond(to: request, on: channel)
-                do {
-                    try await writer.write(response: response.head, body: response.body)
-                } catch {
-                    // an error of the parser would be answered a second time
-                    throw ResponseNotWritten()
+                switch await gateway.respond(to: request, on: channel) {
+                case .response(let response):
+                    do {
+                        try await writer.write(response: response.head, body: response.body)
+                    } catch {
+                        // an error of the parser would be answered a second time
+                        throw ResponseNotWritten()
+                    }
+                case .handover(let head, let successor):
+                    try await successor(SocketHandover(of: channel, head: head))
+                    // what is left here of the connection is closed; the socket lives on
+                    throw HandedOver()
                 }
             },
             onServerRunning: { channel in
@@ -72,6 +78,9 @@ struct Listener: Service {
         return ListenAddress(host: local.ipAddress ?? address.host, port: port)
     }
 }
+
+/// Another owner goes on with the connection's socket.
+private struct HandedOver: Error {}
 
 /// The connection broke while a response was written to it.
 private struct ResponseNotWritten: Error {}

@@ -9,6 +9,7 @@ public import Tokens
 /// The server that the sync workers of phones talk to: `/v1`. Upstreams find the gateway's public key here too.
 public struct PublicServer: Service {
     private let listener: Listener
+    private let events: EventHub
 
     /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
     ///
@@ -21,12 +22,13 @@ public struct PublicServer: Service {
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
         let authenticator = Authenticator(verifier: verifier, catalog: store.catalog, now: configuration.now)
+        events = EventHub(store: store, authenticator: authenticator, configuration: configuration)
         listener = Listener(
             address: configuration.publicAddress,
             maximumConnections: configuration.maximumConnections,
             configuration: configuration,
             gateway: Gateway(
-                routes: Self.routes(configuration, store: store, authenticator: authenticator),
+                routes: Self.routes(configuration, store: store, authenticator: authenticator, events: events),
                 logger: logger,
                 now: configuration.now,
                 inFlight: Meter(label: HTTPMetrics.inFlight)
@@ -37,13 +39,18 @@ public struct PublicServer: Service {
 
     /// Serves until graceful shutdown.
     public func run() async throws {
-        try await listener.run()
+        try await withThrowingTaskGroup(of: Void.self) { [events, listener] group in
+            group.addTask { try await events.run() }
+            group.addTask { try await listener.run() }
+            try await group.waitForAll()
+        }
     }
 
     private static func routes(
         _ configuration: HTTPConfiguration,
         store: Store,
-        authenticator: Authenticator
+        authenticator: Authenticator,
+        events hub: EventHub
     ) -> RouteTable {
         let budget = ByteBudget(limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
         let bodies = BodyReader(limit: configuration.limits.bodyBytes, budget: budget)
@@ -67,7 +74,7 @@ public struct PublicServer: Service {
         routes.add(.post, "/v1/mutations/{id}/resolve", authenticator.callers(only: settling.resolve))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
-        let events = EventsEndpoint(store: store, authenticator: authenticator, configuration: configuration)
+        let events = EventsEndpoint(store: store, hub: hub)
         routes.add(.get, "/v1/events", answers: "text/event-stream", authenticator.callers(only: events.listen))
         let keySet = KeySetEndpoint(jwks: configuration.jwks)
         routes.add(.get, "/.well-known/jwks.json", answers: nil, keySet.read)

@@ -3,7 +3,7 @@ import Foundation
 /// Who watches which organization's feed, in this process. However many they are, one look serves them all.
 struct FeedWatches {
     private struct Feed {
-        var watches: [(interest: FeedInterest, watch: Watch)] = []
+        var watches: [(interest: FeedInterest, watch: any WakeObserver)] = []
         /// The feed's end when it was last looked at; nil: it was not.
         var known: Int64?
         var isBeingRead = false
@@ -16,12 +16,12 @@ struct FeedWatches {
 
     var organizations: [UUID] { Array(feeds.keys) }
 
-    mutating func add(_ watch: Watch, _ interest: FeedInterest) {
+    mutating func add(_ watch: any WakeObserver, _ interest: FeedInterest) {
         feeds[interest.organization, default: Feed()].watches.append((interest, watch))
         names[WakeName(feedOf: interest.organization)] = interest.organization
     }
 
-    mutating func remove(_ watch: Watch, _ interest: FeedInterest) {
+    mutating func remove(_ watch: any WakeObserver, _ interest: FeedInterest) {
         feeds[interest.organization]?.watches.removeAll { $0.watch === watch }
         guard feeds[interest.organization]?.watches.isEmpty == true else { return }
         feeds[interest.organization] = nil
@@ -62,7 +62,7 @@ struct FeedWatches {
     }
 
     /// Takes in what a look has found, and answers for whom it is news. At the first look nobody knows what is new.
-    mutating func take(_ news: FeedNews, of organization: UUID) -> [(watch: Watch, position: Int64)] {
+    mutating func take(_ news: FeedNews, of organization: UUID) -> [(watch: any WakeObserver, position: Int64)] {
         guard let feed = feeds[organization] else { return [] }
         feeds[organization]?.known = news.end
         return feed.watches.compactMap { interest, watch in

@@ -4,7 +4,7 @@ import SyncModel
 struct LaneWatches {
     private struct Lane {
         let key: LaneKey
-        var watches: [Watch] = []
+        var watches: [any WakeObserver] = []
         /// The lane's change position when it was last looked at; nil: it was not.
         var known: Int64?
     }
@@ -16,7 +16,7 @@ struct LaneWatches {
 
     var keys: [LaneKey] { lanes.values.flatMap { $0.map(\.key) } }
 
-    mutating func add(_ watch: Watch, to key: LaneKey) {
+    mutating func add(_ watch: any WakeObserver, to key: LaneKey) {
         let name = WakeName(key)
         if let place = lanes[name]?.firstIndex(where: { $0.key == key }) {
             lanes[name]?[place].watches.append(watch)
@@ -26,7 +26,7 @@ struct LaneWatches {
         }
     }
 
-    mutating func remove(_ watch: Watch, from key: LaneKey) {
+    mutating func remove(_ watch: any WakeObserver, from key: LaneKey) {
         let name = WakeName(key)
         guard let place = lanes[name]?.firstIndex(where: { $0.key == key }) else { return }
         lanes[name]?[place].watches.removeAll { $0 === watch }
@@ -36,17 +36,17 @@ struct LaneWatches {
         if lanes[name]?.isEmpty == true { lanes[name] = nil }
     }
 
-    func watches(of key: LaneKey) -> [Watch] {
+    func watches(of key: LaneKey) -> [any WakeObserver] {
         lanes[WakeName(key)]?.first { $0.key == key }?.watches ?? []
     }
 
     /// Of whatever lane another replica means: two may share a name.
-    func watches(of name: WakeName) -> [Watch] {
+    func watches(of name: WakeName) -> [any WakeObserver] {
         lanes[name]?.flatMap(\.watches) ?? []
     }
 
     /// Notes how far a lane is by now, and answers whom that is news to.
-    mutating func note(_ position: Int64, of key: LaneKey) -> [Watch] {
+    mutating func note(_ position: Int64, of key: LaneKey) -> [any WakeObserver] {
         let name = WakeName(key)
         guard let place = lanes[name]?.firstIndex(where: { $0.key == key }), let lane = lanes[name]?[place],
             lane.known != position

@@ -79,7 +79,7 @@ public final class WakeUps: Service {
     func changed(_ lanes: [LaneKey]) {
         let isHeard = hints.isHeard
         let (watches, moved, isFirst) = state.withLock { state in
-            var (watches, moved): ([Watch], [UUID]) = ([], [])
+            var (watches, moved): ([any WakeObserver], [UUID]) = ([], [])
             let organizations = Set(lanes.map(\.organization))
             if state.lanes.count > 0 { watches = lanes.flatMap { state.lanes.watches(of: $0) } }
             moved = organizations.filter { state.feeds.changed($0) }
@@ -105,17 +105,25 @@ public final class WakeUps: Service {
         _ body: nonisolated(nonsending) (Watch) async throws(Failure) -> Value
     ) async throws(Failure) -> Value {
         let watch = Watch()
-        state.withLock { state in
-            if let lane { state.lanes.add(watch, to: lane) }
-            if let feed { state.feeds.add(watch, feed) }
-        }
-        defer {
-            state.withLock { state in
-                if let lane { state.lanes.remove(watch, from: lane) }
-                if let feed { state.feeds.remove(watch, feed) }
-            }
-        }
+        add(watch, lane: lane, feed: feed)
+        defer { remove(watch, lane: lane, feed: feed) }
         return try await body(watch)
+    }
+
+    /// Tells an observer of a lane, a feed or both from now on.
+    public func add(_ observer: any WakeObserver, lane: LaneKey?, feed: FeedInterest?) {
+        state.withLock { state in
+            if let lane { state.lanes.add(observer, to: lane) }
+            if let feed { state.feeds.add(observer, feed) }
+        }
+    }
+
+    /// Tells an observer no more.
+    public func remove(_ observer: any WakeObserver, lane: LaneKey?, feed: FeedInterest?) {
+        state.withLock { state in
+            if let lane { state.lanes.remove(observer, from: lane) }
+            if let feed { state.feeds.remove(observer, feed) }
+        }
     }
 
     // MARK: - The service
@@ -205,7 +213,7 @@ public final class WakeUps: Service {
     private func look(_ lanes: [LaneKey]) async {
         guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0] else { return }
         let watches = state.withLock { state in
-            (0..<rows.count).flatMap { row -> [Watch] in
+            (0..<rows.count).flatMap { row -> [any WakeObserver] in
                 guard let organization = try? rows.uuid(row, 0), let user = try? rows.uuid(row, 1),
                     let position = try? rows.int64(row, 2)
                 else { return [] }

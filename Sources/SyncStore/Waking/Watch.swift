@@ -1,24 +1,9 @@
 import Synchronization
 
-/// Tells one reader that something it has an interest in was changed since it last asked. Carries no data: the reader
-/// looks for itself, so a signal that is lost costs time only.
-public final class Watch: Sendable {
-    /// What was changed.
-    public struct News: Sendable, Hashable {
-        /// Whether mutations or mappings of the lane were.
-        public var lane = false
-        /// How far the feed has come with something that the reader may see; nil: nothing of that kind.
-        public var feed: Int64?
-
-        /// No news.
-        public init() {}
-
-        var isEmpty: Bool { !lane && feed == nil }
-    }
-
+/// Lets one reader wait until something that it has an interest in is changed.
+public final class Watch: WakeObserver {
     private struct State {
-        var news = News()
-        var isEnded = false
+        var news = WakeNews()
         var reader: CheckedContinuation<Void, Never>?
     }
 
@@ -26,9 +11,9 @@ public final class Watch: Sendable {
 
     init() {}
 
-    /// Waits for news, for at most `limit`, until the task is cancelled, or until ``end()``. Answers at once when there
-    /// are some since the last call. One caller at a time.
-    public func news(within limit: Duration) async -> News {
+    /// Waits for news, for at most `limit` or until the task is cancelled. Answers at once when there are some since the
+    /// last call. One caller at a time.
+    public func news(within limit: Duration) async -> WakeNews {
         if limit > .zero {
             let timer = Task {
                 do { try await Task.sleep(for: limit) } catch { return }
@@ -38,32 +23,26 @@ public final class Watch: Sendable {
             timer.cancel()
         }
         return state.withLock { state in
-            defer { state.news = News() }
+            defer { state.news = WakeNews() }
             return state.news
         }
     }
 
-    /// Lets the reader wait no more.
-    public func end() {
-        change { $0.isEnded = true }
+    /// Wakes the reader.
+    public func laneChanged() {
+        change { $0.news.laneChanged() }
     }
 
-    /// Whether ``end()`` was called.
-    public var isEnded: Bool { state.withLock { $0.isEnded } }
-
-    func laneChanged() {
-        change { $0.news.lane = true }
-    }
-
-    func feedMoved(to position: Int64) {
-        change { $0.news.feed = max($0.news.feed ?? 0, position) }
+    /// Wakes the reader.
+    public func feedMoved(to position: Int64) {
+        change { $0.news.feedMoved(to: position) }
     }
 
     private func wait() async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
-                    if !state.news.isEmpty || state.isEnded || Task.isCancelled { return true }
+                    if !state.news.isEmpty || Task.isCancelled { return true }
                     state.reader = continuation
                     return false
                 }

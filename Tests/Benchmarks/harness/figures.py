@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from statistics import median
 
+from .delivery import Delivery
 from .forwarding import Forward, Quiet
 from .runs import Load, Run
 
@@ -17,7 +18,7 @@ REPLAYS = {
     "replay-50": Load(mutations=50, connections=32, mode="replay", pool=1000),
 }
 MEMORY = Load(mutations=50, connections=1000)
-ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet"]
+ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet", "listeners", "feed"]
 
 # At least so many times the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
@@ -31,6 +32,10 @@ FORWARD_BAR, FORWARD_RATE_BAR = 0.5, 10_000
 QUIET_BAR = 2.0
 # In 10^6 bytes.
 MEMORY_BAR = 150.0
+# Milliseconds until the last of an organization's listeners is told of a push.
+HINT_BAR = 1000.0
+# Pulls of a feed's last tenth, against those of its first.
+FEED_BAR = 0.8
 
 
 @dataclass
@@ -170,4 +175,29 @@ def compare_quiet(rounds: list[dict[str, Quiet]]) -> list[Figure]:
             if percentile == "p99_ms":
                 figure.bar, figure.met = f"≤ {QUIET_BAR}", figure.ratio <= QUIET_BAR
             figures.append(figure)
+    return figures
+
+
+def compare_deliveries(runs: list[Delivery]) -> list[Figure]:
+    """The figures of runs that deliver."""
+    figures = []
+    for run in runs:
+        values = run.values
+        if run.figure == "listeners":
+            resident, last = values["resident_mb"], values["last_hint_ms"]
+            figures += [
+                Figure("listeners", f"{resident:.0f} MB", f"{values['listeners']:,.0f} listeners, nothing happens",
+                       bar=f"≤ {MEMORY_BAR:.0f} MB", met=resident <= MEMORY_BAR),
+                Figure("cpu listeners", f"{values['gateway_cpu_percent']:.1f} % of a core",
+                       f"{values['postgres_cpu_percent']:.1f} %, PostgreSQL"),
+                Figure("hint", f"{last:.0f} ms to the last", f"{values['first_hint_ms']:.0f} ms to the first",
+                       bar=f"≤ {HINT_BAR:.0f} ms", met=last <= HINT_BAR),
+            ]
+        else:
+            ratio = values["last_tenth_per_second"] / values["first_tenth_per_second"]
+            figures.append(Figure(
+                "feed", f"{values['last_tenth_per_second']:,.0f} entities/s, last tenth",
+                f"{values['first_tenth_per_second']:,.0f}, first tenth", ratio, bar=f"≥ {FEED_BAR}",
+                met=ratio >= FEED_BAR,
+            ))
     return figures

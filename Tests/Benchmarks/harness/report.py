@@ -1,5 +1,6 @@
 """Tables for people."""
 
+from .delivery import Delivery
 from .figures import Figure
 from .forwarding import Forward, Quiet
 from .runs import Run
@@ -39,6 +40,10 @@ def forward_line(run: Forward) -> str:
 
 def quiet_line(run: Quiet) -> str:
     return f"  quiet {run.figure:<8} p50 {run.p50_ms:>6.1f} ms, p99 {run.p99_ms:>6.1f} ms | {run.pushes} pushes"
+
+
+def delivery_line(run: Delivery) -> str:
+    return f"  {run.figure}: " + ", ".join(f"{name} {value:,.1f}" for name, value in run.values.items())
 
 
 def table(figures: list[Figure]) -> str:

@@ -9,8 +9,8 @@ struct Answer: Sendable {
     var body: [UInt8]?
     var contentType = "application/json"
     var headers = HTTPFields()
-    /// Writes a body of unknown length; goes before ``body``.
-    var stream: (@Sendable (StreamOutput) async -> Void)?
+    /// Takes the connection over, to go on behind the head; goes before ``body``.
+    var successor: SocketHandover.Successor?
 
     init(_ status: HTTPResponse.Status, json body: [UInt8]) {
         self.status = status
@@ -26,28 +26,15 @@ struct Answer: Sendable {
         var fields = headers
         fields.append(HTTPField(name: .xRequestID, value: requestID))
         if let date { fields.append(HTTPField(name: .date, value: date)) }
-        if let stream { return response(to: method, fields, stream) }
-        guard let body else { return Response(status: status, headers: fields) }
+        guard let body else {
+            if successor != nil { fields.append(HTTPField(name: .contentType, value: contentType)) }
+            return Response(status: status, headers: fields)
+        }
         fields.append(HTTPField(name: .contentType, value: contentType))
         if method == .head {
             fields.append(HTTPField(name: .contentLength, value: String(body.count)))
             return Response(status: status, headers: fields)
         }
         return Response(status: status, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
-    }
-
-    private func response(
-        to method: HTTPRequest.Method,
-        _ fields: HTTPFields,
-        _ stream: @escaping @Sendable (StreamOutput) async -> Void
-    ) -> Response {
-        var fields = fields
-        fields.append(HTTPField(name: .contentType, value: contentType))
-        if method == .head { return Response(status: status, headers: fields) }
-        let body = ResponseBody { writer in
-            await stream(StreamOutput(writer))
-            try await writer.finish(nil)
-        }
-        return Response(status: status, headers: fields, body: body)
     }
 }

@@ -26,8 +26,7 @@ enum ClientPresence {
         }
     }
 
-    /// Calls `action` as soon as the client is known to be gone.
-    static func watch(_ channel: any Channel, _ action: @escaping @Sendable () -> Void) async {
+    private static func watch(_ channel: any Channel, _ action: @escaping @Sendable () -> Void) async {
         let watching = channel.eventLoop.submit {
             try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self).whenGone(action)
         }

@@ -1,0 +1,170 @@
+import Logging
+import Metrics
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+import SyncModel
+import SyncStore
+import Synchronization
+
+/// All listeners to events. While nothing happens nobody works for them; what there is to do is done by a few workers, a
+/// page at a time, so that thousands who are told of one push hold neither the memory nor the database.
+final class EventHub: Service {
+    /// Listeners that are worked for at the same time: half of what the pool of connections has by default.
+    static let workers = 4
+
+    private let store: Store
+    private let authenticator: Authenticator
+    private let configuration: HTTPConfiguration
+    private let budget: ByteBudget
+    private let listening = Mutex(Listening())
+    private let due = AsyncStream<EventSubscriber>.makeStream()
+    private let connected = Meter(label: HTTPMetrics.eventStreams)
+    private let ends: [EventStreamEnd: Counter]
+
+    init(store: Store, authenticator: Authenticator, configuration: HTTPConfiguration) {
+        self.store = store
+        self.authenticator = authenticator
+        self.configuration = configuration
+        budget = ByteBudget(limit: configuration.heldEventBytes, label: HTTPMetrics.heldEventBytes)
+        ends = Dictionary(
+            uniqueKeysWithValues: EventStreamEnd.allCases.map {
+                ($0, Counter(label: HTTPMetrics.eventStreamEnds, dimensions: [("reason", $0.rawValue)]))
+            }
+        )
+    }
+
+    private struct Listening {
+        var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
+        var isClosed = false
+    }
+
+    /// Whether there is room for one more.
+    var hasRoom: Bool { listening.withLock { $0.subscribers.count } < configuration.maximumConnections }
+
+    /// Takes a listener in, who has not been written anything yet.
+    func adopt(_ socket: SocketHandover, _ caller: Caller, from cursor: EventCursor) async throws {
+        let now = ContinuousClock.now
+        let state = SubscriberState(cursor: cursor, now: now, end: now + longest(caller))
+        let channel = try await ClientBootstrap(group: socket.eventLoop)
+            .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 64))
+            .channelOption(.maxMessagesPerRead, value: 1)
+            .channelOption(.writeBufferWaterMark, value: .init(low: 1_024, high: 4_096))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let subscriber = EventSubscriber(
+                        caller,
+                        channel: channel,
+                        state: state,
+                        budget: self.budget,
+                        onWork: { [due = self.due.continuation] in due.yield($0) },
+                        onEnd: { [weak self] subscriber, end in
+                            self?.ends[end]?.increment()
+                            self?.remove(subscriber)
+                        }
+                    )
+                    try channel.pipeline.syncOperations.addHandler(subscriber)
+                }
+            }
+            .withConnectedSocket(socket.descriptor)
+            .get()
+        let subscriber = try await channel.eventLoop.submit {
+            try channel.pipeline.syncOperations.handler(type: EventSubscriber.self)
+        }.get()
+        add(subscriber)
+        do {
+            try subscriber.write(socket.head + EventFrame.opening(cursor))
+            due.continuation.yield(subscriber)
+        } catch {
+            subscriber.close(.slow)
+        }
+    }
+
+    /// Works until graceful shutdown, which hangs up on everybody: clients connect again, to another replica.
+    func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { try? await gracefulShutdown() }
+            group.addTask { await self.keepTicking() }
+            group.addTask { await self.work() }
+            await group.next()
+            group.cancelAll()
+        }
+        let left = listening.withLock { listening in
+            listening.isClosed = true
+            return Array(listening.subscribers.values)
+        }
+        for subscriber in left { subscriber.close(.closed) }
+    }
+
+    // MARK: - Who listens
+
+    private func add(_ subscriber: EventSubscriber) {
+        let isClosed = listening.withLock { listening in
+            listening.subscribers[ObjectIdentifier(subscriber)] = subscriber
+            return listening.isClosed
+        }
+        connected.increment()
+        store.wakeUps.add(subscriber, lane: subscriber.lane, feed: subscriber.interest)
+        // the client may have gone before anybody was there to be told
+        if subscriber.isOver { remove(subscriber) }
+        if isClosed { subscriber.close(.closed) }
+    }
+
+    private func remove(_ subscriber: EventSubscriber) {
+        let removed = listening.withLock { $0.subscribers.removeValue(forKey: ObjectIdentifier(subscriber)) }
+        guard removed != nil else { return }
+        connected.decrement()
+        store.wakeUps.remove(subscriber, lane: subscriber.lane, feed: subscriber.interest)
+    }
+
+    /// A stream ends with its token, and now and then in any case.
+    private func longest(_ caller: Caller) -> Duration {
+        min(configuration.maximumStream, .seconds(max(0, caller.expiresAt - configuration.now().seconds)))
+    }
+
+    private func keepTicking() async {
+        let interval = min(.seconds(1), configuration.keepAlive / 4)
+        while !Task.isCancelled {
+            try? await Task.sleep(for: interval)
+            for subscriber in listening.withLock({ Array($0.subscribers.values) }) {
+                subscriber.tick(keepAlive: configuration.keepAlive, writeTimeout: configuration.writeTimeout)
+            }
+        }
+    }
+
+    // MARK: - Work
+
+    private func work() async {
+        await withTaskGroup(of: Void.self) { group in
+            var running = 0
+            for await subscriber in due.stream {
+                if running == Self.workers {
+                    await group.next()
+                    running -= 1
+                }
+                group.addTask { await self.work(for: subscriber) }
+                running += 1
+            }
+        }
+    }
+
+    private func work(for subscriber: EventSubscriber) async {
+        guard var work = subscriber.begin() else { return }
+        do {
+            let isAllDone = try await EventTurn(store: store, authenticator: authenticator).take(&work, subscriber)
+            subscriber.finish(left: isAllDone ? nil : work)
+        } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
+            // what is there will still be there when the database is back
+            subscriber.finish(left: work, isLater: true)
+        } catch is EventSubscriber.IsSlow {
+            subscriber.close(.slow)
+        } catch is NotServed {
+            subscriber.close(.refused)
+        } catch {
+            subscriber.close(.failed)
+        }
+    }
+}
+
+/// The caller is not served any more.
+struct NotServed: Error {}

@@ -1,0 +1,45 @@
+import SyncModel
+import SyncStore
+
+/// What is done for one listener when its turn has come: a few pages of what happened, a hint, or a sign of life.
+struct EventTurn {
+    /// Pages of one turn: others wait for theirs.
+    private static let pages = 8
+
+    let store: Store
+    let authenticator: Authenticator
+
+    /// Does what there is to do; `work` is what is left of it.
+    ///
+    /// - Returns: whether nothing is left.
+    /// - Throws: ``NotServed``, `EventSubscriber.IsSlow`, or the store's problems.
+    func take(_ work: inout SubscriberState.Work, _ subscriber: EventSubscriber) async throws -> Bool {
+        if work.keepsAlive {
+            guard try await authenticator.isServed(subscriber.caller) else { throw NotServed() }
+        }
+        if work.isFirst {
+            if let feed = try await store.events.feedNews(after: work.cursor, for: subscriber.interest) {
+                work.news.feedMoved(to: feed)
+            }
+            work.isFirst = false
+        }
+        var hasMore = work.news.lane
+        for _ in 0..<Self.pages where hasMore {
+            guard try await subscriber.takesMore() else { return false }
+            let page = try await store.events.page(after: work.cursor, of: subscriber.lane)
+            hasMore = page.hasMore
+            work.cursor = page.next
+            guard !page.events.isEmpty else { continue }
+            try subscriber.write(page.events.flatMap { EventFrame.event($0) }, upTo: page.next)
+            work.keepsAlive = false
+        }
+        if hasMore { return false }
+        if let feed = work.news.feed, feed > work.cursor.feed {
+            work.cursor.feed = feed
+            try subscriber.write(EventFrame.changes(work.cursor), upTo: work.cursor)
+            work.keepsAlive = false
+        }
+        if work.keepsAlive { try subscriber.write(EventFrame.keepAlive) }
+        return true
+    }
+}

@@ -1,0 +1,134 @@
+import SyncModel
+import SyncStore
+
+/// What a listener to events is in the middle of, and what is due when. Decides; ``EventSubscriber`` acts.
+struct SubscriberState {
+    /// What is to be done for a listener, all at once.
+    struct Work {
+        var cursor: EventCursor
+        var news: WakeNews
+        /// Whether nobody knows yet what the feed has behind the cursor.
+        var isFirst: Bool
+        /// Whether the listener has to be shown that the connection is alive, and whether it is still served.
+        var keepsAlive: Bool
+    }
+
+    /// What to do as time passes.
+    enum TickAction: Equatable {
+        case nothing
+        case work
+        case close(EventStreamEnd)
+    }
+
+    private(set) var cursor: EventCursor
+    private(set) var isOver = false
+    /// When the stream ends in any case.
+    private let end: ContinuousClock.Instant
+    private var news = WakeNews()
+    private var isFirst = true
+    private var keepsAlive = false
+    /// Whether it stands in the line, or somebody works for it.
+    private var isInHand = true
+    private var isWritable = true
+    private var lastWrite: ContinuousClock.Instant
+    private var blockedSince: ContinuousClock.Instant?
+
+    /// A listener that stands in the line: there may be something behind its cursor.
+    init(cursor: EventCursor, now: ContinuousClock.Instant, end: ContinuousClock.Instant) {
+        self.cursor = cursor
+        self.end = end
+        lastWrite = now
+        news.laneChanged()
+    }
+
+    /// Notes news, or whatever else is a reason to work.
+    ///
+    /// - Returns: whether it has to be put in the line.
+    mutating func note(_ change: (inout WakeNews) -> Void) -> Bool {
+        change(&news)
+        return queues()
+    }
+
+    mutating func writabilityChanged(_ isWritable: Bool, now: ContinuousClock.Instant) -> Bool {
+        self.isWritable = isWritable
+        blockedSince = isWritable ? nil : blockedSince ?? now
+        return queues()
+    }
+
+    /// Begins to work; nil when there is nothing to be done now.
+    mutating func begin() -> Work? {
+        guard hasWork else {
+            isInHand = false
+            return nil
+        }
+        defer {
+            news = WakeNews()
+            keepsAlive = false
+            isFirst = false
+        }
+        return Work(cursor: cursor, news: news, isFirst: isFirst, keepsAlive: keepsAlive)
+    }
+
+    mutating func wrote(_ cursor: EventCursor?, now: ContinuousClock.Instant) {
+        if let cursor { self.cursor = cursor }
+        lastWrite = now
+    }
+
+    /// Ends the work.
+    ///
+    /// - Parameters:
+    ///   - left: what was not done.
+    ///   - isLater: whether that has time until the next tick.
+    /// - Returns: whether it has to be put in the line again.
+    mutating func finish(left: Work?, isLater: Bool) -> Bool {
+        isInHand = false
+        if let left {
+            if left.news.lane { news.laneChanged() }
+            if let feed = left.news.feed { news.feedMoved(to: feed) }
+            isFirst = isFirst || left.isFirst
+            keepsAlive = keepsAlive || left.keepsAlive
+        }
+        return isLater ? false : queues()
+    }
+
+    /// Looks at what is due.
+    mutating func tick(
+        now: ContinuousClock.Instant,
+        keepAlive: Duration,
+        writeTimeout: Duration
+    ) -> TickAction {
+        if isOver { return .nothing }
+        if now >= end { return .close(.expired) }
+        if let blockedSince, now - blockedSince >= writeTimeout { return .close(.slow) }
+        if now - lastWrite >= keepAlive { keepsAlive = true }
+        return queues() ? .work : .nothing
+    }
+
+    /// Ends it; answers whether it was not over before.
+    mutating func close() -> Bool {
+        defer { isOver = true }
+        return !isOver
+    }
+
+    private var hasWork: Bool { !isOver && isWritable && (!news.isEmpty || keepsAlive || isFirst) }
+
+    private mutating func queues() -> Bool {
+        guard !isInHand, hasWork else { return false }
+        isInHand = true
+        return true
+    }
+}
+
+/// Why a stream of events ended, for metrics.
+enum EventStreamEnd: String, Sendable, CaseIterable {
+    /// The client went away, or the server shuts down.
+    case closed
+    /// Its time was over, or its token's.
+    case expired
+    /// The caller is not served any more.
+    case refused
+    /// The client did not read what was written.
+    case slow
+    /// The organization's data were purged or restored.
+    case failed
+}

@@ -1,0 +1,47 @@
+import Glibc
+import HTTPTypes
+import NIOCore
+import SyncModel
+
+/// A connection's socket on its way to an owner that needs no HTTP any more.
+///
+/// An HTTP connection holds its parser, its buffers and its task with all that the task's deepest call has needed: some
+/// 30 KB. Whoever is silent for hours should not cost that.
+struct SocketHandover: Sendable {
+    /// Goes on with the socket, beginning with the head.
+    typealias Successor = @Sendable (SocketHandover) async throws -> Void
+
+    /// A descriptor of its own for the same connection. Whoever takes it closes it.
+    let descriptor: NIOBSDSocket.Handle
+    let eventLoop: any EventLoop
+    /// The response's head, not written yet. The body ends with the connection (RFC 9112, 6.3).
+    let head: [UInt8]
+
+    /// Takes the socket of a connection that has nothing left to write, and closes the rest of it.
+    ///
+    /// - Throws: `IOError`, or `overloaded` when an earlier answer is still on its way.
+    init(of channel: any Channel, head: HTTPResponse) async throws {
+        eventLoop = channel.eventLoop
+        self.head = Self.text(head)
+        descriptor = try await channel.eventLoop.submit {
+            guard try channel.syncOptions?.getOption(.bufferedWritableBytes) ?? 0 == 0 else {
+                throw Problem(.overloaded, "An earlier answer is still being sent.")
+            }
+            let copy = try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(
+                of: NIOBSDSocket.Handle.self
+            ) { fcntl($0, F_DUPFD_CLOEXEC, 0) }
+            guard let copy, copy >= 0 else { throw IOError(errnoCode: errno, reason: "the socket can't be copied") }
+            // at once, before anybody closes the sending half, which would be the copy's too
+            channel.close(promise: nil)
+            return copy
+        }.get()
+    }
+
+    private static func text(_ head: HTTPResponse) -> [UInt8] {
+        var text = "HTTP/1.1 \(head.status.code) \(head.status.reasonPhrase)\r\n"
+        for field in head.headerFields where field.name != .contentLength {
+            text += "\(field.name.rawName): \(field.value)\r\n"
+        }
+        return Array((text + "Connection: close\r\n\r\n").utf8)
+    }
+}

@@ -1,0 +1,169 @@
+import AsyncHTTPClient
+import Foundation
+import JSONText
+import NIOCore
+import NIOHTTP1
+import SyncModel
+import Synchronization
+
+/// A client of `GET /v1/events` that reads what comes.
+final class EventListener: Sendable {
+    /// What stands between two blank lines.
+    struct Frame: Sendable {
+        var event: String?
+        var id: String?
+        var retry: String?
+        var comment: String?
+        var lines: [String] = []
+
+        var data: JSONValue? { try? JSONTree(parsing: Array(lines.joined(separator: "\n").utf8)).root }
+        /// The mutation, mapping or cursor that it is about, in short.
+        var summary: String {
+            let data = data
+            return switch event {
+            case "mutation": "\(data?["id"]?.string ?? "-") \(data?["status"]?.string ?? "-")"
+            case "id_mapping": "\(data?["client_id"]?.string ?? "-") \(data?["server_id"]?.text ?? "-")"
+            case "changes": "changes"
+            default: comment ?? "opening"
+            }
+        }
+    }
+
+    /// What the answer's head says.
+    let status: Int
+    let headers: HTTPHeaders
+    private let shared: Shared
+    private let reading: Task<Void, Never>
+
+    struct Silence: Error {}
+
+    /// Begins to listen; returns once the head is there.
+    ///
+    /// - Parameter client: nil for the shared one.
+    init(
+        _ address: String,
+        token: String,
+        after lastEventID: String? = nil,
+        client: HTTPClient = .shared
+    ) async throws {
+        var request = HTTPClientRequest(url: address + "/v1/events")
+        request.headers.add(name: "authorization", value: "Bearer \(token)")
+        request.headers.add(name: "accept", value: "text/event-stream")
+        if let lastEventID { request.headers.add(name: "last-event-id", value: lastEventID) }
+        let response = try await client.execute(request, deadline: .now() + .minutes(5))
+        status = Int(response.status.code)
+        headers = response.headers
+        let shared = Shared()
+        reading = Task {
+            var rest: [UInt8] = []
+            do {
+                for try await buffer in response.body {
+                    rest += buffer.readableBytesView
+                    while let end = rest.firstRange(of: Array("\n\n".utf8)) {
+                        shared.add(Self.frame(rest[..<end.lowerBound]))
+                        rest.removeSubrange(..<end.upperBound)
+                    }
+                }
+            } catch {}
+            shared.finish()
+        }
+        self.shared = shared
+    }
+
+    deinit {
+        reading.cancel()
+    }
+
+    /// The next frame that is no keep-alive; nil once the stream has ended.
+    func next(within limit: Duration = .seconds(30)) async throws -> Frame? {
+        while let frame = try await nextFrame(within: limit) {
+            if frame.comment == nil { return frame }
+        }
+        return nil
+    }
+
+    /// The next frame of any kind.
+    func nextFrame(within limit: Duration = .seconds(30)) async throws -> Frame? {
+        let deadline = ContinuousClock.now + limit
+        while .now < deadline {
+            switch shared.take() {
+            case .frame(let frame): return frame
+            case .over: return nil
+            case .nothing: try await Task.sleep(for: .milliseconds(2))
+            }
+        }
+        throw Silence()
+    }
+
+    /// So many frames that are no keep-alives.
+    func next(_ count: Int, within limit: Duration = .seconds(30)) async throws -> [Frame] {
+        var frames: [Frame] = []
+        while frames.count < count, let frame = try await next(within: limit) { frames.append(frame) }
+        return frames
+    }
+
+    /// Frames up to the first that fits, that one included.
+    func until(_ fits: (Frame) -> Bool) async throws -> [Frame] {
+        var frames: [Frame] = []
+        while let frame = try await next() {
+            frames.append(frame)
+            if fits(frame) { return frames }
+        }
+        throw Silence()
+    }
+
+    /// Hangs up.
+    func stop() { reading.cancel() }
+
+    // MARK: - What the reading task and the test share
+
+    private enum Taken { case frame(Frame), over, nothing }
+
+    private final class Shared: Sendable {
+        private struct State {
+            var frames: [Frame] = []
+            var isOver = false
+        }
+
+        private let state = Mutex(State())
+
+        func add(_ frame: Frame) { state.withLock { $0.frames.append(frame) } }
+        func finish() { state.withLock { $0.isOver = true } }
+        func take() -> Taken {
+            state.withLock { state in
+                if !state.frames.isEmpty { return .frame(state.frames.removeFirst()) }
+                return state.isOver ? .over : .nothing
+            }
+        }
+    }
+
+    private static func frame(_ bytes: some Collection<UInt8>) -> Frame {
+        var frame = Frame()
+        for line in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: true) {
+            let text = String(decoding: line, as: UTF8.self)
+            guard let colon = text.firstIndex(of: ":") else { continue }
+            var value = text[text.index(after: colon)...]
+            if value.first == " " { value.removeFirst() }
+            switch text[..<colon] {
+            case "": frame.comment = String(value)
+            case "event": frame.event = String(value)
+            case "id": frame.id = String(value)
+            case "retry": frame.retry = String(value)
+            case "data": frame.lines.append(String(value))
+            default: break
+            }
+        }
+        return frame
+    }
+}
+
+extension SyncWorker {
+    /// Listens to the user's events, past the first frame.
+    func listen(after lastEventID: String? = nil) async throws -> (events: EventListener, start: String) {
+        let events = try await EventListener(gateway.address, token: token, after: lastEventID)
+        guard let opening = try await events.next(), let start = opening.id, opening.event == nil else {
+            throw EventListener.Silence()
+        }
+        return (events, start)
+    }
+}

@@ -1,0 +1,285 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// `GET /v1/events`
+@Suite struct EventsTests {
+    @Test func whatBecomesOfAPushIsToldToItsUserAndOthersAreOnlyToldToPull() async throws {
+        let scene = try await Scene()
+        let (ada, _) = try await scene.ada.listen()
+        let (bob, _) = try await scene.bob.listen()
+        let (eve, _) = try await scene.eve.listen()
+        #expect(ada.status == 200)
+        #expect(ada.headers["content-type"] == ["text/event-stream"])
+        #expect(ada.headers["cache-control"] == ["no-store"])
+        #expect(ada.headers["x-accel-buffering"] == ["no"])
+        let draft = scene.ada.create()
+        let pushed = try await scene.ada.push([draft])
+        let frames = try await ada.next(3)
+        #expect(frames.map(\.event) == ["mutation", "id_mapping", "changes"])
+        let mutation = try #require(frames[0].data)
+        let names = try #require(pushed.results.first).names.filter { $0 != "replayed" }
+        #expect(mutation.names == names + ["device_id", "operation", "entity_type", "accepted_at", "synced_at"])
+        for name in names {
+            #expect(mutation.value(at: "/\(name)")?.text == pushed.results[0].value(at: "/\(name)")?.text, "\(name)")
+        }
+        #expect(mutation["device_id"]?.string == scene.ada.device.lowercased)
+        #expect(mutation["operation"]?.string == "create")
+        #expect(mutation["synced_at"]?.string == scene.gateway.clock.now.rfc3339)
+        #expect(frames[1].data?.text == pushed.mappings.first?.text)
+        let feed = try #require(frames[2].data?["feed"]?.string)
+        #expect(feed == pushed.json?["feed"]?.string)
+        #expect(try await scene.bob.get("/v1/changes?since=\(feed)").changes.isEmpty)
+
+        let bobs = try #require(try await bob.next())
+        #expect(bobs.event == "changes")
+        #expect(bobs.data?["feed"]?.string == feed)
+        _ = try await scene.eve.push([scene.eve.create()])
+        #expect(try await eve.next(3).map(\.event) == ["mutation", "id_mapping", "changes"], "nothing came before it")
+    }
+
+    @Test func whatOnlyItsOwnerSeesIsNoHintToOthers() async throws {
+        let scene = try await Scene()
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
+        let (ada, _) = try await scene.ada.listen()
+        let (bob, _) = try await scene.bob.listen()
+        for _ in 0..<3 {
+            _ = try await scene.ada.push([scene.ada.create("diary")])
+            #expect(try await ada.until { $0.event == "changes" }.count == 3)
+        }
+        let visible = try await scene.ada.push([scene.ada.create("task")])
+        let hint = try #require(try await bob.next())
+        #expect(hint.data?["feed"]?.string == visible.json?["feed"]?.string)
+    }
+
+    @Test func everyEventIsAPlaceToResumeFrom() async throws {
+        let scene = try await Scene()
+        let (live, start) = try await scene.ada.listen()
+        let locals = (0..<3).map { _ in UUID() }
+        _ = try await scene.ada.push(locals.map { scene.ada.create(local: $0) })
+        _ = try await scene.ada.push([scene.ada.create("note", local: locals[0]), scene.ada.create("note")])
+        _ = live
+        let (whole, _) = try await scene.ada.listen(after: start)
+        let all = try await whole.until { $0.event == "changes" }
+        #expect(all.count == 11)
+        #expect(Set(all.map(\.summary)).count == 11, "each once")
+        for (index, frame) in all.enumerated() {
+            let (rest, opening) = try await scene.ada.listen(after: frame.id)
+            #expect(opening == frame.id)
+            if index == all.count - 1 {
+                _ = try await scene.bob.push([scene.bob.create()])
+                #expect(try await rest.next()?.summary == "changes")
+            } else {
+                let remaining = try await rest.next(all.count - index - 1)
+                #expect(remaining.map(\.summary) == all[(index + 1)...].map(\.summary), "after \(index)")
+            }
+        }
+    }
+
+    @Test func aPushOfManyIsToldInFullAndInOrder() async throws {
+        let scene = try await Scene()
+        let (_, start) = try await scene.ada.listen()
+        let drafts = (0..<300).map { _ in scene.ada.create() }
+        _ = try await scene.ada.push(drafts)
+        let (whole, _) = try await scene.ada.listen(after: start)
+        let frames = try await whole.until { $0.event == "changes" }
+        #expect(frames.filter { $0.event == "mutation" }.map { $0.data?["id"]?.string } == drafts.map(\.id))
+        #expect(Set(frames.filter { $0.event == "id_mapping" }.map(\.summary)).count == 300)
+        #expect(frames.count == 601)
+    }
+
+    @Test func conflictsAndWhatAPersonSettlesAreEvents() async throws {
+        let scene = try await Scene()
+        let server = try #require(
+            try await scene.ada.push([scene.ada.create()]).results.first?["server_id"]?.string
+        )
+        _ = try await scene.bob.push([scene.bob.change(server: server)])
+        let (ada, _) = try await scene.ada.listen()
+        let conflicting = scene.ada.change(server: server, base: 1)
+        let waiting = scene.ada.create()
+        _ = try await scene.ada.push([conflicting, waiting])
+        let told = try await ada.next(3)
+        #expect(
+            told.map(\.summary).prefix(2) == ["\(conflicting.id) conflict", "\(waiting.id) pending"],
+            "a conflict halts its lane"
+        )
+        #expect(told[0].data?.errorCode == "conflict")
+        #expect(told[0].data?["error"]?["current"]?["version"]?.int64 == 2)
+        #expect(told[2].data?["status"]?.string == "pending")
+        let resolved = try await scene.ada.post(
+            "/v1/mutations/\(conflicting.id)/resolve",
+            #"{"strategy":"server_wins"}"#
+        )
+        #expect(resolved.status == 200, "\(resolved.text)")
+        let settled = try await ada.until { $0.summary == "\(conflicting.id) discarded" }
+        #expect(settled.last?.data?["resolution"]?.string == "server_wins")
+    }
+
+    @Test func whatFailsAtAnUpstreamOrRunsOutOfAttemptsIsAnEvent() async throws {
+        let scene = try await Scene(forwards: true)
+        let server = try await HTTPBinServer.shared()
+        let upstream = #"{"base_url":"\#(server.baseURL)"}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        let (ada, _) = try await scene.ada.listen()
+        let refused = scene.ada.create().with(["endpoint": #""/status/422""#])
+        let exhausted = scene.ada.create().with(["endpoint": #""/status/503""#, "max_attempts": "1"])
+        _ = try await scene.ada.push([refused, exhausted])
+        var last: [String: JSONValue] = [:]
+        while last[refused.id]?["status"]?.string != "failed" || last[exhausted.id]?["status"]?.string != "failed" {
+            let frame = try #require(try await ada.next())
+            if frame.event == "mutation", let data = frame.data, let id = data["id"]?.string { last[id] = data }
+        }
+        #expect(last[refused.id]?.errorCode == "upstream_rejected")
+        #expect(last[exhausted.id]?.errorCode == "max_attempts_reached")
+    }
+
+    @Test func aStreamShowsThatItIsAliveForLongerThanAConnectionMayBeIdle() async throws {
+        let scene = try await Scene {
+            $0.keepAlive = .milliseconds(100)
+            $0.idleTimeout = .milliseconds(500)
+        }
+        let (ada, _) = try await scene.ada.listen()
+        for _ in 0..<10 { #expect(try await ada.nextFrame()?.comment == "keep-alive") }
+        let draft = scene.ada.create()
+        _ = try await scene.ada.push([draft])
+        #expect(try await ada.next()?.summary == "\(draft.id) succeeded")
+    }
+
+    @Test func aStreamEndsWithItsTokenItsTimeOrItsOrganization() async throws {
+        let scene = try await Scene { $0.keepAlive = .milliseconds(50) }
+        let short = try await scene.gateway.token(organization: scene.ada.organization, user: scene.ada.user, seconds: 1)
+        let expiring = try await EventListener(scene.gateway.address, token: short)
+        #expect(try await expiring.next()?.retry == "2000")
+        #expect(try await expiring.next() == nil)
+
+        let (ada, _) = try await scene.ada.listen()
+        let (eve, _) = try await scene.eve.listen()
+        #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
+        #expect(try await ada.next() == nil)
+        #expect(try await eve.nextFrame()?.comment == "keep-alive")
+
+        let brief = try await Scene { $0.maximumStream = .milliseconds(100) }
+        let (bob, _) = try await brief.bob.listen()
+        #expect(try await bob.next() == nil)
+        let ends = try await brief.metrics().filter { $0.hasPrefix("sluice_event_streams_ended_total") && $0.hasSuffix(" 1") }
+        #expect(ends == [#"sluice_event_streams_ended_total{reason="expired"} 1"#])
+    }
+
+    @Test func aUserWhoIsTakenOutHearsNoMore() async throws {
+        let scene = try await Scene(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(50) }
+        let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
+        #expect(try await scene.ada.get("/v1/events").code == "user_unknown")
+        #expect(try await scene.operate(.PUT, user).status == 201)
+        let (ada, _) = try await scene.ada.listen()
+        #expect(try await scene.operate(.DELETE, user).status == 204)
+        #expect(try await ada.next() == nil)
+    }
+
+    @Test func aClientThatDoesNotReadIsCutOffAndResumes() async throws {
+        let scene = try await Scene(#"{"on_conflict":"continue"}"#) { $0.writeTimeout = .milliseconds(200) }
+        let document = #"{"t":"\#(String(repeating: "x", count: 200_000))"}"#
+        let server = try #require(
+            try await scene.bob.push([scene.bob.create("task", document)]).results.first?["server_id"]?.string
+        )
+        _ = try await scene.bob.push([scene.bob.change(server: server)])
+        let (_, start) = try await scene.ada.listen()
+        let slow = try RawConnection(port: scene.gateway.port, receiveBuffer: 4_096)
+        await slow.send(
+            "GET /v1/events HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
+                + "Last-Event-ID: \(start)\r\n\r\n"
+        )
+        // each conflict shows the document: more than the buffers of both ends take
+        let patch = ["payload": #"{"t":"\#(String(repeating: "y", count: 200_000))"}"#]
+        _ = try await scene.bob.push([scene.bob.change(server: server).with(patch)])
+        let drafts = (0..<60).map { _ in scene.ada.change(server: server, base: 1) }
+        #expect(try await scene.ada.push(drafts).statuses == Array(repeating: "conflict", count: 60))
+        let deadline = ContinuousClock.now + .seconds(30)
+        let isCutOff = #"sluice_event_streams_ended_total{reason="slow"} 1"#
+        while try await !scene.metrics().contains(isCutOff) {
+            guard .now < deadline else { throw EventListener.Silence() }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(try await scene.metrics().contains("sluice_event_stream_held_bytes 0"))
+        let (again, _) = try await scene.ada.listen(after: start)
+        let told = try await again.until { $0.event == "changes" }
+        #expect(told.filter { $0.event == "mutation" }.map { $0.data?["id"]?.string } == drafts.map(\.id))
+    }
+
+    @Test func whoNeedsMoreThanThereIsRoomForIsCutOff() async throws {
+        let scene = try await Scene { $0.heldEventBytes = 4_000 }
+        let (ada, _) = try await scene.ada.listen()
+        _ = try await scene.ada.push((0..<20).map { _ in scene.ada.create() })
+        #expect(try await ada.next() == nil)
+        let ends = try await scene.metrics().filter { $0.hasPrefix("sluice_event_streams_ended_total") && $0.hasSuffix(" 1") }
+        #expect(ends == [#"sluice_event_streams_ended_total{reason="slow"} 1"#])
+        #expect(try await scene.metrics().contains("sluice_event_stream_held_bytes 0"))
+        #expect(try await scene.metrics().contains("sluice_event_streams 0"))
+    }
+
+    // MARK: - Refusals
+
+    @Test func whatIsNoEventOfThisStreamIsRefused() async throws {
+        let scene = try await Scene()
+        let (_, start) = try await scene.ada.listen()
+        let epoch = start.split(separator: "-")[1]
+        for id in [
+            "x", "e1", "e1-1-0", "e2-\(epoch)-0-0", "e1-\(epoch)--0-0", "e1-\(epoch)-0-zzzzzzzzzzzzzzzz",
+            "e1-\(epoch)-0-1-m", "e1-\(epoch)-0-1-m--1", "e1-\(epoch)-0-1-i-0-task", "e1-\(epoch)-0-1-x-1",
+            "e1-\(epoch)-0-1-i-\(String(repeating: "0", count: 32))-Task", String(repeating: "e", count: 300),
+            "f1-\(epoch)-0-0-0", "e1-\(epoch)-0-1-m-1-2",
+        ] {
+            let reply = try await scene.ada.get("/v1/events", headers: [("Last-Event-ID", id)])
+            expectProblem(reply, .invalidRequest, errors: [" header_invalid"])
+        }
+        for id in ["e1-1-0-0", "e1-\(epoch)-0-1", "e1-\(epoch)-9-0", "e1-\(epoch)-0-1-m-1"] {
+            let reply = try await scene.ada.get("/v1/events", headers: [("Last-Event-ID", id)])
+            expectProblem(reply, .cursorExpired)
+            #expect(reply.json?["snapshot"]?.string == "/v1/events", "\(id)")
+        }
+        let unknown = try await scene.ada.get("/v1/events?since=\(start)")
+        expectProblem(unknown, .invalidRequest, errors: [" parameter_unknown"])
+        for accept in ["application/json", "text/html, application/*", "text/event-stream;q=0"] {
+            let reply = try await scene.ada.get("/v1/events", headers: [("Accept", accept)])
+            expectProblem(reply, .notAcceptable)
+        }
+        expectProblem(try await send(.GET, scene.gateway.address + "/v1/events"), .unauthorized)
+        let head = try await send(.HEAD, scene.gateway.address + "/v1/events", token: scene.ada.token)
+        #expect(head.status == 200)
+        #expect(head.header("content-type") == ["text/event-stream"])
+    }
+
+    @Test func aCursorIsWorthNothingToAnotherUser() async throws {
+        let scene = try await Scene()
+        let (_, start) = try await scene.ada.listen()
+        _ = try await scene.ada.push([scene.ada.create()])
+        // Bob's lane has not come so far
+        let (ada, _) = try await scene.ada.listen(after: start)
+        let frames = try await ada.until { $0.event == "changes" }
+        let reply = try await scene.bob.get("/v1/events", headers: [("Last-Event-ID", try #require(frames[0].id))])
+        expectProblem(reply, .cursorExpired)
+        // and where it has, he sees his own
+        let (bob, _) = try await scene.bob.listen(after: start)
+        let own = scene.bob.create()
+        _ = try await scene.bob.push([own])
+        let seen = try await bob.until { $0.event == "id_mapping" }.filter { $0.event == "mutation" }
+        #expect(seen.map(\.summary) == ["\(own.id) succeeded"])
+    }
+
+    @Test func aRestoredOrPurgedOrganizationEndsItsStreamsForGood() async throws {
+        let scene = try await Scene { $0.keepAlive = .milliseconds(50) }
+        let (ada, start) = try await scene.ada.listen()
+        try await scene.execute(
+            "UPDATE feeds SET epoch = epoch + 1 WHERE organization_id = '\(scene.ada.organization.lowercased)'"
+        )
+        _ = try await scene.ada.push([scene.ada.create()])
+        #expect(try await ada.next() == nil)
+        expectProblem(try await scene.ada.get("/v1/events", headers: [("Last-Event-ID", start)]), .cursorExpired)
+        let (bob, _) = try await scene.bob.listen()
+        #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
+        #expect(try await bob.next() == nil)
+    }
+}
