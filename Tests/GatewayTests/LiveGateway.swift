@@ -95,7 +95,10 @@ final class LiveGateway: Sendable {
         dispatch.pollInterval = 0.05
         let dispatcher = Dispatcher(store: store, upstream: upstream, configuration: dispatch, logger: logger)
         let lanes: [any Service] = forwards ? [store.lanes, dispatcher] : []
-        let group = ServiceGroup(services: [store.wakeUps, store.pushes] + lanes + [operations, server], logger: logger)
+        let group = ServiceGroup(
+            services: [store.wakeUps, store.pushes] + lanes + [operations, server],
+            logger: logger
+        )
         service = Task {
             try? await group.run()
             await upstream.shutdown()

@@ -40,7 +40,7 @@ public struct ChangeReader: Sendable {
         let first = try await page(request, after: cursor, filter)
         guard wait > .zero, first.isEmptyEnd else { return try json(first) }
         let deadline = ContinuousClock.now + wait
-        return try await wakeUps.watching(feed: request.interest) { watch throws(Problem) in
+        return try await wakeUps.watching(feed: (request.interest, first.next.position)) { watch throws(Problem) in
             var page = first
             repeat {
                 // what was passed over need not be looked at again

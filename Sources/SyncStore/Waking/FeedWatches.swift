@@ -4,8 +4,8 @@ import Foundation
 struct FeedWatches {
     private struct Feed {
         var watches: [(interest: FeedInterest, watch: any WakeObserver)] = []
-        /// The feed's end when it was last looked at; nil: it was not.
-        var known: Int64?
+        /// The feed's end when it was last looked at.
+        var known: Int64
         var isBeingRead = false
         /// Whether there is something new since the look that is under way.
         var isDue = false
@@ -16,8 +16,9 @@ struct FeedWatches {
 
     var organizations: [UUID] { Array(feeds.keys) }
 
-    mutating func add(_ watch: any WakeObserver, _ interest: FeedInterest) {
-        feeds[interest.organization, default: Feed()].watches.append((interest, watch))
+    /// - Parameter position: how far the feed has come that the watch has seen.
+    mutating func add(_ watch: any WakeObserver, _ interest: FeedInterest, after position: Int64) {
+        feeds[interest.organization, default: Feed(known: position)].watches.append((interest, watch))
         names[WakeName(feedOf: interest.organization)] = interest.organization
     }
 
@@ -49,7 +50,7 @@ struct FeedWatches {
         feeds[organization]?.known == end ? false : changed(organization)
     }
 
-    /// Begins a look: where the last one ended, 0 at the first, and how many watch. Nil when nothing is due, and then
+    /// Begins a look: where the last one ended, and how many watch. Nil when nothing is due, and then
     /// whoever looks at the feed is to leave it.
     mutating func next(_ organization: UUID) -> (after: Int64, watches: Int)? {
         guard let feed = feeds[organization] else { return nil }
@@ -58,15 +59,15 @@ struct FeedWatches {
             return nil
         }
         feeds[organization]?.isDue = false
-        return (feed.known ?? 0, feed.watches.count)
+        return (feed.known, feed.watches.count)
     }
 
-    /// Takes in what a look has found, and answers for whom it is news. At the first look nobody knows what is new.
+    /// Takes in what a look has found, and answers for whom it is news.
     mutating func take(_ news: FeedNews, of organization: UUID) -> [(watch: any WakeObserver, position: Int64)] {
         guard let feed = feeds[organization] else { return [] }
         feeds[organization]?.known = news.end
         return feed.watches.compactMap { interest, watch in
-            (feed.known == nil ? news.end : news.newest(for: interest)).map { (watch, $0) }
+            news.newest(for: interest).map { (watch, $0) }
         }
     }
 }

@@ -98,23 +98,27 @@ public final class WakeUps: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Watches a lane, a feed or both while `body` runs: what changes after the call begins is not missed.
+    /// Watches a lane, a feed behind a position, or both while `body` runs: what changes after the call begins is not missed.
     nonisolated(nonsending) public func watching<Value, Failure: Error>(
         lane: LaneKey? = nil,
-        feed: FeedInterest? = nil,
+        feed: (interest: FeedInterest, position: Int64)? = nil,
         _ body: nonisolated(nonsending) (Watch) async throws(Failure) -> Value
     ) async throws(Failure) -> Value {
         let watch = Watch()
         add(watch, lane: lane, feed: feed)
-        defer { remove(watch, lane: lane, feed: feed) }
+        defer { remove(watch, lane: lane, feed: feed?.interest) }
         return try await body(watch)
     }
 
-    /// Tells an observer of a lane, a feed or both from now on.
-    public func add(_ observer: any WakeObserver, lane: LaneKey?, feed: FeedInterest?) {
+    /// Tells an observer of a lane, a feed behind a position, or both from now on.
+    public func add(
+        _ observer: any WakeObserver,
+        lane: LaneKey?,
+        feed: (interest: FeedInterest, position: Int64)?
+    ) {
         state.withLock { state in
             if let lane { state.lanes.add(observer, to: lane) }
-            if let feed { state.feeds.add(observer, feed) }
+            if let feed { state.feeds.add(observer, feed.interest, after: feed.position) }
         }
     }
 

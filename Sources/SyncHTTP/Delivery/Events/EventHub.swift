@@ -71,7 +71,7 @@ final class EventHub: Service {
         let subscriber = try await channel.eventLoop.submit {
             try channel.pipeline.syncOperations.handler(type: EventSubscriber.self)
         }.get()
-        add(subscriber)
+        add(subscriber, from: cursor)
         do {
             try subscriber.write(socket.head + EventFrame.opening(cursor))
             due.continuation.yield(subscriber)
@@ -98,13 +98,13 @@ final class EventHub: Service {
 
     // MARK: - Who listens
 
-    private func add(_ subscriber: EventSubscriber) {
+    private func add(_ subscriber: EventSubscriber, from cursor: EventCursor) {
         let isClosed = listening.withLock { listening in
             listening.subscribers[ObjectIdentifier(subscriber)] = subscriber
             return listening.isClosed
         }
         connected.increment()
-        store.wakeUps.add(subscriber, lane: subscriber.lane, feed: subscriber.interest)
+        store.wakeUps.add(subscriber, lane: subscriber.lane, feed: (subscriber.interest, cursor.feed))
         // the client may have gone before anybody was there to be told
         if subscriber.isOver { remove(subscriber) }
         if isClosed { subscriber.close(.closed) }
