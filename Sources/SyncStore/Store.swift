@@ -39,7 +39,7 @@ public final class Store: Sendable {
     public let lanes: LaneStore
     /// Reads mutations back.
     public let mutations: MutationReader
-    /// Looks up id mappings.
+    /// Looks up and lists id mappings.
     public let mappings: MappingReader
     /// Reads the feed.
     public let changes: ChangeReader

@@ -65,6 +65,7 @@ public struct PublicServer: Service {
         routes.add(.post, "/v1/mutations/{id}/retry", authenticator.callers(only: settling.retry))
         routes.add(.post, "/v1/mutations/{id}/discard", authenticator.callers(only: settling.discard))
         routes.add(.post, "/v1/mutations/{id}/resolve", authenticator.callers(only: settling.resolve))
+        routes.add(.get, "/v1/id-mappings", authenticator.callers(only: mappings.list))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
         let keySet = KeySetEndpoint(jwks: configuration.jwks)
