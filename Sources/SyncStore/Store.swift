@@ -41,6 +41,8 @@ public final class Store: Sendable {
     public let mutations: MutationReader
     /// Looks up and lists id mappings.
     public let mappings: MappingReader
+    /// Reads what is not final.
+    public let backlog: BacklogReader
     /// Reads the feed.
     public let changes: ChangeReader
     /// What operators do.
@@ -104,6 +106,7 @@ public final class Store: Sendable {
             failure: failure
         )
         mappings = MappingReader(pool: pool, failure: failure)
+        backlog = BacklogReader(pool: pool, now: now, failure: failure)
         changes = ChangeReader(pool: pool, failure: failure)
         settling = Settlement(
             pool: pool,
