@@ -43,6 +43,8 @@ public final class Store: Sendable {
     public let mappings: MappingReader
     /// Reads what is not final.
     public let backlog: BacklogReader
+    /// Registers devices.
+    public let devices: DeviceRegistry
     /// Reads the feed.
     public let changes: ChangeReader
     /// What operators do.
@@ -107,6 +109,7 @@ public final class Store: Sendable {
         )
         mappings = MappingReader(pool: pool, failure: failure)
         backlog = BacklogReader(pool: pool, now: now, failure: failure)
+        devices = DeviceRegistry(pool: pool, now: now, failure: failure)
         changes = ChangeReader(pool: pool, failure: failure)
         settling = Settlement(
             pool: pool,
