@@ -39,8 +39,12 @@ public final class Store: Sendable {
     public let lanes: LaneStore
     /// Reads mutations back.
     public let mutations: MutationReader
-    /// Looks up id mappings.
+    /// Looks up and lists id mappings.
     public let mappings: MappingReader
+    /// Reads what is not final.
+    public let backlog: BacklogReader
+    /// Registers devices.
+    public let devices: DeviceRegistry
     /// Reads the feed.
     public let changes: ChangeReader
     /// Reads what happens to a user's mutations and ids.
@@ -106,6 +110,8 @@ public final class Store: Sendable {
             failure: failure
         )
         mappings = MappingReader(pool: pool, failure: failure)
+        backlog = BacklogReader(pool: pool, now: now, failure: failure)
+        devices = DeviceRegistry(pool: pool, now: now, failure: failure)
         changes = ChangeReader(pool: pool, wakeUps: wakeUps, failure: failure)
         events = EventReader(pool: pool, failure: failure)
         settling = Settlement(

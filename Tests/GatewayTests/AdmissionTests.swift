@@ -18,6 +18,12 @@ import Testing
             try await worker.push([worker.create()]), try await worker.get("/v1/mutations"),
             try await worker.get("/v1/mutations/\(UUID().lowercased)"), try await worker.get("/v1/changes"),
             try await worker.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(UUID().quoted)]}"#),
+            try await worker.get("/v1/id-mappings"), try await worker.get("/v1/backlog"),
+            try await send(
+                .PUT,
+                worker.gateway.address + "/v1/devices/\(worker.device.lowercased)",
+                token: worker.token
+            ),
             // refused before anything of the body is read
             try await worker.post("/v1/mutations", "{", headers: [("Content-Type", "text/plain")]),
         ]

@@ -11,7 +11,7 @@ import Testing
         try await scene.whileNothingChanges {
             for path in [
                 "/", "/v1", "/v1/", "/v2/mutations", "/V1/mutations", "/v1/Mutations", "/v1/mutations/x/y",
-                "/v1/mutations%2F", "/v1/mutations;x=1", "/v1/../v1/mutations", "/v1/id-mappings", "/favicon.ico",
+                "/v1/mutations%2F", "/v1/mutations;x=1", "/v1/../v1/mutations", "/v1/id-mappings/", "/favicon.ico",
             ] {
                 for method: HTTPMethod in [.GET, .POST, .DELETE] {
                     let reply = try await send(method, scene.gateway.address + path, token: scene.ada.token)
@@ -29,6 +29,9 @@ import Testing
             ("/v1/mutations", [.PUT, .PATCH, .DELETE, .OPTIONS, .TRACE], "POST, GET, HEAD"),
             ("/v1/mutations/\(UUID().lowercased)", [.POST, .PUT, .DELETE, .OPTIONS], "GET, HEAD"),
             ("/v1/id-mappings/lookup", [.GET, .HEAD, .PUT, .DELETE], "POST"),
+            ("/v1/id-mappings", [.POST, .PUT, .DELETE], "GET, HEAD"),
+            ("/v1/backlog", [.POST, .PUT, .DELETE], "GET, HEAD"),
+            ("/v1/devices/\(UUID().lowercased)", [.GET, .HEAD, .POST, .DELETE], "PUT"),
             ("/v1/changes", [.POST, .PUT, .PATCH], "GET, HEAD"),
         ]
         try await scene.whileNothingChanges {

@@ -43,7 +43,7 @@ import Testing
             expectProblem(try await send(.GET, url, token: scene.ada.token), .notFound, errors: [])
         }
         let body = Array(scene.ada.envelope([scene.ada.create()]).utf8)
-        for path in ["/v1/mutations", "/v1/changes", "/v1/id-mappings/lookup"] {
+        for path in ["/v1/mutations", "/v1/changes", "/v1/id-mappings/lookup", "/v1/id-mappings", "/v1/backlog"] {
             let url = scene.gateway.operations + path
             expectProblem(try await send(.GET, url, token: scene.ada.token), .notFound, errors: [])
             expectProblem(try await send(.POST, url, token: scene.ada.token, body: body), .notFound, errors: [])

@@ -3,11 +3,33 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// `POST /v1/id-mappings/lookup`: which server ids the caller's client ids have become.
+/// Which server ids the caller's client ids have become: `POST /v1/id-mappings/lookup` and `GET /v1/id-mappings`.
 struct MappingEndpoint: Sendable {
+    /// Mappings on a page of the list, unless the caller says.
+    static let defaultLimit = 500
+
     let store: Store
     let bodies: BodyReader
 
+    /// The caller's mappings as they change, a page at a time.
+    func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        let query = try Query(of: exchange, allowing: ["since", "status", "limit"])
+        let since = try query.text("since")
+        let statuses = try query.mappingStatuses("status")
+        let limit = try query.limit(default: Self.defaultLimit)
+        let page = try await LongWork.run {
+            try await store.mappings.list(
+                since: since,
+                statuses: statuses,
+                limit: limit,
+                organization: caller.organization.id,
+                user: caller.user
+            )
+        }
+        return Answer(.ok, json: page)
+    }
+
+    /// The mappings of ids that the caller names.
     func lookUp(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try Query(of: exchange)
         let limit = bodies.limit

@@ -14,4 +14,17 @@ extension Query {
         }
         return statuses
     }
+
+    /// Statuses of id mappings, repeated or separated by commas.
+    func mappingStatuses(_ name: String) throws(Problem) -> [IDMapping.Status] {
+        var statuses: [IDMapping.Status] = []
+        for word in list(name) {
+            guard let status = IDMapping.Status(rawValue: word) else {
+                let names = IDMapping.Status.allCases.map(\.rawValue).joined(separator: ", ")
+                throw Query.invalid(name, "must name statuses: \(names)")
+            }
+            if !statuses.contains(status) { statuses.append(status) }
+        }
+        return statuses
+    }
 }

@@ -64,6 +64,8 @@ public struct PublicServer: Service {
         )
         let mappings = MappingEndpoint(store: store, bodies: bodies)
         let changes = ChangesEndpoint(store: store, longestWait: wait)
+        let backlog = BacklogEndpoint(store: store)
+        let devices = DeviceEndpoint(store: store, budget: budget)
 
         var routes = RouteTable()
         routes.add(.post, "/v1/mutations", authenticator.callers(only: pushes.push))
@@ -72,6 +74,9 @@ public struct PublicServer: Service {
         routes.add(.post, "/v1/mutations/{id}/retry", authenticator.callers(only: settling.retry))
         routes.add(.post, "/v1/mutations/{id}/discard", authenticator.callers(only: settling.discard))
         routes.add(.post, "/v1/mutations/{id}/resolve", authenticator.callers(only: settling.resolve))
+        routes.add(.get, "/v1/backlog", authenticator.callers(only: backlog.read))
+        routes.add(.put, "/v1/devices/{device_id}", authenticator.callers(only: devices.register))
+        routes.add(.get, "/v1/id-mappings", authenticator.callers(only: mappings.list))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
         let events = EventsEndpoint(store: store, hub: hub)

@@ -149,6 +149,8 @@ public enum Rule {
     public static let serverID = "server_id_format"
     /// Not an RFC 3339 date-time.
     public static let timestamp = "timestamp_rfc3339"
+    /// A user has as many devices as registering makes.
+    public static let deviceLimit = "device_limit"
     /// A header that a mutation may not carry.
     public static let header = "header_not_allowed"
     /// An entity that nobody created, or two names that do not agree.

@@ -4,6 +4,15 @@ import SyncModel
 
 /// Locking, reading and writing rows of `lanes`: the lock that everything which changes a lane takes first.
 enum LaneRows {
+    /// What a ``LaneState`` is made of, behind the lane's key; for a table that is called `x`.
+    static let columns = """
+        x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count,
+                x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
+        """
+
+    /// How many columns there are.
+    static let columnCount = 13
+
     /// Locks lanes in key order and reads them. Input: organizations, users, sorted.
     static let lock = Statement(
         "lanes_lock",
@@ -11,8 +20,7 @@ enum LaneRows {
         SELECT l.*
         FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
         CROSS JOIN LATERAL (
-            SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count,
-                x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
+            SELECT \(columns)
             FROM lanes x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
             FOR UPDATE
@@ -58,21 +66,26 @@ enum LaneRows {
     static func lanes(_ rows: Rows) throws -> [LaneKey: LaneState] {
         var lanes = [LaneKey: LaneState](minimumCapacity: rows.count)
         for row in 0..<rows.count {
-            var lane = LaneState()
-            lane.nextPosition = try rows.int64(row, 2)
-            lane.changePosition = try rows.int64(row, 3)
-            lane.queuedCount = try rows.int32(row, 4)
-            lane.openCount = try rows.int32(row, 5)
-            lane.haltedBy = try rows.optionalUUID(row, 6)
-            lane.readyAt = try rows.optionalTimestamp(row, 7).map(Timestamp.init(microseconds:))
-            lane.leaseOwner = try rows.optionalUUID(row, 8)
-            lane.leaseToken = try rows.int64(row, 9)
-            lane.inFlight = try rows.optionalUUID(row, 10)
-            lane.headPosition = try rows.int64(row, 11)
-            lane.queuedSince = try rows.optionalTimestamp(row, 12).map(Timestamp.init(microseconds:))
-            lanes[LaneKey(organization: try rows.uuid(row, 0), user: try rows.uuid(row, 1))] = lane
+            lanes[LaneKey(organization: try rows.uuid(row, 0), user: try rows.uuid(row, 1))] = try state(rows, row)
         }
         return lanes
+    }
+
+    /// Reads a lane from ``columns``.
+    static func state(_ rows: Rows, _ row: Int) throws -> LaneState {
+        var lane = LaneState()
+        lane.nextPosition = try rows.int64(row, 2)
+        lane.changePosition = try rows.int64(row, 3)
+        lane.queuedCount = try rows.int32(row, 4)
+        lane.openCount = try rows.int32(row, 5)
+        lane.haltedBy = try rows.optionalUUID(row, 6)
+        lane.readyAt = try rows.optionalTimestamp(row, 7).map(Timestamp.init(microseconds:))
+        lane.leaseOwner = try rows.optionalUUID(row, 8)
+        lane.leaseToken = try rows.int64(row, 9)
+        lane.inFlight = try rows.optionalUUID(row, 10)
+        lane.headPosition = try rows.int64(row, 11)
+        lane.queuedSince = try rows.optionalTimestamp(row, 12).map(Timestamp.init(microseconds:))
+        return lane
     }
 
     /// The query that writes lanes, in key order.

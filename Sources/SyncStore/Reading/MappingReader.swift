@@ -2,7 +2,7 @@ public import Foundation
 import Postgres
 public import SyncModel
 
-/// Looks up id mappings, one user's own (seed 000, `user_scoped_lookup`).
+/// Looks up and lists id mappings, one user's own (seed 000, `user_scoped_lookup`).
 public struct MappingReader: Sendable {
     let pool: Pool
     let failure: StoreFailure
@@ -29,14 +29,14 @@ public struct MappingReader: Sendable {
         }
     }
 
-    /// Reads a mapping as ``statement`` gives it.
-    static func mapping(_ rows: Rows, _ row: Int) throws -> IDMapping {
+    /// Reads a mapping as ``statement`` gives it, from the columns that start at `first`.
+    static func mapping(_ rows: Rows, _ row: Int, from first: Int = 0) throws -> IDMapping {
         IDMapping(
-            entityType: try rows.string(row, 1),
-            clientID: try rows.uuid(row, 0),
-            serverID: try rows.serverID(row, 2),
-            status: try rows.choice(row, 4),
-            mutationID: try rows.uuid(row, 5)
+            entityType: try rows.string(row, first + 1),
+            clientID: try rows.uuid(row, first),
+            serverID: try rows.serverID(row, first + 2),
+            status: try rows.choice(row, first + 4),
+            mutationID: try rows.uuid(row, first + 5)
         )
     }
 

@@ -1,0 +1,30 @@
+import JSONText
+import SyncModel
+
+/// The body of a registration: `{}`, or none.
+struct DeviceRegistration: Sendable {
+    /// Reads a body, which may be empty.
+    ///
+    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to what is wrong.
+    init(body: [UInt8], limit: Int) throws(Problem) {
+        if body.isEmpty { return }
+        let tree: JSONTree
+        do throws(JSONParseError) {
+            tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limit))
+        } catch {
+            throw Problem(jsonError: error, limit: limit)
+        }
+        guard let members = tree.root.members else {
+            throw Self.problem("", Rule.memberType, "the body must be a JSON object")
+        }
+        if let defect = tree.defects.first { throw Problem(defect) }
+        for (name, _) in members {
+            let pointer = JSONPointer().appending(member: name.string).text
+            throw Self.problem(pointer, Rule.unknownMember, "'\(name.string)' is not a member of a registration")
+        }
+    }
+
+    private static func problem(_ pointer: String, _ rule: String, _ detail: String) -> Problem {
+        Problem(.invalidRequest, pointer: pointer, rule: rule, detail)
+    }
+}

@@ -1,0 +1,130 @@
+public import Foundation
+import Postgres
+public import SyncModel
+
+/// Registers devices, one user's own. A push makes its device by itself: nobody has to register before.
+public struct DeviceRegistry: Sendable {
+    /// Devices of a user up to which registering makes one.
+    public static let limit: Int64 = 1_000
+
+    let pool: Pool
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// Registers a device, or notes a sign of life of one that is known; its watermark stays as it is.
+    ///
+    /// - Returns: whether the device is new, and the device as JSON.
+    /// - Throws: `validation_failed` (rule `device_limit`) where the user has too many devices for a new one;
+    ///   `organization_unknown`, `user_unknown` for those that were taken away a moment ago.
+    public func register(
+        _ device: UUID,
+        organization: Organization,
+        user: UUID
+    ) async throws(Problem) -> (isNew: Bool, json: [UInt8]) {
+        let moment = now()
+        var lane = Parameters()
+        lane.add(organization.id)
+        lane.add(user)
+        var key = lane
+        key.add(device)
+        var write = key
+        write.add(timestamp: moment.microseconds)
+        var newcomer = lane
+        newcomer.add(timestamp: moment.microseconds)
+        do {
+            let known = try await pool.run([Query(Self.touchStatement, write)])[0]
+            if known.count > 0 { return (false, try DeviceRow(device, known, 0).json()) }
+            // on its own: a push of this user would wait for a user that is not committed, and may hold the device
+            if organization.settings.provisioning == .onFirstPush {
+                _ = try await pool.run([Query(Self.makeUserStatement, newcomer)])
+            }
+            var make = write
+            make.add(Self.limit)
+            return try await pool.transaction { [lane, key, make] connection in
+                // locked in one statement and counted in a later one, which sees whatever the lock waited for
+                let made = try await connection.run([
+                    Query(Self.lockUserStatement, lane), Query(Self.makeDeviceStatement, make),
+                ])[1]
+                if made.count > 0 { return (true, try DeviceRow(device, made, 0).json()) }
+                let found = try await connection.run(Query(Self.stateStatement, key))
+                return (false, try Self.row(device, found).json())
+            }
+        } catch {
+            throw failure.problem(error, doing: "register a device")
+        }
+    }
+
+    /// A device that was not made: it is there by now, or must not be.
+    private static func row(_ device: UUID, _ rows: Rows) throws -> DeviceRow {
+        guard rows.count > 0, try rows.string(0, 3) == OrganizationStatus.active.rawValue else {
+            throw Problem(.organizationUnknown, "the organization takes no devices")
+        }
+        if !rows.isNull(0, 0) { return try DeviceRow(device, rows, 0) }
+        guard try rows.bool(0, 4) else {
+            throw Problem(.userUnknown, "The user of this token is not registered with the organization.")
+        }
+        let detail = "the user has \(limit) devices; no more are registered"
+        throw Problem(.validationFailed, pointer: "", rule: Rule.deviceLimit, detail)
+    }
+
+    // MARK: - Statements
+
+    static let touchStatement = Statement(
+        "devices_touch",
+        """
+        UPDATE devices AS d
+        SET last_seen_at = $4
+        WHERE d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3
+        RETURNING d.accepted_sequence, d.created_at, d.last_seen_at
+        """
+    )
+
+    /// Makes the user where it is missing, as a first push does. What is made here holds the organization's row, as a new
+    /// lane does: a purged organization takes no new rows.
+    static let makeUserStatement = Statement(
+        "devices_make_user",
+        """
+        INSERT INTO users AS u (organization_id, user_id, created_at)
+        SELECT $1::uuid, $2::uuid, $3::timestamptz
+        WHERE CASE
+            WHEN NOT EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)
+            THEN (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+        END
+        ON CONFLICT (organization_id, user_id) DO NOTHING
+        """
+    )
+
+    /// Whoever counts a user's devices to make another holds the user's row. A push never waits for it.
+    static let lockUserStatement = Statement(
+        "devices_lock_user",
+        "SELECT u.user_id FROM users u WHERE u.organization_id = $1 AND u.user_id = $2 FOR UPDATE"
+    )
+
+    static let makeDeviceStatement = Statement(
+        "devices_make",
+        """
+        INSERT INTO devices AS d (organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at)
+        SELECT $1::uuid, $2::uuid, $3::uuid, 0, $4::timestamptz, $4
+        WHERE CASE
+            WHEN EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
+                AND (SELECT count(*) FROM (
+                    SELECT 1 FROM devices x WHERE x.organization_id = $1 AND x.user_id = $2 LIMIT $5) k) < $5
+            THEN (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+        END
+        ON CONFLICT (organization_id, user_id, device_id) DO NOTHING
+        RETURNING d.accepted_sequence, d.created_at, d.last_seen_at
+        """
+    )
+
+    /// Why a device was not made.
+    static let stateStatement = Statement(
+        "devices_state",
+        """
+        SELECT d.accepted_sequence, d.created_at, d.last_seen_at, o.status,
+            EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
+        FROM organizations o
+        LEFT JOIN devices d ON d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3
+        WHERE o.id = $1
+        """
+    )
+}

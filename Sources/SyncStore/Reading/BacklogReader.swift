@@ -1,0 +1,250 @@
+public import Foundation
+import Postgres
+public import SyncModel
+
+/// Reads what of a user's mutations is not final, and what holds the lane.
+public struct BacklogReader: Sendable {
+    /// Devices that are shown at most.
+    static let deviceLimit: Int64 = 1_000
+    /// Open mutations that are counted at most, the first in lane order.
+    static let countLimit: Int64 = 100_000
+
+    let pool: Pool
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// A user's backlog: all of it as it stood at one moment. Empty for a user who never pushed.
+    public func backlog(organization: UUID, user: UUID) async throws(Problem) -> Backlog {
+        let moment = now()
+        let lane = LaneKey(organization: organization, user: user)
+        do {
+            return try await pool.withConnection { connection in
+                var reading = try Reading(await connection.run(Self.queries(lane)))
+                let wanted = reading.wantedPositions
+                let rest = wanted.isEmpty ? [] : [Self.query(wanted, lane, head: reading.missingHead)]
+                let found = try await connection.run(rest + [.commit])
+                if !rest.isEmpty { try reading.add(found[0]) }
+                return reading.backlog(now: moment)
+            }
+        } catch {
+            throw failure.problem(error, doing: "read a backlog")
+        }
+    }
+
+    private static func queries(_ lane: LaneKey) -> [Query] {
+        var key = Parameters()
+        key.add(lane.organization)
+        key.add(lane.user)
+        var devices = key
+        devices.add(deviceLimit)
+        var counts = key
+        counts.add(countLimit)
+        return [
+            snapshot, Query(laneStatement, key), Query(devicesStatement, devices), Query(countsStatement, counts),
+        ]
+    }
+
+    private static func query(_ positions: [Int64], _ lane: LaneKey, head: Int64?) -> Query {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(positions)
+        parameters.add(head)
+        return Query(positionsStatement, parameters)
+    }
+
+    // MARK: - Statements
+
+    /// Statements that follow see one state of the database.
+    private static let snapshot = Query(
+        Statement("backlog_begin", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    )
+
+    /// The lane, and the mutation that halts it or, of one that runs, the first that is pending or in flight.
+    static let laneStatement = Statement(
+        "backlog_lane",
+        """
+        SELECT \(LaneRows.columns),
+            EXISTS (SELECT 1 FROM upstreams u WHERE u.organization_id = $1),
+            coalesce((
+                SELECT t.is_forwarded FROM entity_types t
+                WHERE t.organization_id = $1 AND t.name = m.entity_type), false),
+            \(BacklogColumns.list), m.depends_on
+        FROM lanes x
+        LEFT JOIN LATERAL (
+            SELECT * FROM (
+                (SELECT * FROM mutations a
+                 WHERE a.organization_id = $1 AND a.user_id = $2 AND a.id = x.halted_by)
+                UNION ALL
+                (SELECT * FROM mutations b
+                 WHERE b.organization_id = $1 AND b.user_id = $2 AND b.position >= x.head_position
+                    AND b.synced_at IS NULL AND b.status IN ('pending', 'in_flight')
+                    AND x.halted_by IS NULL AND x.queued_count > 0
+                 ORDER BY b.position
+                 LIMIT 1)
+            ) y
+            LIMIT 1
+        ) m ON true
+        WHERE x.organization_id = $1 AND x.user_id = $2
+        """
+    )
+
+    static let devicesStatement = Statement(
+        "backlog_devices",
+        """
+        SELECT d.device_id, d.accepted_sequence, d.last_seen_at
+        FROM devices d
+        WHERE d.organization_id = $1 AND d.user_id = $2
+        ORDER BY d.last_seen_at DESC, d.device_id
+        LIMIT $3
+        """
+    )
+
+    /// Counts by device and status, the first of each, and whether there are more than were counted.
+    static let countsStatement = Statement(
+        "backlog_counts",
+        """
+        WITH o AS MATERIALIZED (
+            SELECT x.device_id, x.status, x.position
+            FROM mutations x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.synced_at IS NULL
+            ORDER BY x.position
+            LIMIT $3
+        )
+        SELECT o.device_id, o.status, count(*), min(o.position), (
+            SELECT EXISTS (
+                SELECT 1 FROM mutations y
+                WHERE y.organization_id = $1 AND y.user_id = $2 AND y.synced_at IS NULL
+                    AND y.position > (SELECT max(z.position) FROM o z)))
+        FROM o
+        GROUP BY o.device_id, o.status
+        """
+    )
+
+    /// Mutations by their places; of the one at `$4` also what it waits for.
+    static let positionsStatement = Statement(
+        "backlog_positions",
+        """
+        SELECT \(BacklogColumns.list), CASE WHEN m.position = $4 THEN m.depends_on ELSE '{}' END
+        FROM unnest($3::int8[]) AS k (position)
+        CROSS JOIN LATERAL (
+            SELECT * FROM mutations x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.position = k.position
+            OFFSET 0
+        ) m
+        """
+    )
+}
+
+/// The columns of `mutations` that a ``Backlog/Mutation`` is made of, and how.
+private enum BacklogColumns {
+    /// For a table that is called `m`; behind them comes what the mutation waits for.
+    static let list = """
+        m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
+            m.next_retry_at, m.created_at, m.accepted_at
+        """
+
+    static func mutation(_ rows: Rows, _ row: Int, from first: Int) throws -> Backlog.Mutation {
+        Backlog.Mutation(
+            id: try rows.uuid(row, first),
+            deviceID: try rows.uuid(row, first + 1),
+            sequenceNumber: try rows.int64(row, first + 2),
+            position: try rows.int64(row, first + 3),
+            status: try rows.choice(row, first + 4),
+            operation: try rows.choice(row, first + 5),
+            entityType: try rows.string(row, first + 6),
+            attemptCount: try rows.int16(row, first + 7),
+            nextRetryAt: try rows.optionalTimestamp(row, first + 8).map(Timestamp.init(microseconds:)),
+            dependsOn: try rows.uuids(row, first + 11),
+            createdAt: Timestamp(microseconds: try rows.timestamp(row, first + 9)),
+            acceptedAt: Timestamp(microseconds: try rows.timestamp(row, first + 10))
+        )
+    }
+}
+
+/// What was read so far.
+private struct Reading {
+    private var lane: LaneState?
+    private var head: Backlog.Mutation?
+    private var hasUpstream = false
+    private var isForwarded = false
+    private var backlog = Backlog()
+    private var counts: [UUID: Backlog.Counts] = [:]
+    /// Of each device, where the first mutation stands that runs or waits.
+    private var oldest: [UUID: Int64] = [:]
+    private var firstBlocked: Int64?
+    private var mutations: [Int64: Backlog.Mutation] = [:]
+
+    init(_ results: [Rows]) throws {
+        try readLane(results[1])
+        let devices = results[2]
+        for row in 0..<devices.count {
+            let device = Backlog.Device(
+                id: try devices.uuid(row, 0),
+                acceptedSequence: try devices.int64(row, 1),
+                lastSeenAt: Timestamp(microseconds: try devices.timestamp(row, 2))
+            )
+            backlog.devices.append(device)
+        }
+        try readCounts(results[3])
+    }
+
+    private mutating func readLane(_ rows: Rows) throws {
+        guard rows.count > 0 else { return }
+        lane = try LaneRows.state(rows, 0)
+        hasUpstream = try rows.bool(0, LaneRows.columnCount)
+        isForwarded = try rows.bool(0, LaneRows.columnCount + 1)
+        let first = LaneRows.columnCount + 2
+        if !rows.isNull(0, first) { head = try BacklogColumns.mutation(rows, 0, from: first) }
+    }
+
+    private mutating func readCounts(_ rows: Rows) throws {
+        for row in 0..<rows.count {
+            let device = try rows.uuid(row, 0)
+            let status: MutationStatus = try rows.choice(row, 1)
+            let number = try rows.int64(row, 2)
+            let position = try rows.int64(row, 3)
+            backlog.counts.add(number, of: status)
+            counts[device, default: Backlog.Counts()].add(number, of: status)
+            if !status.isSettled { oldest[device] = min(oldest[device] ?? position, position) }
+            if status == .blocked { firstBlocked = min(firstBlocked ?? position, position) }
+            backlog.isTruncated = try rows.bool(row, 4)
+        }
+    }
+
+    /// Where the head stands, if it is one that is blocked.
+    var missingHead: Int64? { head == nil ? firstBlocked : nil }
+
+    /// Where the mutations stand that are to be shown and were not read yet.
+    var wantedPositions: [Int64] {
+        let shown = backlog.devices.compactMap { oldest[$0.id] }
+        return Set(shown + [missingHead].compactMap { $0 }).sorted()
+    }
+
+    mutating func add(_ rows: Rows) throws {
+        for row in 0..<rows.count {
+            let mutation = try BacklogColumns.mutation(rows, row, from: 0)
+            mutations[mutation.position] = mutation
+        }
+    }
+
+    func backlog(now: Timestamp) -> Backlog {
+        var backlog = backlog
+        for index in backlog.devices.indices {
+            let id = backlog.devices[index].id
+            backlog.devices[index].counts = counts[id] ?? Backlog.Counts()
+            backlog.devices[index].oldestPending = oldest[id].flatMap { mutations[$0] }
+        }
+        backlog.head = head ?? missingHead.flatMap { mutations[$0] }
+        if let lane, let head = backlog.head {
+            backlog.hold = LaneHold(
+                of: head,
+                in: lane,
+                isForwarded: isForwarded,
+                hasUpstream: hasUpstream,
+                now: now
+            )
+        }
+        return backlog
+    }
+}

@@ -1,0 +1,242 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// `GET /v1/backlog`
+@Suite struct BacklogTests {
+    private static let zeros = #"{"pending":0,"blocked":0,"in_flight":0,"conflict":0,"failed":0}"#
+    private static let empty =
+        #"{"devices":[],"lane":{"counts":\#(zeros),"is_truncated":false,"head":null,"held_by":null}}"#
+
+    private static func backlog(_ worker: SyncWorker) async throws -> JSONValue {
+        let reply = try await worker.get("/v1/backlog")
+        #expect(reply.status == 200, "\(reply.text)")
+        let json = try #require(reply.json)
+        #expect(json.names == ["devices", "lane"])
+        #expect(json["lane"]?.names == ["counts", "is_truncated", "head", "held_by"])
+        return json
+    }
+
+    /// A lane as it is once its worker has given it back.
+    private static func settled(_ worker: SyncWorker, _ reason: String) async throws -> JSONValue {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while true {
+            let backlog = try await backlog(worker)
+            if backlog.value(at: "/lane/held_by/reason")?.string == reason || .now > deadline { return backlog }
+            // each request is a pause of its own
+            _ = try await worker.get("/v1/mutations?limit=1")
+        }
+    }
+
+    private static func held(_ backlog: JSONValue) -> (reason: String?, until: String?, ids: [String]) {
+        let held = backlog.value(at: "/lane/held_by")
+        #expect(held?.names == ["reason", "until", "mutation_ids"])
+        let ids = held?["mutation_ids"]?.elements?.compactMap(\.string) ?? []
+        return (held?["reason"]?.string, held?["until"]?.string, ids)
+    }
+
+    private static func counts(_ backlog: JSONValue) -> String {
+        backlog.value(at: "/lane/counts")?.text ?? "-"
+    }
+
+    /// Ada's organization with httpbin for an upstream.
+    private static func httpbin(_ settings: String = "{}") async throws -> Scene {
+        let server = try await HTTPBinServer.shared()
+        let scene = try await Scene(settings, forwards: true)
+        let body = #"{"base_url":"\#(server.baseURL)","id_pointer":"/json/ref"}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
+        return scene
+    }
+
+    private static func contact(_ worker: SyncWorker, at endpoint: String, local: UUID = UUID()) -> Draft {
+        worker.create("contact", local: local, #"{"ref":"c-17"}"#).with(["endpoint": #""\#(endpoint)""#])
+    }
+
+    // MARK: - Without upstreams
+
+    @Test func whoNeverPushedHasNone() async throws {
+        let scene = try await Scene()
+        #expect(try await scene.ada.get("/v1/backlog").text == Self.empty)
+        #expect(try await scene.gateway.token(organization: scene.ada.organization, user: UUID()).isEmpty == false)
+    }
+
+    @Test func whatIsDoneIsNoBacklogButItsDeviceIsShown() async throws {
+        let scene = try await Scene()
+        _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
+        let now = scene.gateway.clock.now.rfc3339
+        let device = #"{"device_id":\#(scene.ada.device.quoted),"accepted_sequence":2,"last_seen_at":"\#(now)","#
+        #expect(
+            try await scene.ada.get("/v1/backlog").text
+                == Self.empty.replacingOccurrences(
+                    of: #""devices":[]"#,
+                    with: #""devices":[\#(device)"counts":\#(Self.zeros),"oldest_pending":null}]"#
+                )
+        )
+    }
+
+    @Test func aConflictHaltsTheLaneAndTheBacklogTellsByWhich() async throws {
+        let scene = try await Scene()
+        let tablet = try await SyncWorker(
+            scene.gateway,
+            organization: scene.ada.organization,
+            user: scene.ada.user
+        )
+        let pushed = try await scene.ada.push([scene.ada.create()])
+        let server = try #require(pushed.results[0]["server_id"]?.string)
+        _ = try await scene.bob.push([scene.bob.change(server: server)])
+        let stale = scene.ada.change(server: server, base: 1)
+        let behind = scene.ada.create()
+        scene.gateway.clock.advance(seconds: 1)
+        #expect(try await scene.ada.push([stale, behind]).statuses == ["conflict", "pending"])
+        scene.gateway.clock.advance(seconds: 1)
+        let later = tablet.create()
+        #expect(try await tablet.push([later]).statuses == ["pending"])
+
+        let backlog = try await Self.backlog(scene.ada)
+        #expect(Self.counts(backlog) == #"{"pending":2,"blocked":0,"in_flight":0,"conflict":1,"failed":0}"#)
+        let head = try #require(backlog.value(at: "/lane/head"))
+        #expect(
+            head.names == [
+                "id", "device_id", "sequence_number", "status", "operation", "entity_type", "attempt_count",
+                "next_retry_at", "blocked_by",
+            ]
+        )
+        #expect(head["id"]?.string == stale.id && head["status"]?.string == "conflict")
+        #expect(head["device_id"]?.string == scene.ada.device.lowercased)
+        #expect(head["sequence_number"]?.int64 == 2)
+        #expect(head["operation"]?.string == "update" && head["entity_type"]?.string == "task")
+        #expect(Self.held(backlog) == ("conflict", nil, [stale.id]))
+
+        let devices = backlog["devices"]?.elements.map(Array.init) ?? []
+        #expect(devices.map { $0["device_id"]?.string } == [tablet, scene.ada].map(\.device.lowercased))
+        #expect(devices.map { $0["accepted_sequence"]?.int64 } == [1, 3])
+        #expect(devices.map { $0.value(at: "/counts/pending")?.int64 } == [1, 1])
+        #expect(devices.map { $0.value(at: "/counts/conflict")?.int64 } == [0, 1])
+        #expect(devices.map { $0.value(at: "/oldest_pending/id")?.string } == [later.id, behind.id])
+        let oldest = try #require(devices[1]["oldest_pending"])
+        #expect(oldest.names == ["id", "sequence_number", "status", "created_at", "accepted_at"])
+        #expect(oldest["sequence_number"]?.int64 == 3 && oldest["status"]?.string == "pending")
+        #expect(oldest["created_at"]?.string == "2026-11-18T07:00:00.000Z")
+        #expect(oldest["accepted_at"]?.string == scene.gateway.clock.now.adding(seconds: -1).rfc3339)
+
+        // nobody else's
+        for other in [scene.bob, scene.eve] {
+            let others = try await Self.backlog(other)
+            #expect(Self.counts(others) == Self.zeros && others.value(at: "/lane/held_by")?.isNull == true)
+        }
+        _ = try await scene.ada.post("/v1/mutations/\(stale.id)/discard", "{}")
+        #expect(try await Self.backlog(scene.ada).value(at: "/lane/head/id")?.string == behind.id)
+    }
+
+    @Test func theSameUserInTwoOrganizationsHasTwoBacklogs() async throws {
+        let scene = try await Scene()
+        let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
+        let pushed = try await scene.ada.push([scene.ada.create()])
+        let server = try #require(pushed.results[0]["server_id"]?.string)
+        _ = try await scene.bob.push([scene.bob.change(server: server)])
+        _ = try await scene.ada.push([scene.ada.change(server: server, base: 1)])
+        #expect(try await Self.backlog(scene.ada).value(at: "/lane/counts/conflict")?.int64 == 1)
+        #expect(try await twin.get("/v1/backlog").text == Self.empty)
+    }
+
+    @Test func thereAreNoParameters() async throws {
+        let scene = try await Scene()
+        for query in ["limit=1", "device_id=x", "x"] {
+            let reply = try await scene.ada.get("/v1/backlog?" + query)
+            expectProblem(reply, .invalidRequest, errors: [" parameter_unknown"])
+        }
+    }
+
+    // MARK: - With upstreams
+
+    @Test func aHeadThatFailedIsHeldUntilItsNextTry() async throws {
+        let scene = try await Self.httpbin()
+        let drafts = [Self.contact(scene.ada, at: "/status/503"), Self.contact(scene.ada, at: "/anything")]
+        #expect(try await scene.ada.push(drafts).status == 202)
+        let backlog = try await Self.settled(scene.ada, "back_off")
+        let head = try #require(backlog.value(at: "/lane/head"))
+        #expect(head["id"]?.string == drafts[0].id && head["status"]?.string == "pending")
+        #expect(head["attempt_count"]?.int64 == 1)
+        let due = try #require(head["next_retry_at"]?.string)
+        #expect(due > scene.gateway.clock.now.rfc3339)
+        #expect(Self.held(backlog) == ("back_off", due, []))
+        #expect(Self.counts(backlog) == #"{"pending":2,"blocked":0,"in_flight":0,"conflict":0,"failed":0}"#)
+    }
+
+    @Test func anUpstreamThatFailedTooOftenHoldsTheLanesOfItsOrganization() async throws {
+        let scene = try await Self.httpbin()
+        let draft = Self.contact(scene.ada, at: "/status/401")
+        #expect(try await scene.ada.push([draft]).status == 202)
+        let backlog = try await Self.settled(scene.ada, "circuit_open")
+        #expect(backlog.value(at: "/lane/head/id")?.string == draft.id)
+        #expect(backlog.value(at: "/lane/head/attempt_count")?.int64 == 0)
+        let held = Self.held(backlog)
+        #expect(held.reason == "circuit_open" && held.ids.isEmpty)
+        #expect((held.until ?? "") > scene.gateway.clock.now.rfc3339)
+        // somebody else's lane at the same upstream waits too
+        #expect(try await scene.bob.push([Self.contact(scene.bob, at: "/anything")]).status == 202)
+        let others = try await Self.settled(scene.bob, "circuit_open")
+        #expect(Self.held(others).reason == "circuit_open")
+    }
+
+    @Test func aForwardedMutationWithoutAnUpstreamWaitsForOne() async throws {
+        let scene = try await Self.httpbin()
+        let type = #"{"upstream":true}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/entity-types/contact", type).status == 201)
+        #expect(try await scene.operate(.DELETE, scene.admin + "/upstream").status == 204)
+        let draft = Self.contact(scene.ada, at: "/anything")
+        #expect(try await scene.ada.push([draft]).status == 202)
+        let backlog = try await Self.settled(scene.ada, "no_upstream")
+        #expect(backlog.value(at: "/lane/head/id")?.string == draft.id)
+        let held = Self.held(backlog)
+        #expect(held.reason == "no_upstream" && held.ids.isEmpty)
+        #expect(held.until == nil || held.until == scene.gateway.clock.now.adding(seconds: 30).rfc3339)
+    }
+
+    @Test func whatDependsOnAFailureIsBlockedByIt() async throws {
+        let scene = try await Self.httpbin()
+        let local = UUID()
+        let create = Self.contact(scene.ada, at: "/status/422", local: local)
+        let update = scene.ada.draft("update", "contact", ["local_id": local.quoted, "payload": "{}"])
+            .with(["endpoint": #""/anything/{local_id}""#])
+        #expect(try await scene.ada.push([create, update], prefer: "wait=30").statuses == ["failed", "blocked"])
+        let backlog = try await Self.backlog(scene.ada)
+        #expect(backlog.value(at: "/lane/head/id")?.string == update.id)
+        #expect(backlog.value(at: "/lane/head/blocked_by/0")?.string == create.id)
+        #expect(Self.held(backlog) == ("blocked", nil, [create.id]))
+        #expect(backlog.value(at: "/devices/0/oldest_pending/status")?.string == "blocked")
+        #expect(Self.counts(backlog) == #"{"pending":0,"blocked":1,"in_flight":0,"conflict":0,"failed":1}"#)
+    }
+
+    @Test(arguments: [("on_failure", "422", "failure", "failed"), ("on_conflict", "412", "conflict", "conflict")])
+    func whatHaltsTheLaneIsItsHead(_ setting: String, _ code: String, _ reason: String, _ status: String) async throws {
+        let scene = try await Self.httpbin(#"{"\#(setting)":"halt"}"#)
+        let first = Self.contact(scene.ada, at: "/status/\(code)")
+        let behind = Self.contact(scene.ada, at: "/anything")
+        #expect(try await scene.ada.push([first, behind]).status == 202)
+        let backlog = try await Self.settled(scene.ada, reason)
+        #expect(Self.held(backlog) == (reason, nil, [first.id]))
+        #expect(backlog.value(at: "/lane/head/status")?.string == status)
+        #expect(backlog.value(at: "/lane/counts/pending")?.int64 == 1)
+        #expect(backlog.value(at: "/devices/0/oldest_pending/id")?.string == behind.id)
+    }
+
+    @Test func whatIsBeingSentIsNotHeld() async throws {
+        let scene = try await Self.httpbin()
+        let draft = Self.contact(scene.ada, at: "/delay/4")
+        #expect(try await scene.ada.push([draft]).status == 202)
+        let deadline = ContinuousClock.now + .seconds(60)
+        var backlog = try await Self.backlog(scene.ada)
+        while backlog.value(at: "/lane/head/status")?.string != "in_flight", .now < deadline {
+            #expect(backlog.value(at: "/lane/held_by")?.isNull == true, "it is due")
+            backlog = try await Self.backlog(scene.ada)
+        }
+        #expect(backlog.value(at: "/lane/head/id")?.string == draft.id)
+        #expect(backlog.value(at: "/lane/held_by")?.isNull == true)
+        #expect(backlog.value(at: "/lane/counts/in_flight")?.int64 == 1)
+        #expect(backlog.value(at: "/devices/0/oldest_pending/status")?.string == "in_flight")
+    }
+}

@@ -1,0 +1,179 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// `PUT /v1/devices/{device_id}`
+@Suite struct DeviceTests {
+    private static func register(
+        _ worker: SyncWorker,
+        _ device: String? = nil,
+        _ body: String? = nil,
+        headers: [(String, String)] = []
+    ) async throws -> Reply {
+        try await send(
+            .PUT,
+            worker.gateway.address + "/v1/devices/" + (device ?? worker.device.lowercased),
+            token: worker.token,
+            headers: headers,
+            body: body.map { Array($0.utf8) }
+        )
+    }
+
+    private static func json(_ device: UUID, _ sequence: Int, _ created: Timestamp, _ seen: Timestamp) -> String {
+        let times = #""created_at":"\#(created.rfc3339)","last_seen_at":"\#(seen.rfc3339)""#
+        return #"{"device_id":\#(device.quoted),"accepted_sequence":\#(sequence),\#(times)}"#
+    }
+
+    @Test func aNewDeviceIsMadeAndAKnownOneSeen() async throws {
+        let scene = try await Scene()
+        let made = scene.gateway.clock.now
+        let first = try await Self.register(scene.ada)
+        #expect(first.status == 201)
+        #expect(first.text == Self.json(scene.ada.device, 0, made, made))
+        scene.gateway.clock.advance(seconds: 60)
+        let again = try await Self.register(scene.ada, scene.ada.device.uuidString, "{}")
+        #expect(again.status == 200)
+        #expect(again.text == Self.json(scene.ada.device, 0, made, scene.gateway.clock.now))
+
+        let pushed = try await scene.ada.push([scene.ada.create(), scene.ada.create()], after: 0)
+        #expect(pushed.json?["accepted_sequence"]?.int64 == 2)
+        scene.gateway.clock.advance(seconds: 60)
+        let later = try await Self.register(scene.ada, nil, "")
+        #expect(later.text == Self.json(scene.ada.device, 2, made, scene.gateway.clock.now))
+        #expect(try await scene.ada.push([scene.ada.create()], after: 2).statuses == ["succeeded"])
+    }
+
+    @Test func aDeviceThatPushedIsKnown() async throws {
+        let scene = try await Scene()
+        _ = try await scene.ada.push([scene.ada.create()])
+        let made = scene.gateway.clock.now
+        scene.gateway.clock.advance(seconds: 5)
+        let reply = try await Self.register(scene.ada)
+        #expect(reply.status == 200)
+        #expect(reply.text == Self.json(scene.ada.device, 1, made, scene.gateway.clock.now))
+    }
+
+    @Test func aRegistrationIsASignOfLifeInTheBacklog() async throws {
+        let scene = try await Scene()
+        #expect(try await Self.register(scene.ada).status == 201)
+        let backlog = try await scene.ada.get("/v1/backlog").json
+        #expect(backlog?.value(at: "/devices/0/device_id")?.string == scene.ada.device.lowercased)
+        #expect(backlog?.value(at: "/devices/0/accepted_sequence")?.int64 == 0)
+        #expect(backlog?.value(at: "/lane/head")?.isNull == true)
+    }
+
+    @Test func usersAndTenantsMayUseTheSameId() async throws {
+        let scene = try await Scene()
+        let id = scene.ada.device
+        let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
+        _ = try await scene.ada.push([scene.ada.create()])
+        let made = scene.gateway.clock.now
+        scene.gateway.clock.advance(seconds: 1)
+        for other in [scene.bob, scene.eve, twin] {
+            let reply = try await Self.register(other, id.lowercased)
+            #expect(reply.status == 201)
+            let now = scene.gateway.clock.now
+            #expect(reply.text == Self.json(id, 0, now, now), "nothing of Ada's is shown")
+        }
+        let own = try await Self.register(scene.ada)
+        #expect(own.text == Self.json(id, 1, made, scene.gateway.clock.now))
+    }
+
+    @Test func whatIsNoUUIDIsNotFound() async throws {
+        let scene = try await Scene()
+        try await scene.whileNothingChanges {
+            for device in ["x", "1", "%00", UUID().lowercased + "0", UUID().lowercased.filter { $0 != "-" }] {
+                expectProblem(try await Self.register(scene.ada, device), .notFound, errors: [])
+            }
+            for path in ["/v1/devices", "/v1/devices/", "/v1/devices/\(UUID().lowercased)/x"] {
+                let reply = try await send(.PUT, scene.gateway.address + path, token: scene.ada.token)
+                expectProblem(reply, .notFound, errors: [])
+            }
+        }
+    }
+
+    @Test func whatIsWrongWithABodyIsNamed() async throws {
+        let scene = try await Scene()
+        let cases: [(String, ProblemCode, [String])] = [
+            ("{", .invalidJSON, []), ("{}x", .invalidJSON, []),
+            ("[]", .invalidRequest, [" member_type"]), ("null", .invalidRequest, [" member_type"]),
+            (#"{"name":"phone"}"#, .invalidRequest, ["/name member_unknown"]),
+            (#"{"a/~b":1}"#, .invalidRequest, ["/a~1~0b member_unknown"]),
+            (#"{"device_id":"\#(scene.ada.device.lowercased)"}"#, .invalidRequest, ["/device_id member_unknown"]),
+            (#"{"x":1,"x":1}"#, .invalidRequest, ["/x member_duplicate"]),
+        ]
+        try await scene.whileNothingChanges {
+            for (body, code, errors) in cases {
+                expectProblem(try await Self.register(scene.ada, nil, body), code, errors: errors)
+            }
+            let long = "{" + String(repeating: " ", count: 16_384) + "}"
+            expectProblem(try await Self.register(scene.ada, nil, long), .payloadTooLarge, errors: [])
+            expectProblem(
+                try await Self.register(scene.ada, nil, "{}", headers: [("Content-Type", "text/plain")]),
+                .unsupportedMediaType
+            )
+            let query = scene.ada.device.lowercased + "?x=1"
+            expectProblem(try await Self.register(scene.ada, query), .invalidRequest, errors: [" parameter_unknown"])
+        }
+    }
+
+    @Test func beyondAThousandNoNewOneIsRegisteredAndPushesGoOn() async throws {
+        let scene = try await Scene()
+        #expect(try await Self.register(scene.ada).status == 201)
+        try await scene.execute(
+            """
+            INSERT INTO devices
+            SELECT '\(scene.ada.organization.lowercased)', '\(scene.ada.user.lowercased)', gen_random_uuid(), 0,
+                now(), now()
+            FROM generate_series(1, 999)
+            """
+        )
+        let full = try await Self.register(scene.ada, UUID().lowercased)
+        expectProblem(full, .validationFailed, errors: [" device_limit"])
+        #expect(try await Self.register(scene.ada).status == 200)
+        #expect(try await Self.register(scene.bob).status == 201)
+        let tablet = try await SyncWorker(scene.gateway, organization: scene.ada.organization, user: scene.ada.user)
+        #expect(try await tablet.push([tablet.create()]).statuses == ["succeeded"])
+        #expect(try await Self.register(tablet).status == 200)
+        #expect(try await scene.ada.get("/v1/backlog").json?["devices"]?.elements?.count == 1_000)
+    }
+
+    @Test func whereAnOperatorProvisionsUsersOnlyTheyRegister() async throws {
+        let scene = try await Scene(#"{"provisioning":"explicit"}"#)
+        let tables = try await scene.tables()
+        expectProblem(try await Self.register(scene.ada), .userUnknown, errors: [])
+        #expect(try await scene.tables() == tables)
+        let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
+        #expect(try await scene.operate(.PUT, user).status == 201)
+        #expect(try await Self.register(scene.ada).status == 201)
+        #expect(try await scene.operate(.DELETE, user).status == 204)
+        expectProblem(try await Self.register(scene.ada), .userUnknown, errors: [])
+    }
+
+    @Test func aSuspendedOrganizationRegistersNobody() async throws {
+        let scene = try await Scene()
+        _ = try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#)
+        let tables = try await scene.tables()
+        expectProblem(try await Self.register(scene.ada), .organizationSuspended, errors: [])
+        #expect(try await scene.tables() == tables)
+    }
+
+    @Test func aPurgeLeavesNothingOfRegistrationsUnderWay() async throws {
+        let scene = try await Scene()
+        let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
+            for place in 0..<40 {
+                let worker = place % 2 == 0 ? scene.ada : scene.bob
+                group.addTask { try await Self.register(worker, UUID().lowercased) }
+            }
+            group.addTask { try await scene.operate(.DELETE, scene.admin) }
+            return try await group.reduce(into: [Reply]()) { $0.append($1) }
+        }
+        #expect(replies.filter { $0.status == 204 }.count == 1)
+        for reply in replies where ![201, 204].contains(reply.status) {
+            expectProblem(reply, .organizationUnknown, errors: [])
+        }
+        #expect(try await scene.mentions(of: scene.ada.organization.lowercased).filter { $0.value > 0 } == [:])
+    }
+}

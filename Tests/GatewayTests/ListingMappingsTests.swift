@@ -1,0 +1,193 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// `GET /v1/id-mappings`
+@Suite struct ListingMappingsTests {
+    private static func page(_ worker: SyncWorker, _ query: String = "") async throws -> Reply {
+        let reply = try await worker.get("/v1/id-mappings" + query)
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(reply.json?.names == ["id_mappings", "next", "up_to_date"])
+        return reply
+    }
+
+    /// `client id, type, status` of a page's mappings.
+    private static func states(_ reply: Reply) -> [String] {
+        reply.mappings.map { mapping in
+            #expect(mapping.names == ["entity_type", "client_id", "server_id", "status"])
+            return ["client_id", "entity_type", "status"].map { mapping[$0]?.string ?? "-" }.joined(separator: " ")
+        }
+    }
+
+    private static func state(_ local: UUID, _ status: String, _ type: String = "task") -> String {
+        "\(local.lowercased) \(type) \(status)"
+    }
+
+    /// Ada's lane stands still behind a conflict, so that what she creates stays pending.
+    private static func halt(_ scene: Scene) async throws {
+        let pushed = try await scene.ada.push([scene.ada.create()])
+        let server = try #require(pushed.results[0]["server_id"]?.string)
+        _ = try await scene.bob.push([scene.bob.change(server: server)])
+        #expect(try await scene.ada.push([scene.ada.change(server: server, base: 1)]).statuses == ["conflict"])
+    }
+
+    @Test func whoHasNoneGetsACursorToWaitFrom() async throws {
+        let scene = try await Scene()
+        let empty = try await Self.page(scene.ada)
+        #expect(empty.text.hasPrefix(#"{"id_mappings":[],"next":"i1-"#))
+        #expect(empty.text.hasSuffix(#"-0-0","up_to_date":true}"#))
+        let cursor = try #require(empty.next)
+        #expect(try await Self.page(scene.ada, "?since=\(cursor)").text == empty.text)
+        let local = UUID()
+        let pushed = try await scene.ada.push([scene.ada.create("task", local: local)])
+        let found = try await Self.page(scene.ada, "?since=\(cursor)")
+        #expect(Self.states(found) == [Self.state(local, "resolved")])
+        #expect(found.mappings[0]["server_id"]?.string == pushed.results[0]["server_id"]?.string)
+        #expect(found.json?["up_to_date"]?.bool == true)
+    }
+
+    @Test func aMappingComesAgainWhenItChanges() async throws {
+        let scene = try await Scene()
+        try await Self.halt(scene)
+        let begin = try #require(try await Self.page(scene.ada).next)
+        let (first, second) = (UUID(), UUID())
+        let create = scene.ada.create("task", local: first)
+        _ = try await scene.ada.push([create])
+        _ = try await scene.ada.push([scene.ada.create("task", local: second)])
+        let pending = try await Self.page(scene.ada, "?since=\(begin)")
+        #expect(Self.states(pending) == [Self.state(first, "pending"), Self.state(second, "pending")])
+        #expect(pending.mappings.allSatisfy { $0["server_id"]?.isNull == true })
+        _ = try await scene.ada.post("/v1/mutations/\(create.id)/discard", "{}")
+        let next = try #require(pending.next)
+        #expect(Self.states(try await Self.page(scene.ada, "?since=\(next)")) == [Self.state(first, "failed")])
+        // from the beginning each comes once, by its last change
+        let all = try await Self.page(scene.ada, "?since=\(begin)")
+        #expect(Self.states(all) == [Self.state(second, "pending"), Self.state(first, "failed")])
+    }
+
+    @Test func pagesOfOneCutEqualChangesAndSkipNothing() async throws {
+        let scene = try await Scene()
+        let locals = (0..<4).map { _ in UUID() }
+        _ = try await scene.ada.push(
+            locals.flatMap { [scene.ada.create("task", local: $0), scene.ada.create("note", local: $0)] }
+        )
+        let expected = locals.sorted().flatMap { id in ["note", "task"].map { Self.state(id, "resolved", $0) } }
+        #expect(Self.states(try await Self.page(scene.ada)) == expected)
+        var seen: [String] = []
+        var query = "?limit=1"
+        for place in expected.indices {
+            let reply = try await Self.page(scene.ada, query)
+            seen += Self.states(reply)
+            #expect(reply.json?["up_to_date"]?.bool == (place == expected.count - 1))
+            query = "?limit=1&since=" + (try #require(reply.next))
+        }
+        #expect(seen == expected)
+        #expect(try await Self.page(scene.ada, query).mappings.isEmpty)
+    }
+
+    @Test func aPageHoldsFiveHundredUnlessTheCallerSays() async throws {
+        let scene = try await Scene()
+        for _ in 0..<2 { _ = try await scene.ada.push((0..<300).map { _ in scene.ada.create() }) }
+        #expect(try await Self.page(scene.ada).mappings.count == 500)
+        #expect(try await Self.page(scene.ada, "?limit=1000").mappings.count == 600)
+        #expect(try await Self.page(scene.ada, "?limit=599").json?["up_to_date"]?.bool == false)
+        #expect(try await Self.page(scene.ada, "?limit=600").json?["up_to_date"]?.bool == true)
+    }
+
+    @Test func aStatusNarrowsTheListAndTheCursorIsBoundToIt() async throws {
+        let scene = try await Scene()
+        try await Self.halt(scene)
+        let (first, second) = (UUID(), UUID())
+        let create = scene.ada.create("task", local: first)
+        _ = try await scene.ada.push([create, scene.ada.create("task", local: second)])
+        _ = try await scene.ada.post("/v1/mutations/\(create.id)/discard", "{}")
+        let failed = try await Self.page(scene.ada, "?status=failed")
+        #expect(Self.states(failed) == [Self.state(first, "failed")])
+        #expect(Self.states(try await Self.page(scene.ada, "?status=pending")) == [Self.state(second, "pending")])
+        #expect(try await Self.page(scene.ada, "?status=resolved").mappings.count == 1)
+        let both = try await Self.page(scene.ada, "?status=failed&status=pending")
+        #expect(Self.states(both) == [Self.state(second, "pending"), Self.state(first, "failed")])
+        let next = try #require(both.next)
+        #expect(try await Self.page(scene.ada, "?status=pending,failed,failed&since=\(next)").text.contains(next))
+        for other in ["", "status=failed&", "status=pending,failed,resolved&"] {
+            let reply = try await scene.ada.get("/v1/id-mappings?\(other)since=\(next)")
+            expectProblem(reply, .invalidRequest, errors: [" parameter_invalid"])
+        }
+    }
+
+    @Test func eachUserOfEachTenantSeesTheirOwn() async throws {
+        let scene = try await Scene()
+        let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
+        let local = UUID()
+        let workers = [scene.ada, scene.bob, scene.eve, twin]
+        for worker in workers.prefix(3) { _ = try await worker.push([worker.create("task", local: local)]) }
+        var servers: [String] = []
+        for worker in workers.prefix(3) {
+            let reply = try await Self.page(worker)
+            #expect(Self.states(reply) == [Self.state(local, "resolved")])
+            servers += reply.mappings.compactMap { $0["server_id"]?.string }
+        }
+        #expect(Set(servers).count == 3)
+        #expect(try await Self.page(twin).mappings.isEmpty)
+        // another's cursor shows one's own, or is worth nothing
+        let bobs = try #require(try await Self.page(scene.bob, "?limit=1").next)
+        let own = try await scene.ada.get("/v1/id-mappings?since=\(bobs)")
+        #expect(own.mappings.isEmpty && own.status == 200)
+        for stranger in [scene.eve, twin] {
+            let reply = try await stranger.get("/v1/id-mappings?since=\(bobs)")
+            expectProblem(reply, .cursorExpired)
+        }
+    }
+
+    @Test func aCursorOfAnotherTimeIsExpiredAndTheAnswerSaysWhereToStart() async throws {
+        let scene = try await Scene()
+        _ = try await scene.ada.push([scene.ada.create()])
+        let all = try #require(try await Self.page(scene.ada).next)
+        let some = try #require(try await Self.page(scene.ada, "?status=resolved,failed").next)
+        // a backup was restored: the lane is behind the cursor
+        try await scene.execute("UPDATE lanes SET change_position = change_position - 1")
+        for (query, snapshot) in [
+            ("?since=\(all)", "/v1/id-mappings"),
+            ("?status=resolved,failed&since=\(some)", "/v1/id-mappings?status=resolved,failed"),
+        ] {
+            let reply = try await scene.ada.get("/v1/id-mappings" + query)
+            expectProblem(reply, .cursorExpired, errors: [])
+            #expect(reply.json?["snapshot"]?.string == snapshot)
+            #expect(try await scene.ada.get(snapshot).mappings.count == 1)
+        }
+        try await scene.execute("UPDATE lanes SET change_position = change_position + 1")
+        #expect(try await Self.page(scene.ada, "?since=\(all)").mappings.isEmpty)
+        try await scene.execute("UPDATE feeds SET epoch = epoch + 1")
+        let reply = try await scene.ada.get("/v1/id-mappings?since=\(all)")
+        expectProblem(reply, .cursorExpired, errors: [])
+        #expect(reply.json?["snapshot"]?.string == "/v1/id-mappings")
+    }
+
+    @Test func whatMakesNoSenseIsRefused() async throws {
+        let scene = try await Scene()
+        let pushed = try await scene.ada.push([scene.ada.create()])
+        let feed = try #require(pushed.json?["feed"]?.string)
+        let epoch = feed.split(separator: "-")[1]
+        for query in [
+            "limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "since=x", "since=i1", "since=i1-\(epoch)-0",
+            "since=i1-\(epoch)-0-", "since=i1-\(epoch)-0--1", "since=i1-\(epoch)-0-1-m-1", "since=i1-\(epoch)-0-1-i-x",
+            "since=i1-\(epoch)-0-1-i-\(UUID().lowercased)-task", "since=i1-\(epoch)-1-0", "since=\(feed)",
+            "since=%00", "since=%F0%9F%92%A9", "since=i1-\(epoch)-0-0&since=i1-\(epoch)-0-0", "status=Failed",
+            "status=blocked", "status=failed,nonsense",
+        ] {
+            let reply = try await scene.ada.get("/v1/id-mappings?" + query)
+            expectProblem(reply, .invalidRequest, errors: [" parameter_invalid"])
+            let name = query.prefix { $0 != "=" }
+            #expect(reply.json?["detail"]?.string?.contains(name) == true, "\(reply.text)")
+        }
+        for query in ["cursor=x", "entity_type=task", "client_id=1", "wait=1", "Since=1"] {
+            let reply = try await scene.ada.get("/v1/id-mappings?" + query)
+            expectProblem(reply, .invalidRequest, errors: [" parameter_unknown"])
+            #expect(reply.json?["detail"]?.string?.contains("limit, since, status") == true)
+        }
+        let far = try await scene.ada.get("/v1/id-mappings?since=i1-\(epoch)-0-1y2p0ij32e8e7")
+        expectProblem(far, .cursorExpired)
+    }
+}

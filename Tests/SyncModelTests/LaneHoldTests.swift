@@ -1,0 +1,93 @@
+import Foundation
+import SyncModel
+import Testing
+
+@Suite struct LaneHoldTests {
+    private static let now = Timestamp(microseconds: 1_795_000_000_000_000)
+    private static let later = now.adding(seconds: 30)
+    private static let blocker = UUID()
+
+    private static func head(_ status: MutationStatus, nextRetryAt: Timestamp? = nil) -> Backlog.Mutation {
+        Backlog.Mutation(
+            id: UUID(),
+            deviceID: UUID(),
+            sequenceNumber: 1,
+            position: 1,
+            status: status,
+            operation: .create,
+            entityType: "contact",
+            attemptCount: 0,
+            nextRetryAt: nextRetryAt,
+            dependsOn: status == .blocked ? [blocker] : [],
+            createdAt: now,
+            acceptedAt: now
+        )
+    }
+
+    private static func lane(readyAt: Timestamp? = nil, isLeased: Bool = false) -> LaneState {
+        var lane = LaneState()
+        lane.readyAt = readyAt
+        lane.leaseOwner = isLeased ? UUID() : nil
+        return lane
+    }
+
+    private static func hold(
+        _ head: Backlog.Mutation,
+        _ lane: LaneState,
+        isForwarded: Bool = true,
+        hasUpstream: Bool = true
+    ) -> LaneHold? {
+        LaneHold(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
+    }
+
+    @Test func aHeadThatIsDueIsNotHeld() {
+        #expect(Self.hold(Self.head(.pending), Self.lane(readyAt: Self.now)) == nil)
+        #expect(Self.hold(Self.head(.pending), Self.lane(readyAt: Self.now.adding(seconds: -60))) == nil)
+        #expect(Self.hold(Self.head(.pending, nextRetryAt: Self.now), Self.lane(readyAt: Self.now)) == nil)
+        #expect(Self.hold(Self.head(.pending), Self.lane()) == nil)
+    }
+
+    @Test func whatAWorkerHasIsNotHeld() {
+        let leased = Self.lane(readyAt: Self.later, isLeased: true)
+        #expect(Self.hold(Self.head(.inFlight), leased) == nil)
+        #expect(Self.hold(Self.head(.pending), leased) == nil)
+        #expect(Self.hold(Self.head(.inFlight), leased, hasUpstream: false) == nil)
+    }
+
+    @Test func aBackOffLastsUntilTheNextTry() {
+        let due = Self.now.adding(seconds: 5)
+        let head = Self.head(.pending, nextRetryAt: due)
+        #expect(Self.hold(head, Self.lane(readyAt: due)) == LaneHold(.backOff, until: due))
+        #expect(Self.hold(head, Self.lane(readyAt: due), hasUpstream: false) == LaneHold(.backOff, until: due))
+    }
+
+    @Test func aDueHeadOfALaneThatWaitsIsHeldByTheUpstream() {
+        let waiting = Self.lane(readyAt: Self.later)
+        #expect(Self.hold(Self.head(.pending), waiting) == LaneHold(.circuitOpen, until: Self.later))
+        let triedBefore = Self.head(.pending, nextRetryAt: Self.now)
+        #expect(Self.hold(triedBefore, waiting) == LaneHold(.circuitOpen, until: Self.later))
+        #expect(
+            Self.hold(Self.head(.pending), waiting, isForwarded: false) == LaneHold(.circuitOpen, until: Self.later),
+            "the dispatcher puts all lanes of the organization off"
+        )
+    }
+
+    @Test func withoutAnUpstreamAForwardedHeadIsHeldWhetherOrNotItIsLookedAt() {
+        let waiting = Self.hold(Self.head(.pending), Self.lane(readyAt: Self.later), hasUpstream: false)
+        #expect(waiting == LaneHold(.noUpstream, until: Self.later))
+        let due = Self.hold(Self.head(.pending), Self.lane(readyAt: Self.now), hasUpstream: false)
+        #expect(due == LaneHold(.noUpstream))
+    }
+
+    @Test func aBuiltInHeadNeedsNoUpstream() {
+        let lane = Self.lane(readyAt: Self.later)
+        #expect(Self.hold(Self.head(.pending), lane, isForwarded: false, hasUpstream: false) == nil)
+    }
+
+    @Test func whatAPersonOrAnotherMutationHoldsNamesTheMutations() {
+        let (conflict, failed) = (Self.head(.conflict), Self.head(.failed))
+        #expect(Self.hold(conflict, Self.lane()) == LaneHold(.conflict, mutationIDs: [conflict.id]))
+        #expect(Self.hold(failed, Self.lane()) == LaneHold(.failure, mutationIDs: [failed.id]))
+        #expect(Self.hold(Self.head(.blocked), Self.lane()) == LaneHold(.blocked, mutationIDs: [Self.blocker]))
+    }
+}

@@ -1,0 +1,253 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+@Suite(.serialized) struct MappingListTests {
+    /// What a reader was told last of each mapping.
+    private typealias Seen = [MappingKey: String]
+
+    private struct MappingKey: Hashable {
+        let client: UUID
+        let type: String
+    }
+
+    private struct Page {
+        let mappings: [(key: MappingKey, status: String)]
+        let next: MappingCursor
+        let isUpToDate: Bool
+    }
+
+    private static func page(
+        _ phone: Phone,
+        _ since: String?,
+        _ limit: Int,
+        _ statuses: [IDMapping.Status] = []
+    ) async throws -> Page {
+        let bytes = try await phone.gateway.store.mappings.list(
+            since: since,
+            statuses: statuses,
+            limit: limit,
+            organization: phone.organization.id,
+            user: phone.user
+        )
+        let root = try JSONTree(parsing: bytes).root
+        let mappings = try #require(root["id_mappings"]?.elements.map(Array.init)).map { mapping in
+            let client = try #require(mapping["client_id"]?.uuid)
+            return (MappingKey(client: client, type: mapping["entity_type"]?.string ?? "-"), mapping.status ?? "-")
+        }
+        #expect(mappings.count <= limit)
+        return Page(
+            mappings: mappings,
+            next: try #require(root["next"]?.string.flatMap { MappingCursor($0) }),
+            isUpToDate: root["up_to_date"]?.bool ?? false
+        )
+    }
+
+    @Test(arguments: [[], [.failed], [.pending, .failed]] as [[IDMapping.Status]])
+    func aReaderWithSmallPagesSkipsNothingWhileWritersGoOn(_ statuses: [IDMapping.Status]) async throws {
+        let seed = Seed()
+        var generator = seed.generator
+        let first = try await Phone.forwarding()
+        let base = first.gateway
+        _ = try await base.store.administration.putEntityType(
+            "diary",
+            in: first.organization.id,
+            body: Array(#"{"upstream":false}"#.utf8)
+        )
+        let gateways = [base, try await Gateway(replicaOf: base), try await Gateway(replicaOf: base)]
+        let phones = gateways.map { Phone($0, first.organization, user: first.user) }
+        // resolved at once, while nothing stands before them
+        try await first.push((0..<9).map { _ in first.create("diary") })
+        let stranger = Phone(base, first.organization)
+        let writers = Countdown(phones.count)
+        let seen = try await withThrowingTaskGroup(of: Seen?.self) { group in
+            for phone in phones {
+                let generator = generator.split()
+                group.addTask {
+                    defer { writers.finishOne() }
+                    try await Self.write(phone, generator, seed)
+                    return nil
+                }
+            }
+            group.addTask {
+                for _ in 0..<10 { try await stranger.push([stranger.forward("create", local: UUID(), payload: "{}")]) }
+                return nil
+            }
+            let generator = generator.split()
+            group.addTask {
+                try await Self.follow(phones[0], statuses, generator, seed) { writers.isOver }
+            }
+            return try await group.reduce(nil) { $0 ?? $1 }
+        }
+        let found = try #require(seen)
+        let stored = try await Self.stored(phones[0])
+        let names = statuses.map(\.rawValue)
+        for (key, status) in stored where names.isEmpty || names.contains(status) {
+            #expect(found[key] == status, "\(seed): \(key)")
+        }
+        #expect(found.keys.allSatisfy { stored[$0] != nil }, "\(seed): nothing of others")
+        #expect(Set(stored.values) == ["pending", "resolved", "failed"], "\(seed)")
+        // a list from the beginning shows each mapping once
+        var cursor: String?
+        var whole: [(key: MappingKey, status: String)] = []
+        while true {
+            let page = try await Self.page(phones[1], cursor, 7, statuses)
+            whole += page.mappings
+            cursor = page.next.text
+            if page.isUpToDate { break }
+        }
+        #expect(Set(whole.map(\.key)).count == whole.count, "\(seed)")
+        let expected = stored.filter { names.isEmpty || names.contains($0.value) }
+        #expect(Dictionary(whole.map { ($0.key, $0.status) }) { $1 } == expected, "\(seed)")
+    }
+
+    private static func write(_ phone: Phone, _ generator: SeededRandom, _ seed: Seed) async throws {
+        var generator = generator
+        var own: [Entry] = []
+        for _ in 0..<25 {
+            if generator.oneIn(3), let place = own.indices.randomElement(using: &generator) {
+                // its mapping fails, and now and then the client id is created again
+                let gone = own.remove(at: place)
+                _ = try await phone.discard(gone.id)
+                guard generator.oneIn(2), let local = gone.local else { continue }
+                let again = phone.forward("create", gone.type, local: local, payload: "{}")
+                let answer = try await phone.push([again])
+                #expect(answer.results.map(\.status) == ["pending"], "\(seed)")
+                own.append(again)
+                continue
+            }
+            let entries = (0..<Int.random(in: 1...6, using: &generator)).map { _ -> Entry in
+                let local = generator.uuid()
+                if generator.oneIn(3) { return phone.create("diary", local: local) }
+                return phone.forward(
+                    "create",
+                    generator.oneIn(2) ? "task" : "note",
+                    local: local,
+                    payload: "{}"
+                )
+            }
+            let answer = try await phone.push(entries)
+            #expect(answer.results.allSatisfy { $0.status == "pending" || $0.status == "succeeded" }, "\(seed)")
+            own += entries.filter { $0.type != "diary" }
+        }
+    }
+
+    /// Pages on from cursor to cursor until the writers are done and nothing is left.
+    private static func follow(
+        _ phone: Phone,
+        _ statuses: [IDMapping.Status],
+        _ generator: SeededRandom,
+        _ seed: Seed,
+        until isOver: () -> Bool
+    ) async throws -> Seen {
+        var generator = generator
+        var seen = Seen()
+        var cursor: MappingCursor?
+        while true {
+            // looked at before the page is read: what was written before is on it
+            let isLast = isOver()
+            let limit = Int.random(in: 1...5, using: &generator)
+            let page = try await Self.page(phone, cursor?.text, limit, statuses)
+            for (key, status) in page.mappings {
+                #expect(statuses.isEmpty || statuses.map(\.rawValue).contains(status), "\(seed)")
+                seen[key] = status
+            }
+            if let cursor { #expect(page.next.place.change >= cursor.place.change, "\(seed): it went back") }
+            #expect(page.isUpToDate || page.next != cursor, "\(seed): it stands still")
+            cursor = page.next
+            if isLast, page.isUpToDate { return seen }
+        }
+    }
+
+    private static func stored(_ phone: Phone) async throws -> Seen {
+        let rows = try await phone.gateway.read(
+            "SELECT client_id, entity_type, status FROM id_mappings WHERE \(phone.owner)"
+        )
+        var stored = Seen()
+        for row in 0..<rows.count {
+            let key = MappingKey(client: try rows.uuid(row, 0), type: try rows.string(row, 1))
+            stored[key] = try rows.string(row, 2)
+        }
+        return stored
+    }
+
+    @Test func mappingsOfOnePushComeInTheOrderOfTheirClientIdsWhateverThePages() async throws {
+        let phone = try await Phone.new()
+        let locals = (0..<6).map { _ in UUID() }
+        let entries = locals.flatMap { [phone.create("task", local: $0), phone.create("note", local: $0)] }
+        try await phone.push(entries)
+        try await phone.push([phone.create("note", local: locals[0], payload: "{}")])
+        let expected = locals.sorted().flatMap { id in ["note", "task"].map { MappingKey(client: id, type: $0) } }
+        for limit in [1, 2, 5, 11, 12, 13] {
+            var keys: [MappingKey] = []
+            var cursor: String?
+            var pages = 0
+            while true {
+                let page = try await Self.page(phone, cursor, limit)
+                keys += page.mappings.map(\.key)
+                cursor = page.next.text
+                pages += 1
+                if page.isUpToDate { break }
+            }
+            #expect(keys == expected, "limit \(limit)")
+            #expect(pages == (expected.count + limit - 1) / limit, "limit \(limit)")
+        }
+    }
+
+    @Test func aFilterThatLetsLittleThroughMakesPagesShort() async throws {
+        let phone = try await Phone.forwarding()
+        let entries = (0..<25).map { _ in phone.forward("create", local: UUID(), payload: "{}") }
+        try await phone.push(entries)
+        _ = try await phone.discard(entries[3].id)
+        var cursor: String?
+        var sizes: [Int] = []
+        while true {
+            let page = try await Self.page(phone, cursor, 1, [.failed])
+            sizes.append(page.mappings.count)
+            cursor = page.next.text
+            if page.isUpToDate { break }
+        }
+        // ten looked at each time: two pages of others, and one that reaches the end
+        #expect(sizes == [0, 0, 1])
+        #expect(try await Self.page(phone, cursor, 1, [.failed]).mappings.isEmpty)
+    }
+
+    @Test func aPageOfALongListIsReadByItsIndex() async throws {
+        let phone = try await Phone.new()
+        try await phone.push([phone.create()])
+        try await phone.execute(
+            """
+            INSERT INTO id_mappings (organization_id, user_id, client_id, entity_type, status, mutation_id,
+                change_position, created_at)
+            SELECT '\(phone.organization.id.lowercased)', '\(phone.user.lowercased)', gen_random_uuid(), 'task',
+                'pending', gen_random_uuid(), n / 10, now()
+            FROM generate_series(1, 20000) n;
+            UPDATE lanes SET change_position = 2000 WHERE \(phone.owner);
+            ANALYZE id_mappings
+            """
+        )
+        let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
+        try await connection.execute(script: "PREPARE listed AS \(MappingReader.listStatement.sql)")
+        for mode in ["force_custom_plan", "force_generic_plan"] {
+            try await connection.execute(script: "SET plan_cache_mode = \(mode)")
+            let statement = Statement(
+                "explain_mappings_\(mode)",
+                """
+                EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE listed('\(phone.organization.id)',
+                    '\(phone.user)', 1000, '\(UUID())', 'task', '{}', 501, 501)
+                """
+            )
+            let rows = try await connection.run(Query(statement))
+            let plan = try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
+            #expect(plan.contains("change_position_idx"), "\(mode):\n\(plan)")
+            let buffers = plan.matches(of: /(?:hit|read)=(\d+)/).prefix(2).compactMap { Int($0.output.1) }
+            #expect(buffers.reduce(0, +) < 1_000, "\(mode):\n\(plan)")
+        }
+        connection.close()
+    }
+}
