@@ -33,6 +33,8 @@ public final class Store: Sendable {
     public let catalog: Catalog
     /// Takes pushes in; a service to run.
     public let pushes: PushCommit
+    /// Tells what a push would come to.
+    public let previews: PushPreviewer
     /// Tells who has an interest in a lane that it was changed.
     public let signals: LaneSignals
     /// Runs lanes step by step; a service to run.
@@ -86,6 +88,7 @@ public final class Store: Sendable {
             committers: Committers(pushes, catalog: catalog, patience: configuration.patience),
             settledness: settledness
         )
+        previews = PushPreviewer(pool: pool, catalog: catalog, now: now, failure: failure)
         self.lanes = LaneStore(
             committers: Committers(lanes, catalog: catalog, patience: LaneStore.patience),
             pool: pool,
