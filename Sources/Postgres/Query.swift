@@ -13,6 +13,11 @@ public struct Query: Sendable {
 
     /// `BEGIN`, at the isolation level the connection is set to.
     public static let begin = Query(Statement("postgres_begin", "BEGIN"))
+    /// Begins a transaction whose statements all see the database as of one moment, and which the server lets write and
+    /// lock nothing.
+    public static let beginReading = Query(
+        Statement("postgres_begin_reading", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    )
     /// `COMMIT`. A transaction that had already failed makes it throw 25P02, where plain SQL would silently roll back.
     public static let commit = Query(Statement("postgres_commit", "COMMIT"))
     /// `ROLLBACK`.

@@ -35,6 +35,8 @@ public final class Store: Sendable {
     public let pushes: PushCommit
     /// Wakes those who wait for a change; a service to run.
     public let wakeUps: WakeUps
+    /// Tells what a push would come to.
+    public let previews: PushPreviewer
     /// Runs lanes step by step; a service to run.
     public let lanes: LaneStore
     /// Reads mutations back.
@@ -97,6 +99,7 @@ public final class Store: Sendable {
             committers: Committers(pushes, catalog: catalog, patience: configuration.patience),
             settledness: settledness
         )
+        previews = PushPreviewer(pool: pool, catalog: catalog, now: now, failure: failure)
         self.lanes = LaneStore(
             committers: Committers(lanes, catalog: catalog, patience: LaneStore.patience),
             pool: pool,

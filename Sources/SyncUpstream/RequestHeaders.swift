@@ -25,29 +25,11 @@ struct RequestHeaders {
         fields.add(name: "traceparent", value: TraceParent.continuing(request.traceparent))
         if let ifMatch = request.ifMatch { fields.add(name: "If-Match", value: ifMatch) }
         if let credential { addUnlessPresent(credential.name, credential.value) }
-        let hasBody = request.body != nil
-        for (name, value) in operators where Self.isForwarded(name, value, hasBody: hasBody) {
-            addUnlessPresent(name, value)
-        }
-        for (name, value) in request.headers where Self.isForwarded(name, value, hasBody: hasBody) {
-            if request.isUnconditional, Self.conditions.contains(name.lowercased()) { continue }
-            addUnlessPresent(name, value)
-        }
-        if hasBody { addUnlessPresent("Content-Type", "application/json") }
+        for (name, value) in operators where request.carries(name, value) { addUnlessPresent(name, value) }
+        for (name, value) in request.carriedHeaders { addUnlessPresent(name, value) }
+        if request.body != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
         addUnlessPresent("User-Agent", userAgent)
-    }
-
-    /// What makes a request fail when the entity is not what its author believed.
-    private static let conditions: Set<String> = ["if-match", "if-none-match", "if-unmodified-since"]
-
-    /// We decompress nothing, and wait for no `100 Continue`.
-    private static let never: Set<String> = ["accept-encoding", "expect"]
-
-    private static func isForwarded(_ name: String, _ value: String, hasBody: Bool) -> Bool {
-        let lowercased = name.lowercased()
-        return !never.contains(lowercased) && (hasBody || lowercased != "content-type")
-            && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
 
     private mutating func addUnlessPresent(_ name: String, _ value: String) {

@@ -26,11 +26,12 @@ struct RequestTarget: Sendable, Equatable {
         let authority = base.dropFirst(isTLS ? 8 : 7).prefix { $0 != "/" }
         let port = isTLS ? ":443" : ":80"
         host = String(authority.hasSuffix(port) ? authority.dropLast(port.count) : authority)
-        url = base + String(decoding: try Self.encoded(path), as: UTF8.self)
+        try Self.check(path)
+        url = base + UpstreamRequest.encoded(path: path)
     }
 
-    /// The path and query, with everything percent-encoded that a URL does not hold as it is.
-    private static func encoded(_ path: String) throws(Refusal) -> [UInt8] {
+    /// A path that could lead elsewhere than below the base URL has no place.
+    private static func check(_ path: String) throws(Refusal) {
         let bytes = Array(path.utf8)
         guard bytes.first == UInt8(ascii: "/"), bytes.dropFirst().first != UInt8(ascii: "/") else {
             throw Refusal(reason: "the path does not begin with one slash")
@@ -43,30 +44,5 @@ struct RequestTarget: Sendable, Equatable {
         for segment in bytes[..<end].split(separator: UInt8(ascii: "/")) where PathSegment.mayLeave(segment) {
             throw Refusal(reason: "the path has a '.' or '..' segment")
         }
-        var output: [UInt8] = []
-        output.reserveCapacity(bytes.count)
-        for (index, byte) in bytes.enumerated() {
-            if isKept(byte) || (byte == UInt8(ascii: "%") && isEscape(bytes[index...])) {
-                output.append(byte)
-            } else {
-                output += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }
-        }
-        return output
-    }
-
-    private static let digits = Array("0123456789ABCDEF".utf8)
-
-    /// RFC 3986: unreserved, sub-delims, ":", "@", "/" and "?".
-    private static func isKept(_ byte: UInt8) -> Bool {
-        switch byte {
-        case 48...58, 63...90, 97...122, 0x5f, 0x7e, 0x21, 0x24, 0x26...0x2f, 0x3b, 0x3d: true
-        default: false
-        }
-    }
-
-    private static func isEscape(_ bytes: ArraySlice<UInt8>) -> Bool {
-        let digits = bytes.dropFirst().prefix(2)
-        return digits.count == 2 && digits.allSatisfy { PathSegment.hexValue($0) != nil }
     }
 }

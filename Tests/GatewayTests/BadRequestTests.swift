@@ -28,6 +28,7 @@ import Testing
         let others: [(String, [HTTPMethod], String)] = [
             ("/v1/mutations", [.PUT, .PATCH, .DELETE, .OPTIONS, .TRACE], "POST, GET, HEAD"),
             ("/v1/mutations/\(UUID().lowercased)", [.POST, .PUT, .DELETE, .OPTIONS], "GET, HEAD"),
+            ("/v1/mutations/preview", [.GET, .HEAD, .PUT, .DELETE], "POST"),
             ("/v1/id-mappings/lookup", [.GET, .HEAD, .PUT, .DELETE], "POST"),
             ("/v1/id-mappings", [.POST, .PUT, .DELETE], "GET, HEAD"),
             ("/v1/backlog", [.POST, .PUT, .DELETE], "GET, HEAD"),

@@ -22,10 +22,11 @@ import Testing
 
     static let statements: [Statement] =
         [
-            GroupStatements.makeLanes, LaneRows.lock, GroupStatements.devices,
+            GroupStatements.makeLanes, LaneRows.lock, LaneRows.look, GroupStatements.devices,
             GroupStatements.mutationsByKey,
             GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings, GroupStatements.open,
-            EntityStatements.lockEntities, LaneRows.write, GroupStatements.writeDevices,
+            EntityStatements.lockEntities, EntityStatements.lookAtEntities, LaneRows.write,
+            GroupStatements.writeDevices,
             GroupStatements.writeUsers, GroupStatements.writeMutations, GroupStatements.writeMappings,
             GroupStatements.replaceMappings,
             GroupStatements.writeRejections, GroupStatements.useTypes, EntityStatements.raiseFeeds,
@@ -79,9 +80,9 @@ import Testing
             try await connection.execute(script: "ANALYZE \(table)")
         }
         let hot = [
-            LaneRows.lock, GroupStatements.devices, GroupStatements.mutationsByKey,
+            LaneRows.lock, LaneRows.look, GroupStatements.devices, GroupStatements.mutationsByKey,
             GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings,
-            EntityStatements.lockEntities, GroupStatements.open,
+            EntityStatements.lockEntities, EntityStatements.lookAtEntities, GroupStatements.open,
         ]
         for statement in hot {
             let plan = try await explain(statement, phone, on: connection)

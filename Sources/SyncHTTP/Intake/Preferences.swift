@@ -39,6 +39,13 @@ struct Preferences: Sendable, Equatable {
         return honoured.isEmpty ? nil : honoured.joined(separator: ", ")
     }
 
+    /// The same for what is answered at once: no `wait` is honoured.
+    var withoutWait: Preferences {
+        var preferences = self
+        preferences.wait = nil
+        return preferences
+    }
+
     private static func seconds(_ text: String) -> Int? {
         guard !text.isEmpty, text.utf8.count <= 9, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
         return Int(text)

@@ -3,7 +3,8 @@ import SyncModel
 import SyncStore
 import Telemetry
 
-/// `POST /v1/mutations`: takes a batch in, answers what became of each mutation.
+/// `POST /v1/mutations`: takes a batch in, answers what became of each mutation. `POST /v1/mutations/preview`: answers
+/// what would become of them. Both read bodies within one budget.
 struct PushEndpoint: Sendable {
     let store: Store
     let bodies: BodyReader
@@ -26,9 +27,7 @@ struct PushEndpoint: Sendable {
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         do {
             return try await bodies.withBody(of: exchange) { body in
-                let accepted = try await gate.admit(body.count) {
-                    try await accept(body, exchange, caller, preferences)
-                }
+                let accepted = try await withPush(body) { try await accept($0, exchange, caller, preferences) }
                 let answer = try await settle(accepted, exchange, caller, preferences)
                 return reply(answer, preferences)
             }
@@ -38,14 +37,45 @@ struct PushEndpoint: Sendable {
         }
     }
 
+    func preview(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let preferences = Preferences(exchange.headers, longestWait: longestWait).withoutWait
+        do {
+            let json = try await bodies.withBody(of: exchange) { body in
+                try await withPush(body) { push in
+                    try await LongWork.run {
+                        try await store.previews.preview(
+                            push,
+                            organization: caller.organization,
+                            user: caller.user,
+                            isStrict: preferences.isStrict ?? false
+                        ).json()
+                    }
+                }
+            }
+            return answer(.ok, json, preferences)
+        } catch {
+            throw refusal(error, preferences)
+        }
+    }
+
+    /// Reads a push once there is room for it, and keeps the room until `use` returns.
+    private func withPush<Value>(_ body: [UInt8], _ use: (PushRequest) async throws -> Value) async throws -> Value {
+        let limits = limits
+        return try await gate.admit(body.count) {
+            let push = try await LongWork.read(body) { body throws(Problem) in
+                try PushRequest(body: body, limits: limits)
+            }
+            return try await use(push)
+        }
+    }
+
     private func accept(
-        _ body: [UInt8],
+        _ push: PushRequest,
         _ exchange: Exchange,
         _ caller: Caller,
         _ preferences: Preferences
     ) async throws -> PushAnswer {
-        let limits = limits
-        let push = try await LongWork.read(body) { body throws(Problem) in try PushRequest(body: body, limits: limits) }
         let answer = try await store.pushes.submit(
             push,
             organization: caller.organization,
@@ -84,7 +114,11 @@ struct PushEndpoint: Sendable {
 
     private func reply(_ answer: PushAnswer, _ preferences: Preferences) -> Answer {
         let isSettled = answer.verdicts.allSatisfy(\.status.isSettled) || answer.unsettled.isEmpty
-        var reply = Answer(isSettled ? .ok : .accepted, json: answer.json())
+        return self.answer(isSettled ? .ok : .accepted, answer.json(), preferences)
+    }
+
+    private func answer(_ status: HTTPResponse.Status, _ json: [UInt8], _ preferences: Preferences) -> Answer {
+        var reply = Answer(status, json: json)
         if let applied = preferences.applied { reply.headers[.preferenceApplied] = applied }
         return reply
     }

@@ -69,6 +69,7 @@ public struct PublicServer: Service {
 
         var routes = RouteTable()
         routes.add(.post, "/v1/mutations", authenticator.callers(only: pushes.push))
+        routes.add(.post, "/v1/mutations/preview", authenticator.callers(only: pushes.preview))
         routes.add(.get, "/v1/mutations", authenticator.callers(only: mutations.list))
         routes.add(.get, "/v1/mutations/{id}", authenticator.callers(only: mutations.read))
         routes.add(.post, "/v1/mutations/{id}/retry", authenticator.callers(only: settling.retry))

@@ -46,7 +46,11 @@ public struct PushAnswer: Sendable {
         writer.member("feed", feed)
         writer.name("results")
         writer.beginArray()
-        for (entry, verdict) in zip(push.entries, verdicts) { write(verdict, of: entry, to: &writer) }
+        for (entry, verdict) in zip(push.entries, verdicts) {
+            writer.beginObject()
+            verdict.writeResultMembers(of: entry, to: &writer)
+            writer.endObject()
+        }
         writer.endArray()
         writer.name("id_mappings")
         writer.beginArray()
@@ -55,18 +59,44 @@ public struct PushAnswer: Sendable {
         writer.endObject()
         return writer.bytes
     }
+}
 
-    private func write(_ verdict: PushVerdict, of entry: PushEntry, to writer: inout JSONWriter) {
-        switch verdict {
-        case .accepted(let record): record.writeResult(replayed: false, to: &writer)
-        case .replayed(let record): record.writeResult(replayed: true, to: &writer)
-        case .rejected(let problem): writeRejected(entry, problem.json, replayed: false, to: &writer)
-        case .rejectedBefore(let error): writeRejected(entry, error, replayed: true, to: &writer)
+extension PushVerdict {
+    /// The mutation's record, unless the entry was rejected.
+    public var record: MutationRecord? {
+        switch self {
+        case .accepted(let record), .replayed(let record): record
+        case .rejected, .rejectedBefore: nil
         }
     }
 
-    private func writeRejected(_ entry: PushEntry, _ error: [UInt8], replayed: Bool, to writer: inout JSONWriter) {
-        writer.beginObject()
+    /// The entry's status, for metrics and logs.
+    public var status: MutationStatus { record?.status ?? .rejected }
+
+    /// Whether the answer is a repetition of an earlier one.
+    public var isReplay: Bool {
+        switch self {
+        case .replayed, .rejectedBefore: true
+        case .accepted, .rejected: false
+        }
+    }
+
+    /// Writes the members of an entry's result into an object that is open.
+    func writeResultMembers(of entry: PushEntry, to writer: inout JSONWriter) {
+        switch self {
+        case .accepted(let record): record.writeResultMembers(replayed: false, to: &writer)
+        case .replayed(let record): record.writeResultMembers(replayed: true, to: &writer)
+        case .rejected(let problem): Self.writeRejected(entry, problem.json, replayed: false, to: &writer)
+        case .rejectedBefore(let error): Self.writeRejected(entry, error, replayed: true, to: &writer)
+        }
+    }
+
+    private static func writeRejected(
+        _ entry: PushEntry,
+        _ error: [UInt8],
+        replayed: Bool,
+        to writer: inout JSONWriter
+    ) {
         writer.member("id", entry.id)
         writer.member("idempotency_key", entry.idempotencyKey)
         writer.member("sequence_number", entry.sequenceNumber)
@@ -90,39 +120,10 @@ public struct PushAnswer: Sendable {
         writer.null()
         writer.name("error")
         writer.raw(error)
-        writer.endObject()
-    }
-}
-
-extension PushVerdict {
-    /// The mutation's record, unless the entry was rejected.
-    public var record: MutationRecord? {
-        switch self {
-        case .accepted(let record), .replayed(let record): record
-        case .rejected, .rejectedBefore: nil
-        }
-    }
-
-    /// The entry's status, for metrics and logs.
-    public var status: MutationStatus { record?.status ?? .rejected }
-
-    /// Whether the answer is a repetition of an earlier one.
-    public var isReplay: Bool {
-        switch self {
-        case .replayed, .rejectedBefore: true
-        case .accepted, .rejected: false
-        }
     }
 }
 
 extension MutationRecord {
-    /// Writes a member of `results`.
-    public func writeResult(replayed: Bool, to writer: inout JSONWriter) {
-        writer.beginObject()
-        writeResultMembers(replayed: replayed, to: &writer)
-        writer.endObject()
-    }
-
     /// Writes the members of a result into an object that is open.
     public func writeResultMembers(replayed: Bool?, to writer: inout JSONWriter) {
         writer.member("id", id)

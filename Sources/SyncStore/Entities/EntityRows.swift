@@ -7,7 +7,7 @@ enum EntityRows {
     /// What a transaction writes of one organization, in the order of execution, once per entity.
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
-    /// Takes in what ``EntityStatements/lockEntities`` found.
+    /// Takes in what ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities`` found.
     static func load(_ rows: Rows, into tables: inout [UUID: EntityTable]) throws {
         for row in 0..<rows.count {
             let state = EntityState(

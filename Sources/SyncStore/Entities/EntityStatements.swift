@@ -3,34 +3,41 @@ import Postgres
 /// The statements that lock, read and write entities, for everything that does: pushes, outcomes, settling.
 enum EntityStatements {
     /// Locks the entities that the group reaches for, by server id or by a client id that is mapped.
-    static let lockEntities = Statement(
-        "group_lock_entities",
-        """
-        SELECT e.*
-        FROM (
-            SELECT d.organization_id, d.entity_type, d.id
-            FROM unnest($1::uuid[], $2::text[], $3::text[]) AS d (organization_id, entity_type, id)
-            UNION
-            SELECT c.organization_id, c.entity_type, i.server_id
-            FROM unnest($4::uuid[], $5::uuid[], $6::uuid[], $7::text[])
-                AS c (organization_id, user_id, client_id, entity_type)
+    static let lockEntities = reading("group_lock_entities", fence: "FOR UPDATE")
+
+    /// Reads the same entities, whoever has locked them.
+    static let lookAtEntities = reading("group_look_at_entities", fence: "OFFSET 0")
+
+    private static func reading(_ name: String, fence: String) -> Statement {
+        Statement(
+            name,
+            """
+            SELECT e.*
+            FROM (
+                SELECT d.organization_id, d.entity_type, d.id
+                FROM unnest($1::uuid[], $2::text[], $3::text[]) AS d (organization_id, entity_type, id)
+                UNION
+                SELECT c.organization_id, c.entity_type, i.server_id
+                FROM unnest($4::uuid[], $5::uuid[], $6::uuid[], $7::text[])
+                    AS c (organization_id, user_id, client_id, entity_type)
+                CROSS JOIN LATERAL (
+                    SELECT x.server_id FROM id_mappings x
+                    WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
+                        AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
+                    OFFSET 0
+                ) i
+                ORDER BY 1, 2, 3
+            ) k
             CROSS JOIN LATERAL (
-                SELECT x.server_id FROM id_mappings x
-                WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
-                    AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
-                OFFSET 0
-            ) i
-            ORDER BY 1, 2, 3
-        ) k
-        CROSS JOIN LATERAL (
-            SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document,
-                x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
-            FROM entities x
-            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
-            FOR UPDATE
-        ) e
-        """
-    )
+                SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document,
+                    x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+                FROM entities x
+                WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+                \(fence)
+            ) e
+            """
+        )
+    }
 
     /// Raises the feeds' counters; the rows stay locked until the commit, so positions are in commit order. The epoch is
     /// for a row that is missing, which none is.

@@ -14,19 +14,26 @@ enum LaneRows {
     static let columnCount = 13
 
     /// Locks lanes in key order and reads them. Input: organizations, users, sorted.
-    static let lock = Statement(
-        "lanes_lock",
-        """
-        SELECT l.*
-        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
-        CROSS JOIN LATERAL (
-            SELECT \(columns)
-            FROM lanes x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
-            FOR UPDATE
-        ) l
-        """
-    )
+    static let lock = reading("lanes_lock", fence: "FOR UPDATE")
+
+    /// Reads lanes, whoever has locked them.
+    static let look = reading("lanes_look", fence: "OFFSET 0")
+
+    private static func reading(_ name: String, fence: String) -> Statement {
+        Statement(
+            name,
+            """
+            SELECT l.*
+            FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+            CROSS JOIN LATERAL (
+                SELECT \(columns)
+                FROM lanes x
+                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
+                \(fence)
+            ) l
+            """
+        )
+    }
 
     /// Writes lanes that are there and locked. An upsert all the same: it finds them by key whatever the tables' size.
     static let write = Statement(
@@ -62,7 +69,7 @@ enum LaneRows {
         Query(lock, keys(lanes.sorted()))
     }
 
-    /// The lanes that ``lock`` found.
+    /// The lanes that ``lock`` or ``look`` found.
     static func lanes(_ rows: Rows) throws -> [LaneKey: LaneState] {
         var lanes = [LaneKey: LaneState](minimumCapacity: rows.count)
         for row in 0..<rows.count {

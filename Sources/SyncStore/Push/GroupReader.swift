@@ -4,7 +4,16 @@ import SyncModel
 
 /// A group's first round trip: which queries to send, and what to make of their results.
 struct GroupReader {
-    private let group: [PushJob]
+    /// How what is there is read.
+    enum Access {
+        /// Under locks, by a transaction that goes on to write; lanes that are missing are made.
+        case locking
+        /// As of one moment, by a transaction that writes and locks nothing and waits for nobody.
+        case looking
+    }
+
+    private let group: [PushInput]
+    private let access: Access
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
     private var probed: [Set<UUID>] = []
@@ -14,17 +23,26 @@ struct GroupReader {
     /// - Parameter hints: what is remembered of devices, so that less has to be looked up; nil to look up everything. A
     ///   device that is not remembered counts as new: its lane is made if need be, and its keys are not looked up. Where
     ///   that is wrong the group is read again.
-    init(_ group: [PushJob], contexts: [PushPlanner.Context], hints: WatermarkHints?) {
+    init(_ group: [PushInput], hints: WatermarkHints?, access: Access = .locking) {
         self.group = group
+        self.access = access
         lanes = group.map(\.lane).sorted()
         for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
         let watermarks = group.map { hints?[WatermarkHints.Device(lane: $0.lane, device: $0.push.deviceID)] }
         addLanes(maybeNew: zip(group, watermarks).filter { $1 == nil }.map(\.0.lane).sorted())
         addLookUps(hints == nil ? nil : watermarks.map { $0 ?? 0 })
-        addEntities(contexts)
+        addEntities()
     }
 
-    var queries: [Query] { [.begin] + steps.map(\.query) }
+    var queries: [Query] { opening + steps.map(\.query) }
+
+    /// Connections that only look are the pool's, which plan statements in their own way unless they are told.
+    private var opening: [Query] {
+        switch access {
+        case .locking: [.begin]
+        case .looking: [.beginReading, Query(SettleStatements.planShape)]
+        }
+    }
 
     func snapshot(_ results: [Rows]) throws -> GroupSnapshot {
         var snapshot = GroupSnapshot(
@@ -35,7 +53,7 @@ struct GroupReader {
             },
             hasLane: group.map { _ in false }
         )
-        for (step, rows) in zip(steps, results.dropFirst()) { try step.read(rows, &snapshot) }
+        for (step, rows) in zip(steps, results.dropFirst(opening.count)) { try step.read(rows, &snapshot) }
         return snapshot
     }
 
@@ -65,7 +83,7 @@ struct GroupReader {
         func push(_ rows: Rows, _ row: Int) throws -> Int? {
             pushOfLane[LaneKey(organization: try rows.uuid(row, 0), user: try rows.uuid(row, 1))]
         }
-        if !maybeNew.isEmpty {
+        if access == .locking, !maybeNew.isEmpty {
             steps.append(
                 (
                     Query(GroupStatements.makeLanes, LaneRows.keys(maybeNew)),
@@ -79,7 +97,7 @@ struct GroupReader {
         }
         steps.append(
             (
-                LaneRows.lock(lanes),
+                Query(access == .locking ? LaneRows.lock : LaneRows.look, LaneRows.keys(lanes)),
                 { rows, snapshot in
                     for (key, lane) in try LaneRows.lanes(rows) {
                         guard let push = pushOfLane[key] else { continue }
@@ -190,7 +208,7 @@ struct GroupReader {
 
     // MARK: - Entities
 
-    private mutating func addEntities(_ contexts: [PushPlanner.Context]) {
+    private mutating func addEntities() {
         var direct = EntityColumns()
         var mapped = EntityColumns()
         var open = EntityColumns()
@@ -218,7 +236,10 @@ struct GroupReader {
         parameters.add(mapped.types)
         steps.append(
             (
-                Query(EntityStatements.lockEntities, parameters),
+                Query(
+                    access == .locking ? EntityStatements.lockEntities : EntityStatements.lookAtEntities,
+                    parameters
+                ),
                 { rows, snapshot in try EntityRows.load(rows, into: &snapshot.entities) }
             )
         )

@@ -1,6 +1,12 @@
 import Foundation
 import SyncModel
 
+/// A push to be planned: what came in, and whose it is.
+struct PushInput {
+    let push: PushRequest
+    let lane: LaneKey
+}
+
 /// One push on its way through a committer: what came in, and whom to tell.
 struct PushJob: GroupJob {
     let push: PushRequest
@@ -12,6 +18,7 @@ struct PushJob: GroupJob {
     let reply: OnceReply<PushAnswer>
 
     var lane: LaneKey { LaneKey(organization: organization.id, user: user) }
+    var input: PushInput { PushInput(push: push, lane: lane) }
 
     var weight: Int { max(1, push.entries.count) }
     var isAnswered: Bool { reply.isSent }

@@ -21,7 +21,7 @@ struct PushWork: GroupWork {
     func commit(_ group: [PushJob], on connection: Connection, isCertain: Bool) async throws {
         let moment = now()
         let contexts = try await contexts(group, moment)
-        let reader = GroupReader(group, contexts: contexts, hints: isCertain ? nil : hints)
+        let reader = GroupReader(group.map(\.input), hints: isCertain ? nil : hints)
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
         let comparisons = reader.comparisons(snapshot)
         if !comparisons.isEmpty {

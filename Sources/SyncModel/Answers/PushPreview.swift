@@ -1,0 +1,94 @@
+public import Foundation
+import JSONText
+
+/// What a preview is answered with: what a push would come to, and what would be sent.
+public struct PushPreview: Sendable {
+    /// What would come of one entry.
+    public struct Result: Sendable {
+        /// What is answered.
+        public let entry: PushEntry
+        /// What would come of it at once. Ids that only a push makes are left out.
+        public let verdict: PushVerdict
+        /// What would be sent; nil where nothing would, and for what is not new.
+        public let request: PreviewedRequest?
+    }
+
+    /// The device's watermark afterwards.
+    public let acceptedSequence: Int64
+    /// In request order.
+    public let results: [Result]
+    /// Resolved mappings of this user that the batch touches, as they stand.
+    public let mappings: [IDMapping]
+
+    /// The body, JSON.
+    public func json() -> [UInt8] {
+        var writer = JSONWriter(capacity: 256 + results.count * 1_024)
+        writer.beginObject()
+        writer.member("accepted_sequence", acceptedSequence)
+        writer.name("results")
+        writer.beginArray()
+        for result in results {
+            writer.beginObject()
+            result.verdict.writeResultMembers(of: result.entry, to: &writer)
+            writer.name("request")
+            if let request = result.request { request.write(to: &writer) } else { writer.null() }
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.name("id_mappings")
+        writer.beginArray()
+        for mapping in mappings { mapping.write(to: &writer) }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+}
+
+/// A request as its mutation's user may see it: without the organization's credential, its own headers and its address.
+public struct PreviewedRequest: Sendable, Hashable {
+    /// A header of the mutation or of ours.
+    public struct Header: Sendable, Hashable {
+        /// In lower case.
+        public let name: String
+        /// As it is sent.
+        public let value: String
+    }
+
+    /// `POST`, `PATCH`, `PUT` or `DELETE`.
+    public let method: String
+    /// Path and query as they stand behind the base URL.
+    public let path: String
+    /// Ours first, then by name.
+    public let headers: [Header]
+    /// JSON; nil for none.
+    public let body: [UInt8]?
+    /// Client ids in path and body in whose place there will be server ids that are not known yet.
+    public let unresolvedIDs: [UUID]
+
+    init(_ request: UpstreamRequest, unresolved: [UUID]) {
+        method = request.method
+        path = UpstreamRequest.encoded(path: request.path)
+        headers = request.userHeaders.map { Header(name: $0.name, value: $0.value) }
+        body = request.body
+        unresolvedIDs = unresolved
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("method", method)
+        writer.member("path", path)
+        writer.name("headers")
+        writer.beginObject()
+        for header in headers {
+            writer.name(header.name)
+            writer.string(header.value)
+        }
+        writer.endObject()
+        writer.member("body", raw: body)
+        writer.name("unresolved_ids")
+        writer.beginArray()
+        for id in unresolvedIDs { writer.uuid(id) }
+        writer.endArray()
+        writer.endObject()
+    }
+}

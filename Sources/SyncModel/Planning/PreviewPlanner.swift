@@ -1,0 +1,223 @@
+import Foundation
+import JSONText
+
+/// Decides what a push would come to if it came now, by the planners that decide about pushes and turns, and what would
+/// be sent. Pure.
+///
+/// Ids that only the push itself would make are made up, so that the rules can run, and never shown: a result has none,
+/// and wherever else one would stand there is the client id.
+public struct PreviewPlanner {
+    private let push: PushRequest
+    private let snapshot: PushSnapshot
+    private let context: PushPlanner.Context
+    private let entities: EntityTable
+    private let plan: PushPlan
+    /// Client ids by the ids that were made up for them.
+    private let madeUp: [UUID: UUID]
+    /// Nothing hangs on the lease: it bounds the time that a request may take, which nobody is told.
+    private let turns = TurnPlanner(leaseSeconds: 120)
+
+    /// Plans a push, and nothing comes of it.
+    ///
+    /// - Parameters:
+    ///   - snapshot: with every key looked up.
+    ///   - context: `makeID` makes ids that nobody has, and that nobody will be shown.
+    ///   - entities: the organization's entities, as they stand.
+    public static func preview(
+        _ push: PushRequest,
+        snapshot: PushSnapshot,
+        context: PushPlanner.Context,
+        entities: EntityTable
+    ) throws(PushRefusal) -> PushPreview {
+        var entities = entities
+        let plan = try PushPlanner.plan(push, snapshot: snapshot, context: context, entities: &entities)
+        return PreviewPlanner(push, snapshot, context, entities, plan).preview
+    }
+
+    private init(
+        _ push: PushRequest,
+        _ snapshot: PushSnapshot,
+        _ context: PushPlanner.Context,
+        _ entities: EntityTable,
+        _ plan: PushPlan
+    ) {
+        self.push = push
+        self.snapshot = snapshot
+        self.context = context
+        self.entities = entities
+        self.plan = plan
+        // a new mapping has a server id when its create took effect in the built-in store, which has just made it
+        let made = plan.mappings.compactMap { new in new.mapping.serverID?.uuid.map { ($0, new.mapping.clientID) } }
+        madeUp = Dictionary(made) { first, _ in first }
+    }
+
+    private var preview: PushPreview {
+        var requests: [UUID: PreviewedRequest] = [:]
+        for new in plan.mutations { requests[new.mutation.id] = request(of: new) }
+        return PushPreview(
+            acceptedSequence: plan.acceptedSequence,
+            results: zip(push.entries, plan.verdicts).map { entry, verdict in
+                let isNew = if case .accepted = verdict { true } else { false }
+                return PushPreview.Result(
+                    entry: entry,
+                    verdict: shown(verdict),
+                    request: isNew ? entry.id.flatMap { requests[$0] } : nil
+                )
+            },
+            mappings: plan.touchedMappings.filter { !isMadeUp($0.serverID) }
+        )
+    }
+
+    // MARK: - Ids that nobody is shown
+
+    private func isMadeUp(_ id: ServerID?) -> Bool {
+        id?.uuid.map { madeUp[$0] != nil } ?? false
+    }
+
+    private func shown(_ verdict: PushVerdict) -> PushVerdict {
+        guard !madeUp.isEmpty else { return verdict }
+        switch verdict {
+        case .accepted(let record): return .accepted(shown(record))
+        case .replayed(let record): return .replayed(shown(record))
+        case .rejected, .rejectedBefore: return verdict
+        }
+    }
+
+    private func shown(_ record: MutationRecord) -> MutationRecord {
+        guard isMadeUp(record.serverID) || record.error != nil else { return record }
+        return record.replacing(
+            serverID: isMadeUp(record.serverID) ? nil : record.serverID,
+            // what a conflict shows may be an entity that this push has made or changed
+            error: record.error.map { error in
+                let root = try? JSONTree(parsing: error, limits: .widest).root
+                return root?.rewritten { madeUp[$0].map { .uuid($0) } } ?? error
+            }
+        )
+    }
+
+    // MARK: - Requests
+
+    /// What would be sent if its turn were now; nil for what is not forwarded and for what could not be sent.
+    private func request(of new: NewMutation) -> PreviewedRequest? {
+        let mutation = new.mutation
+        guard let type = context.type(mutation.entityType), type.isForwarded else { return nil }
+        var mappings = resolved(new.references)
+        var unknown = Set(new.references.filter { mappings[$0] == nil })
+        if mutation.operation != .create, new.record.serverID == nil, let localID = mutation.localID {
+            // its client id stands for it, as a create's does
+            let standIn = TurnPlanner.ResolvedID(entityType: mutation.entityType, serverID: ServerID(localID))
+            mappings[localID] = [standIn]
+            unknown.insert(localID)
+        } else if let localID = mutation.localID {
+            unknown.remove(localID)
+        }
+        let surroundings = TurnPlanner.Surroundings(
+            lane: LaneKey(organization: context.organization.id, user: context.user),
+            token: 0,
+            organization: context.organization,
+            type: type,
+            mappings: mappings,
+            entity: entity(of: new, type)
+        )
+        guard case .run(let dispatch) = turns.decide(new.queued, surroundings, now: context.now, heldUntil: nil),
+            case .upstream(let request, _) = dispatch.destination
+        else { return nil }
+        return PreviewedRequest(request, unresolved: mutation.namedIDs.filter { unknown.contains($0) })
+    }
+
+    private func resolved(_ ids: [UUID]) -> [UUID: [TurnPlanner.ResolvedID]] {
+        var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
+        for id in ids {
+            let known = (snapshot.mappings[id] ?? []).filter { $0.status == .resolved }
+            let resolved = known.compactMap { mapping in
+                mapping.serverID.map { TurnPlanner.ResolvedID(entityType: mapping.entityType, serverID: $0) }
+            }
+            if !resolved.isEmpty { mappings[id] = resolved }
+        }
+        return mappings
+    }
+
+    /// What If-Match is made of. Of an entity that is not the caller's to see, not even that is told.
+    private func entity(of new: NewMutation, _ type: EntityType) -> TurnPlanner.KnownEntity? {
+        guard let id = new.record.serverID, let state = entities[EntityKey(type: type.name, id: id.text)],
+            type.visibility == .organization || state.owner == context.user
+        else { return nil }
+        return TurnPlanner.KnownEntity(
+            etag: state.etag,
+            lastWriter: state.lastWriter,
+            version: state.version,
+            runBase: state.runBase
+        )
+    }
+}
+
+extension Mutation {
+    /// Every UUID in endpoint and payload, `{local_id}` included, once each.
+    fileprivate var namedIDs: [UUID] {
+        guard let localID, endpoint?.text.contains("{local_id}") ?? false else { return references }
+        return [localID] + references.filter { $0 != localID }
+    }
+}
+
+extension NewMutation {
+    /// The mutation as it will wait for its turn.
+    fileprivate var queued: QueuedMutation {
+        QueuedMutation(
+            id: mutation.id,
+            deviceID: record.deviceID,
+            position: record.position,
+            acceptedAt: record.acceptedAt,
+            operation: mutation.operation,
+            entityType: mutation.entityType,
+            localID: mutation.localID,
+            serverID: record.serverID,
+            endpoint: mutation.endpoint?.text,
+            payload: mutation.payload.map { Array($0.raw) },
+            headers: mutation.headers.map { Array($0.raw) },
+            baseVersion: mutation.baseVersion,
+            references: references,
+            revision: record.revision,
+            attemptCount: record.attemptCount,
+            maxAttempts: mutation.maxAttempts,
+            nextRetryAt: nil,
+            strategy: conflictResolution,
+            resolution: nil,
+            isOutcomeUnknown: false,
+            conflictRetries: 0,
+            override: nil,
+            error: nil,
+            traceparent: nil
+        )
+    }
+}
+
+extension MutationRecord {
+    /// The same with another server id and error.
+    fileprivate func replacing(serverID: ServerID?, error: [UInt8]?) -> MutationRecord {
+        MutationRecord(
+            id: id,
+            idempotencyKey: idempotencyKey,
+            deviceID: deviceID,
+            sequenceNumber: sequenceNumber,
+            position: position,
+            operation: operation,
+            entityType: entityType,
+            status: status,
+            revision: revision,
+            localID: localID,
+            serverID: serverID,
+            version: version,
+            attemptCount: attemptCount,
+            nextRetryAt: nextRetryAt,
+            dependsOn: dependsOn,
+            resolution: resolution,
+            responseStatus: responseStatus,
+            responseBody: responseBody,
+            error: error,
+            lastError: lastError,
+            fingerprint: fingerprint,
+            acceptedAt: acceptedAt,
+            syncedAt: syncedAt
+        )
+    }
+}

@@ -1,0 +1,68 @@
+public import Foundation
+import Postgres
+public import SyncModel
+
+/// Tells what a push would come to if it came now: reads what a push reads, and decides as a push does, in a transaction
+/// that can write and lock nothing. So it makes no lane and waits for nobody who holds one.
+public struct PushPreviewer: Sendable {
+    let pool: Pool
+    let catalog: Catalog
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// Previews a push.
+    ///
+    /// - Throws: the problem that would refuse the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
+    public func preview(
+        _ push: PushRequest,
+        organization: Organization,
+        user: UUID,
+        isStrict: Bool
+    ) async throws(Problem) -> PushPreview {
+        let context = PushPlanner.Context(
+            organization: organization,
+            types: try await catalog.entry(organization.id).types,
+            user: user,
+            isStrict: isStrict,
+            now: now(),
+            makeID: { UUID() }
+        )
+        let input = PushInput(push: push, lane: LaneKey(organization: organization.id, user: user))
+        let (snapshot, entities) = try await read(input)
+        do throws(PushRefusal) {
+            return try PreviewPlanner.preview(push, snapshot: snapshot, context: context, entities: entities)
+        } catch {
+            switch error {
+            case .problem(let problem): throw problem
+            case .needsProbe: throw Problem(.internalError, "the push could not be previewed")
+            }
+        }
+    }
+
+    private func read(_ input: PushInput) async throws(Problem) -> (PushSnapshot, EntityTable) {
+        do {
+            let reader = GroupReader([input], hints: nil, access: .looking)
+            return try await pool.withConnection { connection in
+                var snapshot = try reader.snapshot(await connection.run(reader.queries))
+                let comparisons = reader.comparisons(snapshot)
+                var organization = Parameters()
+                organization.add(input.lane.organization)
+                let last = [Query(Catalog.organizationStatement, organization), .rollback]
+                let results = try await connection.run(comparisons + last)
+                try reader.add(Array(results.prefix(comparisons.count)), to: &snapshot)
+                // a push of somebody new makes the lane, in an active organization only
+                guard try snapshot.hasLane[0] || Self.isActive(results[comparisons.count]) else {
+                    throw Problem(.organizationUnknown, "the organization takes no pushes")
+                }
+                return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
+            }
+        } catch {
+            throw failure.problem(error, doing: "preview a push")
+        }
+    }
+
+    private static func isActive(_ rows: Rows) throws -> Bool {
+        guard rows.count > 0 else { return false }
+        return try rows.string(0, 2) == OrganizationStatus.active.rawValue
+    }
+}

@@ -1,0 +1,218 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// Random pushes, each previewed first: the preview says what the push then does, and changes nothing.
+@Suite struct PreviewPropertyTests {
+    /// Pushes of a run.
+    private static let rounds = 120
+
+    @Test func aPreviewSaysWhatThePushThenDoes() async throws {
+        let seed =
+            ProcessInfo.processInfo.environment["SLUICE_TEST_SEED"].flatMap(UInt64.init) ?? .random(in: 1 ... .max)
+        var world = try await World(seed: seed)
+        for round in 0..<Self.rounds {
+            let note: Comment = "SLUICE_TEST_SEED=\(seed), round \(round)"
+            let (worker, drafts) = world.drafts()
+            let prefer = world.random.oneIn(8) ? "handling=strict" : nil
+            let after = world.random.oneIn(10) ? Int64.random(in: 0...40, using: &world.random) : nil
+            let before = try await world.scene.tables()
+            let preview = try await worker.preview(drafts, after: after, prefer: prefer)
+            #expect(try await world.scene.tables() == before, note)
+            let push = try await worker.push(drafts, after: after, prefer: prefer)
+            guard preview.status == 200 else {
+                #expect(push.status == preview.status && push.code == preview.code, note)
+                #expect(push.errors == preview.errors || preview.errors.contains(where: Self.isTaken), note)
+                continue
+            }
+            #expect([200, 202].contains(push.status), note)
+            world.know(drafts.map(\.json).joined())
+            #expect(world.strangers(in: preview).isEmpty, note)
+            let creates = drafts.filter { $0["operation"] == #""create""# }
+            let created = Set(creates.map { $0["local_id"]?.replacingOccurrences(of: "\"", with: "") })
+            Self.compare(preview, push, created: created, note)
+            world.learn(push, of: worker)
+        }
+        #expect(world.outcomes.isSuperset(of: ["succeeded", "rejected", "conflict", "pending"]), "\(world.outcomes)")
+    }
+
+    /// A push looks for a taken client id last, when there is nothing else to refuse; a preview, which knows all, at once.
+    private static func isTaken(_ error: String) -> Bool {
+        error.hasSuffix(" unique_client_id_per_entity_type")
+    }
+
+    /// The same, except for ids that the push has made: where it has one, the preview has null or the client id.
+    private static func compare(_ preview: Reply, _ push: Reply, created: Set<String?>, _ note: Comment) {
+        func pair(_ mapping: JSONValue) -> [String?] { [mapping["client_id"]?.string, mapping["server_id"]?.text] }
+        let known = Set(preview.mappings.map(pair))
+        let all = push.mappings.map(pair)
+        // a push does not look up what else a client id names that it creates
+        #expect(known.filter { !created.contains($0.first ?? nil) }.isSubset(of: all), note)
+        var text = push.text
+        var made: Set<String> = []
+        for mapping in push.mappings where !known.contains(pair(mapping)) {
+            guard let client = mapping["client_id"]?.string, let server = mapping["server_id"]?.string else { continue }
+            text = text.replacingOccurrences(of: server, with: client)
+            made.insert(client)
+        }
+        let expected = (try? JSONTree(parsing: Array(text.utf8)).root)?["results"]?.elements.map(Array.init) ?? []
+        #expect(preview.json?["accepted_sequence"]?.int64 == push.json?["accepted_sequence"]?.int64, note)
+        #expect(preview.results.count == expected.count, note)
+        for (result, expected) in zip(preview.results, expected) {
+            #expect(result.names == expected.names + ["request"], note)
+            for name in expected.names {
+                if name == "error", result["error"]?.errors.contains(where: isTaken) ?? false {
+                    #expect(expected["error"]?.errors.isEmpty == false, "\(note) \(expected.text)")
+                } else if name == "server_id", let id = expected.value(at: "/" + name)?.string, made.contains(id) {
+                    #expect(result.value(at: "/" + name)?.isNull == true, "\(note) \(result.text) \(expected.text)")
+                } else {
+                    #expect(
+                        result.value(at: "/" + name)?.text == expected.value(at: "/" + name)?.text,
+                        "\(note) \(result.text) \(expected.text)"
+                    )
+                }
+            }
+        }
+    }
+}
+
+/// Two tenants, some users and devices, and what they have heard of.
+private struct World {
+    let scene: Scene
+    var random: SeededRandom
+    /// Every status that came up.
+    var outcomes: Set<String> = []
+    private let workers: [SyncWorker]
+    /// The last but one's own mutations are forwarded, and so everything of hers waits.
+    private let forwarder: Int
+    private var locals: [[UUID]]
+    private var servers: [String] = []
+    private var sent: [[Draft]]
+    private var ids: [[String]]
+    private var known: Set<UUID> = []
+
+    init(seed: UInt64) async throws {
+        scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        random = SeededRandom(seed)
+        for (organization, settings) in [
+            ("/upstream", #"{"base_url":"http://127.0.0.1:1"}"#), ("/entity-types/contact", #"{"upstream":true}"#),
+            ("/entity-types/task", #"{"upstream":false}"#), ("/entity-types/note", #"{"upstream":false}"#),
+            ("/entity-types/diary", #"{"upstream":false,"id_space":"shared","visibility":"user"}"#),
+        ] {
+            let reply = try await scene.operate(.PUT, scene.admin + organization, settings)
+            #expect(reply.status == 201, "\(reply.text)")
+        }
+        let organization = scene.ada.organization
+        let second = try await SyncWorker(scene.gateway, organization: organization, user: scene.ada.user)
+        let dora = try await SyncWorker(scene.gateway, organization: organization)
+        workers = [scene.ada, second, scene.bob, dora, scene.eve]
+        forwarder = 3
+        locals = workers.map { _ in [] }
+        sent = workers.map { _ in [] }
+        ids = workers.map { _ in [] }
+        for worker in workers { known.formUnion([worker.user, worker.organization, worker.device]) }
+    }
+
+    // MARK: - What is pushed
+
+    mutating func drafts() -> (SyncWorker, [Draft]) {
+        let place = Int.random(in: 0..<workers.count, using: &random)
+        let drafts = (0..<Int.random(in: 1...8, using: &random)).map { _ in draft(place) }
+        for draft in drafts { ids[place].append(draft.id) }
+        sent[place] += drafts
+        return (workers[place], drafts)
+    }
+
+    private mutating func draft(_ place: Int) -> Draft {
+        let worker = workers[place]
+        if random.oneIn(7), let earlier = sent[place].randomElement(using: &random) {
+            guard random.oneIn(3) else { return earlier }
+            return earlier.with(["payload": #"{"changed":true}"#])
+        }
+        var draft =
+            if place == forwarder, random.chance(50) { forwarded(worker, place) } else { builtIn(worker, place) }
+        if random.oneIn(6) {
+            draft["conflict_resolution"] = ["\"server_wins\"", "\"client_wins\""].randomElement(using: &random)
+        }
+        if random.oneIn(8), let id = ids[place].randomElement(using: &random) {
+            draft["dependency_ids"] = "[\"\(id)\"]"
+        }
+        if random.oneIn(12) { draft["created_at"] = nil }
+        if random.oneIn(15), let number = Int(draft["sequence_number"] ?? "1") {
+            draft["sequence_number"] = "\(max(1, number - Int.random(in: 1...3, using: &random)))"
+        }
+        return draft
+    }
+
+    private mutating func builtIn(_ worker: SyncWorker, _ place: Int) -> Draft {
+        let operation =
+            ["create", "create", "update", "update", "replace", "delete"].randomElement(using: &random) ?? ""
+        let type = ["task", "task", "note", "diary"].randomElement(using: &random) ?? ""
+        var members: [String: String] = operation == "delete" ? [:] : ["payload": payload(place)]
+        if operation != "create", random.oneIn(2) {
+            members["base_version"] = "\(Int.random(in: 0...3, using: &random))"
+        }
+        if type == "diary", worker.organization == scene.ada.organization {
+            members["server_id"] = "\(Int.random(in: 1...4, using: &random))"
+        } else if operation == "create" {
+            members["local_id"] = local(place)
+        } else if random.oneIn(2), let server = servers.randomElement(using: &random) {
+            members["server_id"] = "\"\(server)\""
+        } else {
+            members["local_id"] = (locals[place].randomElement(using: &random) ?? random.uuid()).quoted
+        }
+        return worker.draft(operation, type, members)
+    }
+
+    private mutating func forwarded(_ worker: SyncWorker, _ place: Int) -> Draft {
+        let operation = ["create", "update", "delete"].randomElement(using: &random) ?? ""
+        var members = ["endpoint": #""/contacts/{local_id}""#, "payload": payload(place)]
+        if operation == "create" {
+            members["local_id"] = local(place)
+        } else {
+            members["local_id"] = (locals[place].randomElement(using: &random) ?? random.uuid()).quoted
+        }
+        return worker.draft(operation, "contact", members)
+    }
+
+    /// A new client id, rarely one that was used before.
+    private mutating func local(_ place: Int) -> String {
+        if random.oneIn(10), let old = locals[place].randomElement(using: &random) { return old.quoted }
+        let id = random.uuid()
+        locals[place].append(id)
+        return id.quoted
+    }
+
+    private mutating func payload(_ place: Int) -> String {
+        guard random.oneIn(2), let id = locals[place].randomElement(using: &random) else {
+            return #"{"n":\#(Int.random(in: 0...9, using: &random)),"gone":null}"#
+        }
+        return #"{"of":[\#(id.quoted)],"n":1}"#
+    }
+
+    // MARK: - What is known
+
+    mutating func know(_ text: String) {
+        for match in text.lowercased().matches(of: /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/) {
+            if let id = UUID(uuidString: String(match.output.0)) { known.insert(id) }
+        }
+    }
+
+    /// Ids of a preview that nobody has ever seen. The keys that upstreams get are made of what is known.
+    func strangers(in preview: Reply) -> Set<UUID> {
+        var seen = self
+        seen.known = []
+        seen.know(preview.text)
+        let keys = preview.results.compactMap { $0.value(at: "/request/headers/idempotency-key")?.uuid }
+        return seen.known.subtracting(known).subtracting(keys)
+    }
+
+    mutating func learn(_ push: Reply, of worker: SyncWorker) {
+        know(push.text)
+        outcomes.formUnion(push.statuses.compactMap { $0 })
+        servers += push.mappings.compactMap { $0["server_id"]?.string }
+    }
+}

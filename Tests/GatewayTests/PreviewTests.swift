@@ -1,0 +1,390 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import Postgres
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+@Suite struct PreviewTests {
+    /// A scene whose first organization forwards contacts; nothing is sent, for no lane is run.
+    private func forwarding() async throws -> Scene {
+        let scene = try await Scene()
+        let body = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"s3cret"},"headers":{"x-app":"hidden"}}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
+        for (type, upstream) in [("contact", "true"), ("task", "false")] {
+            let reply = try await scene.operate(
+                .PUT,
+                scene.admin + "/entity-types/\(type)",
+                #"{"upstream":\#(upstream)}"#
+            )
+            #expect(reply.status == 201)
+        }
+        return scene
+    }
+
+    private func contact(_ worker: SyncWorker, _ more: [String: String] = [:]) -> Draft {
+        worker.create("contact").with(["endpoint": #""/contacts""#]).with(more)
+    }
+
+    // MARK: - Nothing is written
+
+    @Test func aPreviewOfANewcomerWritesNothing() async throws {
+        let scene = try await Scene()
+        try await scene.whileNothingChanges {
+            for worker in [scene.ada, scene.bob, scene.eve] {
+                let reply = try await worker.preview([worker.create("never_seen"), worker.create("note")])
+                #expect(reply.status == 200)
+                #expect(reply.statuses == ["succeeded", "succeeded"], "\(reply.text)")
+                #expect(reply.json?.names == ["accepted_sequence", "results", "id_mappings"])
+                #expect(reply.results.allSatisfy { $0["server_id"]?.isNull == true && $0["request"]?.isNull == true })
+                #expect(reply.results.allSatisfy { $0["version"]?.int64 == 1 })
+                #expect(reply.mappings.isEmpty)
+            }
+        }
+    }
+
+    @Test func aPreviewOfAnythingWritesNothing() async throws {
+        let scene = try await forwarding()
+        let local = UUID()
+        let first = [scene.ada.create(local: local), contact(scene.ada)]
+        let pushed = try await scene.ada.push(first)
+        #expect(pushed.statuses == ["succeeded", "pending"])
+        let server = try #require(pushed.results[0]["server_id"]?.string)
+        #expect(try await scene.bob.push([scene.bob.change(server: server, base: 1)]).statuses == ["succeeded"])
+        let other = try await SyncWorker(scene.gateway, organization: scene.ada.organization, user: scene.ada.user)
+        var changed = first[0]
+        changed["payload"] = #"{"other":1}"#
+        var bad = scene.ada.create()
+        bad["created_at"] = nil
+        let bulk = (0..<500).map { _ in scene.ada.create() }
+        let before = try await scene.tables()
+        do {
+            let replays = try await scene.ada.preview(first + [changed])
+            #expect(replays.statuses == ["succeeded", "pending", "rejected"])
+            #expect(replays.results.map { $0["replayed"]?.bool } == [true, true, false])
+            #expect(replays.results[0]["server_id"]?.string == server)
+            #expect(replays.results.allSatisfy { $0["request"]?.isNull == true })
+            #expect(replays.mappings.map { $0["server_id"]?.string } == [server])
+
+            let device = try await other.preview([other.create(), contact(other)])
+            #expect(device.statuses == ["pending", "pending"], "behind what waits in the lane")
+            #expect(device.json?["accepted_sequence"]?.int64 == 2)
+
+            let edits = [scene.bob.change(server: server, base: 1), scene.bob.change(server: server, base: 0)]
+            let conflict = try await scene.bob.preview(edits)
+            #expect(conflict.statuses == ["succeeded", "conflict"])
+            #expect(conflict.results[0]["version"]?.int64 == 3)
+            #expect(conflict.results[1].value(at: "/error/current/version")?.int64 == 3)
+            let rejected = try await scene.bob.preview([bad])
+            #expect(rejected.statuses == ["rejected"])
+            #expect(rejected.results[0]["request"]?.isNull == true)
+
+            let many = try await scene.ada.preview(bulk)
+            #expect(many.results.count == 500 && Set(many.statuses) == ["pending"])
+            let strict = try await scene.ada.preview([scene.ada.create(), bad], prefer: "handling=strict")
+            expectProblem(strict, .validationFailed)
+            let gap = try await scene.ada.preview([scene.ada.create()], after: 99)
+            expectProblem(gap, .sequenceGap)
+            #expect(gap.json?["expected"]?.int64 == 2)
+        }
+        #expect(try await scene.tables() == before)
+        #expect(try await scene.metrics().contains("sluice_http_held_body_bytes 0"))
+    }
+
+    @Test func aRepetitionIsRecognizedByWhatItsIDsAreMappedTo() async throws {
+        let scene = try await Scene()
+        let local = UUID()
+        let create = scene.ada.create(local: local)
+        let note = scene.ada.create("note", #"{"of":\#(local.quoted)}"#)
+        let pushed = try await scene.ada.push([create, note])
+        let server = try #require(pushed.results[0]["server_id"]?.string)
+        let before = try await scene.tables()
+        let same = try await scene.ada.preview([note.with(["payload": #"{"of":"\#(server)"}"#])])
+        #expect(same.statuses == ["succeeded"])
+        #expect(same.results[0]["replayed"]?.bool == true)
+        let other = try await scene.ada.preview([note.with(["payload": #"{"of":\#(UUID().quoted)}"#])])
+        #expect(other.results[0].errorCode == "idempotency_key_reused")
+        #expect(try await scene.tables() == before)
+    }
+
+    @Test func whatWaitsForAnEarlierPushIsBlockedByIt() async throws {
+        let scene = try await forwarding()
+        let local = UUID()
+        let create = contact(scene.ada, ["local_id": local.quoted])
+        #expect(try await scene.ada.push([create]).statuses == ["pending"])
+        let update = scene.ada.draft(
+            "update",
+            "contact",
+            ["local_id": local.quoted, "endpoint": #""/contacts/{local_id}""#, "payload": "{}"]
+        )
+        let reply = try await scene.ada.preview([update])
+        #expect(reply.statuses == ["blocked"])
+        #expect(reply.results[0]["blocked_by"]?.text == "[\"\(create.id)\"]")
+        #expect(reply.results[0].value(at: "/request/path")?.string == "/contacts/\(local.lowercased)")
+        #expect(reply.results[0].value(at: "/request/unresolved_ids")?.text == "[\(local.quoted)]")
+    }
+
+    @Test func aPreviewTakesNoTransactionID() async throws {
+        let cluster = try await TestCluster.dedicated()
+        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
+        try await scene.execute("ALTER SYSTEM SET autovacuum = off")
+        try await scene.execute("SELECT pg_reload_conf()")
+        let local = UUID()
+        let pushed = try await scene.ada.push([scene.ada.create(local: local)])
+        let server = try #require(pushed.results[0]["server_id"]?.string)
+        let connection = try await scene.gateway.database.connect()
+        func next() async throws -> String {
+            let statement = Statement("next_xid", "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+            return try await connection.run(Query(statement)).string(0, 0)
+        }
+        let before = try await next()
+        for worker in [scene.ada, scene.bob, scene.eve] {
+            let reply = try await worker.preview([
+                worker.create("new"), worker.change(server: server, base: 1), worker.change("delete", server: server),
+            ])
+            #expect(reply.status == 200)
+        }
+        #expect(try await next() == before)
+        _ = try await scene.ada.push([scene.ada.create()])
+        #expect(try await next() != before, "a push does take one")
+        connection.close()
+    }
+
+    @Test func aPreviewWaitsForNobody() async throws {
+        let scene = try await Scene()
+        let pushed = try await scene.ada.push([scene.ada.create()])
+        let server = try #require(pushed.results[0]["server_id"]?.string)
+        let holder = try await scene.gateway.database.connect()
+        try await holder.execute(
+            script: "BEGIN; SELECT 1 FROM lanes FOR UPDATE; SELECT 1 FROM entities FOR UPDATE;"
+                + "SELECT 1 FROM organizations FOR UPDATE; SELECT 1 FROM feeds FOR UPDATE"
+        )
+        // with a lock time-out of two seconds the push would be refused
+        let reply = try await scene.ada.preview([scene.ada.change(server: server, base: 1), scene.ada.create()])
+        #expect(reply.statuses == ["succeeded", "succeeded"], "\(reply.text)")
+        #expect(try await scene.bob.preview([scene.bob.create()]).statuses == ["succeeded"])
+        try await holder.execute(script: "ROLLBACK")
+        holder.close()
+        try await scene.expectServed()
+    }
+
+    // MARK: - What would be sent
+
+    @Test func aRequestShowsNothingOfTheOperators() async throws {
+        let scene = try await forwarding()
+        let (local, unknown) = (UUID(), UUID())
+        let drafts = [
+            contact(scene.ada, ["local_id": local.quoted, "headers": #"{"Accept-Language":"nb"}"#]),
+            scene.ada.draft(
+                "update",
+                "contact",
+                [
+                    "local_id": local.quoted, "endpoint": #""/contacts/{local_id}?of=\#(unknown.lowercased)""#,
+                    "payload": #"{"me":\#(local.quoted)}"#,
+                ]
+            ),
+            scene.ada.create(),
+        ]
+        let reply = try await scene.ada.preview(drafts)
+        #expect(reply.status == 200)
+        #expect(reply.statuses == ["pending", "blocked", "pending"])
+        for word in ["s3cret", "x-app", "hidden", "127.0.0.1", "authorization"] {
+            #expect(!reply.text.lowercased().contains(word), "\(reply.text)")
+        }
+        let request = try #require(reply.results[0]["request"])
+        #expect(request.names == ["method", "path", "headers", "body", "unresolved_ids"])
+        #expect(request["method"]?.string == "POST" && request["path"]?.string == "/contacts")
+        #expect(request["body"]?.text == #"{"title":"x"}"#)
+        #expect(request["unresolved_ids"]?.text == "[]")
+        let names = ["idempotency-key", "x-sluice-organization", "x-sluice-user", "accept-language"]
+        #expect(request["headers"]?.names == names)
+        #expect(request["headers"]?["x-sluice-user"]?.uuid == scene.ada.user)
+        let update = try #require(reply.results[1]["request"])
+        #expect(update["path"]?.string == "/contacts/\(local.lowercased)?of=\(unknown.lowercased)")
+        #expect(update["unresolved_ids"]?.text == "[\(local.quoted)]")
+        #expect(reply.results[1]["blocked_by"]?.text == "[\"\(drafts[0].id)\"]")
+        #expect(reply.results[2]["request"]?.isNull == true)
+        // without an upstream there is nowhere to go
+        #expect(try await scene.operate(.DELETE, scene.admin + "/upstream").status == 204)
+        let stays = try await scene.ada.preview(drafts)
+        #expect(stays.statuses == ["pending", "blocked", "pending"])
+        #expect(stays.results.allSatisfy { $0["request"]?.isNull == true })
+    }
+
+    @Test func whatIsPreviewedIsWhatTheUpstreamGets() async throws {
+        let server = try await HTTPBinServer.shared()
+        let scene = try await Scene(forwards: true)
+        let upstream = #"{"base_url":"\#(server.baseURL)","id_pointer":"/json/ref","headers":{"x-app":"hidden"}}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        let local = UUID()
+        let create = scene.ada.create("contact", local: local, #"{"ref":"c-17"}"#)
+            .with(["endpoint": #""/anything/contacts?of={local_id}""#])
+        let one = #""/anything/contacts/{local_id}?me=\#(local.lowercased)""#
+        let headers = #"{"Accept-Language":"nb","If-Match":"stale","Accept-Encoding":"br"}"#
+        let payload = #"{"nested":[{"of":\#(local.quoted)}], "n": 1.50}"#
+        func change(_ operation: String, _ more: [String: String]) -> Draft {
+            scene.ada.draft(operation, "contact", ["local_id": local.quoted, "endpoint": one, "headers": headers])
+                .with(more)
+        }
+        let drafts = [
+            create, change("update", ["base_version": "1", "payload": payload]),
+            change("replace", ["payload": payload]), change("delete", [:]),
+        ]
+        for (place, draft) in drafts.enumerated() {
+            if place == 1 { try await scene.execute("UPDATE entities SET etag = '\"e1\"'") }
+            let preview = try await scene.ada.preview([draft])
+            let request = try #require(preview.results.first?["request"], "\(preview.text)")
+            #expect(preview.statuses == ["pending"])
+            #expect(request["unresolved_ids"]?.text == "[]")
+            let reply = try await scene.ada.push([draft], prefer: "wait=30")
+            #expect(reply.statuses == ["succeeded"], "\(reply.text)")
+            let echo = try #require(reply.results.first?.value(at: "/response/body"))
+            #expect(echo["method"]?.string == request["method"]?.string)
+            #expect(echo["url"]?.string == request["path"]?.string.map { server.baseURL + $0 })
+            #expect((echo["data"]?.string ?? "") == (request["body"]?.isNull == true ? "" : request["body"]?.text))
+            let sent = Dictionary(
+                uniqueKeysWithValues: (echo["headers"]?.members.map(Array.init) ?? []).map {
+                    ($0.name.string.lowercased(), $0.value.string)
+                }
+            )
+            let shown = request["headers"]?.members.map(Array.init) ?? []
+            for (name, value) in shown { #expect(sent[name.string] == value.string, "\(name.string)") }
+            let defaults = ["host", "content-length", "content-type", "accept", "user-agent", "traceparent", "x-app"]
+            #expect(Set(sent.keys).subtracting(shown.map(\.name.string)).isSubset(of: defaults + ["connection"]))
+            #expect(request["headers"]?["if-match"]?.string == [nil, #""e1""#, "stale", "stale"][place])
+        }
+    }
+
+    // MARK: - Whose it is
+
+    @Test func aPreviewShowsNothingOfOthers() async throws {
+        let scene = try await forwarding()
+        let type = #"{"visibility":"user","id_space":"shared","upstream":false}"#
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", type)
+        let diary = ["server_id": "7", "payload": #"{"text":"top secret"}"#]
+        let local = UUID()
+        let own = scene.ada.create("task", local: local, #"{"text":"top secret"}"#)
+        let pushed = try await scene.ada.push([own, scene.ada.draft("create", "diary", diary), contact(scene.ada)])
+        #expect(pushed.statuses == ["succeeded", "succeeded", "pending"])
+        let server = try #require(pushed.results[0]["server_id"]?.string)
+        // an entity of the upstream's that only Ada sees
+        try await scene.execute(
+            """
+            UPDATE entities SET etag = 'top secret', owner_id = '\(scene.ada.user)' WHERE entity_type = 'diary'
+            """
+        )
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"upstream":true}"#)
+        for other in [scene.bob, scene.eve] {
+            let reply = try await other.preview([
+                other.draft(
+                    "update",
+                    "diary",
+                    ["server_id": "7", "base_version": "1", "payload": "{}", "endpoint": #""/d/7""#]
+                ),
+                other.draft("update", "task", ["local_id": local.quoted, "payload": "{}"]),
+                other.create("task", #"{"of":\#(local.quoted)}"#),
+                own,
+            ])
+            #expect(reply.status == 200)
+            #expect(!reply.text.contains("top secret") && !reply.text.contains(server), "\(reply.text)")
+            #expect(!reply.text.contains(scene.ada.user.lowercased))
+            #expect(reply.results[3]["replayed"]?.bool == false, "a key of another queue is a stranger")
+        }
+        let shared = try await scene.bob.preview([scene.bob.change("update", server: server, base: 0)])
+        #expect(shared.statuses == ["conflict"])
+        #expect(
+            shared.results[0].value(at: "/error/current/document/text")?.string == "top secret",
+            "of the organization"
+        )
+        let foreign = try await scene.eve.preview([scene.eve.change("update", server: server, base: 0)])
+        #expect(foreign.statuses == ["failed"])
+        #expect(foreign.results[0].value(at: "/response/status")?.int64 == 404)
+    }
+
+    @Test func whoIsNotServedGetsNoPreview() async throws {
+        let scene = try await Scene()
+        let body = scene.ada.envelope([scene.ada.create()])
+        let path = scene.gateway.address + "/v1/mutations/preview"
+        expectProblem(try await send(.POST, path, body: Array(body.utf8)), .unauthorized)
+        // behind the cache's back: a newcomer is refused where a push would find no lane to make
+        let organization = scene.ada.organization
+        _ = try await scene.ada.push([scene.ada.create()])
+        try await scene.execute("UPDATE organizations SET status = 'suspended' WHERE id = '\(organization)'")
+        for reply in [
+            try await scene.bob.preview([scene.bob.create()]), try await scene.bob.push([scene.bob.create()]),
+        ] {
+            expectProblem(reply, .organizationUnknown)
+        }
+        try await scene.execute("UPDATE organizations SET status = 'active' WHERE id = '\(organization)'")
+        #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
+        expectProblem(try await scene.ada.preview([scene.ada.create()]), .organizationSuspended)
+        #expect(try await scene.eve.preview([scene.eve.create()]).statuses == ["succeeded"])
+    }
+
+    // MARK: - Requests that are wrong
+
+    @Test func theEnvelopeIsAPushs() async throws {
+        let scene = try await Scene {
+            $0.limits.mutations = 2
+            $0.limits.bodyBytes = 2_000
+        }
+        let path = "/v1/mutations/preview"
+        let good = scene.ada.envelope([scene.ada.create()])
+        try await scene.whileNothingChanges {
+            expectProblem(try await scene.ada.post(path, "{"), .invalidJSON)
+            expectProblem(try await scene.ada.post(path, "[]"), .invalidRequest, errors: [" member_type"])
+            expectProblem(
+                try await scene.ada.post(path, #"{"mutations":[]}"#),
+                .invalidRequest,
+                errors: ["/device_id member_required"]
+            )
+            let three = scene.ada.envelope((0..<3).map { _ in scene.ada.create() })
+            expectProblem(try await scene.ada.post(path, three), .payloadTooLarge)
+            let large = String(repeating: " ", count: 3_000)
+            expectProblem(try await scene.ada.post(path, large), .payloadTooLarge)
+            expectProblem(
+                try await scene.ada.post(path, good, headers: [("content-type", "text/plain")]),
+                .unsupportedMediaType
+            )
+            expectProblem(try await scene.ada.post(path + "?x=1", good), .invalidRequest)
+        }
+    }
+
+    @Test func strictnessIsHonouredAndAWaitIsNot() async throws {
+        let scene = try await Scene()
+        var bad = scene.ada.create()
+        bad["operation"] = #""destroy""#
+        let refused = try await scene.ada.preview([bad], prefer: "handling=strict, wait=5")
+        expectProblem(refused, .validationFailed, errors: ["/mutations/0/operation operation_must_be_valid_verb"])
+        #expect(refused.header("preference-applied") == ["handling=strict"])
+        let strict = try await scene.ada.preview([scene.ada.create()], prefer: "handling=strict, wait=5")
+        #expect(strict.header("preference-applied") == ["handling=strict"])
+        let lenient = try await scene.ada.preview([scene.ada.create(), bad], prefer: "wait=5, handling=lenient")
+        #expect(lenient.statuses == ["succeeded", "rejected"])
+        #expect(lenient.header("preference-applied") == ["handling=lenient"])
+        #expect(
+            try await scene.ada.preview([scene.ada.create()], prefer: "wait=5").header("preference-applied").isEmpty
+        )
+    }
+
+    @Test func previewsAreNoPushesToMetrics() async throws {
+        let scene = try await Scene()
+        _ = try await scene.ada.preview([scene.ada.create()])
+        let lines = try await scene.metrics()
+        #expect(!lines.contains { $0.hasPrefix(#"sluice_pushes_total{result="accepted"} 1"#) })
+        #expect(lines.contains { $0.contains(#"route="/v1/mutations/preview""#) })
+    }
+}
+
+extension SyncWorker {
+    /// What a push would come to.
+    func preview(_ drafts: [Draft], after: Int64? = nil, prefer: String? = nil) async throws -> Reply {
+        try await post(
+            "/v1/mutations/preview",
+            envelope(drafts, after: after),
+            headers: prefer.map { [("Prefer", $0)] } ?? []
+        )
+    }
+}

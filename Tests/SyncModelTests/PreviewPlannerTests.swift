@@ -1,0 +1,340 @@
+import Foundation
+import JSONText
+import SyncModel
+import Synchronization
+import Testing
+
+/// A push as a preview sees it: entries, and what is known.
+private struct Draft {
+    static let company = UUID(uuid: (6, 6, 6, 6, 6, 6, 0x46, 6, 0x86, 6, 6, 6, 6, 6, 6, 6))
+
+    var entries: [String] = []
+    var snapshot = PushSnapshot()
+    var entities = EntityTable()
+    var upstream: UpstreamSettings? = UpstreamSettings(
+        baseURL: "http://upstream.invalid/secret-base",
+        credential: .bearer("s3cret"),
+        headers: ["x-operator": "hidden"]
+    )
+    /// Types that are forwarded; all others are in the built-in store.
+    var forwarded: Set<String> = ["contact", "company"]
+    var visibility: Visibility = .user
+    /// Every id that was made.
+    let made = Made()
+
+    final class Made: Sendable {
+        private let ids = Mutex<[UUID]>([])
+        var all: [UUID] { ids.withLock { $0 } }
+        func next() -> UUID {
+            let id = UUID()
+            ids.withLock { $0.append(id) }
+            return id
+        }
+    }
+
+    /// Adds an entry; members are JSON text.
+    mutating func add(_ operation: String, _ type: String, _ members: [String: String] = [:]) {
+        let number = entries.count + 1
+        let all = [
+            "id": UUID().quoted, "idempotency_key": UUID().quoted, "sequence_number": "\(number)",
+            "operation": #""\#(operation)""#, "entity_type": #""\#(type)""#,
+            "created_at": #""2026-11-20T07:00:00.000Z""#,
+        ].merging(members) { $1 }
+        entries.append(
+            "{" + all.sorted { $0.key < $1.key }.map { #""\#($0.key)":\#($0.value)"# }.joined(separator: ",") + "}"
+        )
+    }
+
+    mutating func map(_ id: UUID, _ type: String, _ serverID: ServerID?) {
+        snapshot.mappings[id, default: []].append(
+            IDMapping(
+                entityType: type,
+                clientID: id,
+                serverID: serverID,
+                status: serverID == nil ? .pending : .resolved,
+                mutationID: Sample.id
+            )
+        )
+    }
+
+    mutating func load(_ type: String, _ id: String, version: Int64, owner: UUID, writer: Writer, etag: String? = nil) {
+        entities.load(
+            EntityKey(type: type, id: id),
+            EntityState(
+                isIntegerID: Int64(id) != nil,
+                version: version,
+                isDeleted: false,
+                document: Array(#"{"a":1}"#.utf8),
+                owner: owner,
+                clientID: nil,
+                lastWriter: writer,
+                runBase: version - 1,
+                isStored: true,
+                etag: etag
+            )
+        )
+    }
+
+    private func type(_ name: String) -> EntityType {
+        EntityType(
+            name: name,
+            idSpace: .mapped,
+            visibility: forwarded.contains(name) ? visibility : .organization,
+            defaultPriority: 0,
+            isForwarded: forwarded.contains(name),
+            isInUse: true
+        )
+    }
+
+    func text(isStrict: Bool = false) throws -> String {
+        let list = entries.joined(separator: ",")
+        let push = try PushRequest(
+            body: Array(#"{"device_id":"\#(Sample.device.uuidString)","mutations":[\#(list)]}"#.utf8),
+            limits: IntakeLimits()
+        )
+        let types = Dictionary(uniqueKeysWithValues: ["task", "contact", "company"].map { ($0, type($0)) })
+        let preview = try PreviewPlanner.preview(
+            push,
+            snapshot: snapshot,
+            context: PushPlanner.Context(
+                organization: Organization(
+                    id: Sample.lane.organization,
+                    name: "Test",
+                    status: .active,
+                    settings: OrganizationSettings(),
+                    upstream: upstream
+                ),
+                types: types,
+                user: Sample.lane.user,
+                isStrict: isStrict,
+                now: Sample.now,
+                makeID: { [made] in made.next() }
+            ),
+            entities: entities
+        )
+        let text = String(decoding: preview.json(), as: UTF8.self)
+        for id in made.all { #expect(!text.contains(id.uuidString.lowercased()), "\(text)") }
+        for secret in ["s3cret", "hidden", "x-operator", "secret-base"] { #expect(!text.contains(secret), "\(text)") }
+        return text
+    }
+
+    func results() throws -> [JSONValue] {
+        let root = try JSONTree(parsing: Array(text().utf8)).root
+        #expect(root.members.map { $0.map(\.name.string) } == ["accepted_sequence", "results", "id_mappings"])
+        return root["results"]?.elements.map(Array.init) ?? []
+    }
+
+    /// The requests, each as `METHOD path body [unresolved]`; `-` for none.
+    func requests() throws -> [String] { try results().map(\.request) }
+}
+
+extension JSONValue {
+    fileprivate var request: String {
+        guard let request = self["request"], !request.isNull else { return "-" }
+        let method = request["method"]?.string ?? ""
+        let path = request["path"]?.string ?? ""
+        return "\(method) \(path) \(request["body"]?.raw.text ?? "") \(request["unresolved_ids"]?.raw.text ?? "")"
+    }
+
+    fileprivate var headers: [String] {
+        self["request"]?["headers"]?.members.map { $0.map { "\($0.name.string): \($0.value.string ?? "")" } } ?? []
+    }
+}
+
+extension Sequence<UInt8> {
+    fileprivate var text: String { String(decoding: Array(self), as: UTF8.self) }
+}
+
+extension UUID {
+    fileprivate var text: String { uuidString.lowercased() }
+    fileprivate var quoted: String { "\"\(text)\"" }
+}
+
+@Suite struct PreviewPlannerTests {
+    @Test func whatIsNotResolvedStaysAndIsListed() throws {
+        var draft = Draft()
+        let (local, company) = (Sample.local, Draft.company)
+        draft.map(company, "company", nil)
+        let endpoint = ["endpoint": #""/companies/\#(company.text)/contacts/{local_id}""#]
+        draft.add("create", "contact", ["local_id": local.quoted, "endpoint": #""/contacts""#, "payload": "{}"])
+        let payload = #"{"me":\#(local.quoted),"of":[\#(company.quoted)],"x":\#(UUID().quoted)}"#
+        draft.add("update", "contact", ["local_id": local.quoted, "payload": payload].merging(endpoint) { $1 })
+        draft.add("delete", "contact", ["local_id": local.quoted, "endpoint": #""/contacts/{local_id}""#])
+        #expect(
+            try draft.requests() == [
+                "POST /contacts {} []",
+                "PATCH /companies/\(company.text)/contacts/\(local.text) \(payload) [\(local.quoted),\(company.quoted)]",
+                "DELETE /contacts/\(local.text) null [\(local.quoted)]",
+            ]
+        )
+        #expect(try draft.results().map { $0["status"]?.string } == ["pending", "blocked", "blocked"])
+    }
+
+    @Test func whatIsResolvedStandsInPlaceInItsOwnKind() throws {
+        var draft = Draft()
+        draft.map(Sample.local, "contact", ServerID(text: "17", isInteger: true))
+        draft.map(Draft.company, "company", ServerID(text: "a b", isInteger: false))
+        draft.add(
+            "replace",
+            "contact",
+            [
+                "local_id": Sample.local.quoted, "endpoint": #""/c/\#(Draft.company.text)/{local_id}?q=ä""#,
+                "payload": #"{"id":\#(Sample.local.quoted),"of":\#(Draft.company.quoted)}"#,
+            ]
+        )
+        #expect(try draft.requests() == [#"PUT /c/a%20b/17?q=%C3%A4 {"id":17,"of":"a b"} []"#])
+        #expect(try draft.results()[0]["server_id"]?.int64 == 17)
+    }
+
+    @Test func aCreatesOwnIDIsSentAsItIs() throws {
+        var draft = Draft()
+        let payload = #"{"ref":\#(Sample.local.quoted)}"#
+        draft.add(
+            "create",
+            "contact",
+            ["local_id": Sample.local.quoted, "endpoint": #""/contacts/{local_id}""#, "payload": payload]
+        )
+        #expect(try draft.requests() == ["POST /contacts/\(Sample.local.text) \(payload) []"])
+    }
+
+    /// Made-up ids pass through results, documents and conflicts; `text()` looks for each of them.
+    @Test func idsThatOnlyAPushMakesAreNeverShown() throws {
+        var draft = Draft()
+        let (task, other) = (UUID(), UUID())
+        let stranger = Writer(user: UUID(), device: UUID())
+        draft.load("task", "known", version: 5, owner: stranger.user, writer: stranger)
+        let me = ["local_id": task.quoted]
+        draft.add("create", "task", ["local_id": other.quoted, "payload": "{}"])
+        draft.add("create", "task", me.merging(["payload": #"{"self":\#(task.quoted),"of":\#(other.quoted)}"#]) { $1 })
+        draft.add("update", "task", me.merging(["payload": #"{"b":\#(other.quoted)}"#]) { $1 })
+        // from here on: another's entity with a reference in it, then a conflict that shows it
+        let known = ["server_id": #""known""#, "payload": #"{"of":\#(other.quoted)}"#]
+        draft.add("update", "task", known)
+        for strategy in ["server_wins", "client_wins"] {
+            let more = ["base_version": "1", "conflict_resolution": #""\#(strategy)""#]
+            draft.add("update", "task", known.merging(more) { $1 })
+        }
+        draft.add("delete", "task", me)
+        draft.add("update", "task", me.merging(["payload": "{}"]) { $1 })
+        let results = try draft.results()
+        let statuses = [
+            "succeeded", "succeeded", "succeeded", "succeeded", "discarded", "succeeded", "succeeded", "conflict",
+        ]
+        #expect(results.map { $0["status"]?.string } == statuses)
+        #expect(draft.made.all.count >= 2)
+        for index in [0, 1, 2, 6, 7] { #expect(results[index]["server_id"]?.isNull == true) }
+        #expect(results.map { $0["version"]?.int64 } == [1, 1, 2, 6, 6, 7, 3, nil])
+        for index in [4, 5] {
+            #expect(results[index].value(at: "/error/current/document/of")?.uuid == other, "in the client's own words")
+        }
+        #expect(results[7].value(at: "/error/current/id")?.uuid == task)
+        #expect(results[7].value(at: "/error/current/deleted")?.bool == true)
+        #expect(try draft.text().hasSuffix(#""id_mappings":[]}"#))
+    }
+
+    @Test func whatRefersToABuiltInCreateOfTheBatchNamesItByItsClientID() throws {
+        var draft = Draft()
+        let task = UUID()
+        draft.add("create", "task", ["local_id": task.quoted, "payload": "{}"])
+        let payload = #"{"task":\#(task.quoted)}"#
+        let local = UUID()
+        draft.add(
+            "create",
+            "contact",
+            ["local_id": local.quoted, "endpoint": #""/tasks/\#(task.text)/contacts""#, "payload": payload]
+        )
+        #expect(
+            try draft.requests() == ["-", "POST /tasks/\(task.text)/contacts \(payload) [\(task.quoted)]"]
+        )
+        #expect(try draft.results().map { $0["status"]?.string } == ["succeeded", "pending"])
+    }
+
+    @Test func headersAreTheMutationsAndOurs() throws {
+        var draft = Draft()
+        let headers = #"{"Accept-Language":"nb","X-Own":"1","Accept-Encoding":"br","Content-Type":"text/x"}"#
+        let endpoint = #""/contacts/{local_id}""#
+        draft.add("delete", "contact", ["server_id": "7", "endpoint": endpoint, "headers": headers])
+        draft.add(
+            "create",
+            "contact",
+            ["local_id": UUID().quoted, "endpoint": endpoint, "headers": headers, "payload": "1"]
+        )
+        let results = try draft.results()
+        let lane = Sample.lane
+        for (result, own) in zip(
+            results,
+            [
+                ["accept-language: nb", "x-own: 1"],
+                ["accept-language: nb", "content-type: text/x", "x-own: 1"],
+            ]
+        ) {
+            #expect(result.headers.first?.hasPrefix("idempotency-key: ") == true)
+            #expect(
+                Array(result.headers.dropFirst()) == [
+                    "x-sluice-organization: \(lane.organization.text)", "x-sluice-user: \(lane.user.text)",
+                ] + own
+            )
+        }
+    }
+
+    @Test func ifMatchIsOursBeforeTheMutationsAndOfWhatTheCallerMaySee() throws {
+        let update = [
+            "server_id": "7", "endpoint": #""/contacts/7""#, "payload": "{}", "base_version": "4",
+            "headers": #"{"If-Match":"theirs"}"#,
+        ]
+        func ifMatch(owner: UUID, _ visibility: Visibility = .user) throws -> [String] {
+            var draft = Draft()
+            draft.visibility = visibility
+            let writer = Writer(user: owner, device: Sample.device)
+            draft.load("contact", "7", version: 4, owner: owner, writer: writer, etag: "e4")
+            draft.add("update", "contact", update)
+            return try draft.results()[0].headers.filter { $0.hasPrefix("if-match") }
+        }
+        #expect(try ifMatch(owner: Sample.lane.user) == ["if-match: e4"])
+        #expect(try ifMatch(owner: UUID(), .organization) == ["if-match: e4"])
+        #expect(try ifMatch(owner: UUID()) == ["if-match: theirs"], "another's state is not told")
+    }
+
+    @Test func whatIsNotToBeSentHasNoRequest() throws {
+        var draft = Draft()
+        let endpoint = ["endpoint": #""/contacts""#]
+        draft.add("create", "task", ["local_id": UUID().quoted, "payload": "{}"])
+        draft.add("create", "contact", ["local_id": UUID().quoted, "payload": "{}"])
+        draft.add(
+            "update",
+            "contact",
+            ["server_id": #""..""#, "endpoint": #""/contacts/{local_id}""#, "payload": "{}"]
+        )
+        draft.map(Sample.local, "contact", ServerID(text: ".", isInteger: false))
+        draft.add(
+            "update",
+            "contact",
+            ["local_id": Sample.local.quoted, "endpoint": #""/c/{local_id}""#, "payload": "{}"]
+        )
+        draft.add("create", "contact", ["local_id": UUID().quoted, "payload": "{}"].merging(endpoint) { $1 })
+        draft.entries.append(draft.entries[4])
+        let results = try draft.results()
+        #expect(results.map(\.request).map { $0 == "-" } == [true, true, true, true, false, true])
+        let statuses = ["succeeded", "rejected", "pending", "pending", "pending", "pending"]
+        #expect(results.map { $0["status"]?.string } == statuses)
+        #expect(results.map { $0["replayed"]?.bool } == [false, false, false, false, false, true])
+        draft.upstream = nil
+        #expect(try draft.requests() == Array(repeating: "-", count: 6), "nowhere to go")
+    }
+
+    @Test func theKeyIsTheOneThatWillBeSent() throws {
+        var draft = Draft()
+        draft.add("create", "contact", ["id": Sample.id.quoted, "local_id": UUID().quoted, "endpoint": #""/c""#])
+        let key = TurnPlanner.idempotencyKey(of: Sample().mutation, in: Sample.lane)
+        #expect(try draft.results()[0].headers.first == "idempotency-key: \(key.text)")
+    }
+
+    @Test func aStrictPreviewIsRefusedAsThePushWouldBe() throws {
+        var draft = Draft()
+        draft.add("create", "task", ["local_id": UUID().quoted, "payload": "[]"])
+        #expect(throws: PushRefusal.self) { try draft.text(isStrict: true) }
+        draft = Draft()
+        draft.add("create", "task", ["local_id": UUID().quoted, "payload": "{}"])
+        #expect(try draft.text(isStrict: true) == draft.text())
+    }
+}
