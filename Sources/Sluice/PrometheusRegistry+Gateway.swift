@@ -91,6 +91,14 @@ extension PrometheusRegistry {
         describe(created, kind: .counter, help: "Connections that the pool has made.")
         describe(waiting, kind: .gauge, help: "Callers that wait for a connection of the pool.")
         describe(pushes, kind: .gauge, help: "Pushes that wait for a committer.")
+        let peers = "sluice_replica_peers"
+        let hearing = "sluice_replica_hints_arrive"
+        describe(peers, kind: .gauge, help: "Other replicas heard of within 16 seconds.")
+        describe(
+            hearing,
+            kind: .gauge,
+            help: "1 while NOTIFY from the database arrives; else 0, and what is watched is looked at 4 times a second."
+        )
         onScrape { registry in
             let pool = store.poolStatistics
             registry.setGauge(connections, [("state", "idle")], to: Double(pool.idle))
@@ -99,6 +107,8 @@ extension PrometheusRegistry {
             registry.setCounter(created, to: Double(pool.created))
             registry.setGauge(waiting, to: Double(pool.waiting))
             registry.setGauge(pushes, to: Double(store.pushes.waiting))
+            registry.setGauge(peers, to: Double(store.wakeUps.peers))
+            registry.setGauge(hearing, to: store.wakeUps.isHearing ? 1 : 0)
         }
     }
 

@@ -55,13 +55,22 @@ final class EventListener: Sendable {
         headers = response.headers
         let shared = Shared()
         reading = Task {
-            var rest: [UInt8] = []
+            var rest = ByteBuffer()
+            var lines: [String] = []
             do {
                 for try await buffer in response.body {
-                    rest += buffer.readableBytesView
-                    while let end = rest.firstRange(of: Array("\n\n".utf8)) {
-                        shared.add(Self.frame(rest[..<end.lowerBound]))
-                        rest.removeSubrange(..<end.upperBound)
+                    rest.writeImmutableBuffer(buffer)
+                    while let length = rest.readableBytesView.firstIndex(of: UInt8(ascii: "\n")).map({
+                        $0 - rest.readerIndex
+                    }) {
+                        let line = rest.readString(length: length) ?? ""
+                        rest.moveReaderIndex(forwardBy: 1)
+                        if !line.isEmpty {
+                            lines.append(line)
+                        } else {
+                            shared.add(Self.frame(lines))
+                            lines = []
+                        }
                     }
                 }
             } catch {}
@@ -137,10 +146,9 @@ final class EventListener: Sendable {
         }
     }
 
-    private static func frame(_ bytes: some Collection<UInt8>) -> Frame {
+    private static func frame(_ lines: [String]) -> Frame {
         var frame = Frame()
-        for line in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: true) {
-            let text = String(decoding: line, as: UTF8.self)
+        for text in lines {
             guard let colon = text.firstIndex(of: ":") else { continue }
             var value = text[text.index(after: colon)...]
             if value.first == " " { value.removeFirst() }

@@ -187,7 +187,7 @@ import Testing
 
     @Test func aClientThatDoesNotReadIsCutOffAndResumes() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#) { $0.writeTimeout = .milliseconds(200) }
-        let document = #"{"t":"\#(String(repeating: "x", count: 200_000))"}"#
+        let document = #"{"t":"\#(String(repeating: "x", count: 150_000))"}"#
         var servers: [String] = []
         for _ in 0..<4 {
             let pushed = try await scene.bob.push((0..<15).map { _ in scene.bob.create("task", document) })
@@ -207,13 +207,16 @@ import Testing
         let deadline = ContinuousClock.now + .seconds(30)
         let isCutOff = #"sluice_event_streams_ended_total{reason="slow"} 1"#
         while try await !scene.metrics().contains(isCutOff) {
-            guard .now < deadline else { throw EventListener.Silence() }
+            guard .now < deadline else {
+                Issue.record("\(try await scene.metrics().filter { $0.hasPrefix("sluice_event") })")
+                return
+            }
             try await Task.sleep(for: .milliseconds(10))
         }
         #expect(try await scene.metrics().contains("sluice_event_stream_held_bytes 0"))
         let (again, _) = try await scene.ada.listen(after: start)
-        let told = try await again.until { $0.event == "changes" }
-        #expect(told.filter { $0.event == "mutation" }.map { $0.data?["id"]?.string } == drafts.map(\.id))
+        let told = try await again.next(60)
+        #expect(told.map { $0.data?["id"]?.string } == drafts.map(\.id))
     }
 
     @Test func whoNeedsMoreThanThereIsRoomForIsCutOff() async throws {

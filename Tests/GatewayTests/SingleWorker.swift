@@ -6,14 +6,21 @@ import Postgres
 struct SingleWorker: Sendable {
     let gateway: GatewayProcess
     let organization: UUID
-    let user = UUID()
+    let user: UUID
     let device = UUID()
     let token: String
 
     init(_ gateway: GatewayProcess, organization: UUID) async throws {
         self.gateway = gateway
         self.organization = organization
+        user = UUID()
         token = try await GatewayProcess.token(organization: organization, user: user)
+    }
+
+    /// Another device of the same user.
+    init(_ gateway: GatewayProcess, as other: SingleWorker) {
+        self.gateway = gateway
+        (organization, user, token) = (other.organization, other.user, other.token)
     }
 
     /// Makes an organization, too.

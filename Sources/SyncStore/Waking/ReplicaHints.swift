@@ -42,6 +42,12 @@ final class ReplicaHints: Sendable {
         }
     }
 
+    /// Other replicas that were heard of lately.
+    var peerCount: Int {
+        let now = ContinuousClock.now
+        return state.withLock { $0.peers.values.count { now - $0 < Self.memory } }
+    }
+
     /// Whether hints are worth sending: others are there, or nobody knows.
     var isHeard: Bool {
         guard isHearing else { return true }

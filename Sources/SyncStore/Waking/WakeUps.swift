@@ -130,6 +130,12 @@ public final class WakeUps: Service {
         }
     }
 
+    /// Other replicas that this one has heard of lately, for metrics.
+    public var peers: Int { hints.peerCount }
+
+    /// Whether hints of other replicas arrive, for metrics.
+    public var isHearing: Bool { hints.isHearing }
+
     // MARK: - The service
 
     /// Listens to other replicas, tells them, and looks at what is watched, until graceful shutdown.
