@@ -184,7 +184,7 @@ let package = Package(
         .testTarget(
             name: "SyncHTTPTests",
             dependencies: [
-                "SyncHTTP", "SyncModel", "JSONText",
+                "SyncHTTP", "SyncStore", "SyncModel", "JSONText",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "NIOCore", package: "swift-nio"),

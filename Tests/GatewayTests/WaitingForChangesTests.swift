@@ -1,0 +1,109 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// `GET /v1/changes?wait=N`
+@Suite struct WaitingForChangesTests {
+    /// A pull that is under way: it has read an empty page and waits.
+    private static func pulling(_ worker: SyncWorker, _ query: String, _ scene: Scene) async throws -> Task<
+        Reply, any Error
+    > {
+        let pull = Task { try await worker.get("/v1/changes?wait=60\(query)") }
+        let deadline = ContinuousClock.now + .seconds(30)
+        while try await !scene.metrics().contains("sluice_http_requests_in_flight 1") {
+            guard .now < deadline else { throw EventListener.Silence() }
+            try await Task.sleep(for: .milliseconds(2))
+        }
+        return pull
+    }
+
+    @Test func anEmptyPageIsHeldUntilSomethingShows() async throws {
+        let scene = try await Scene()
+        let start = try #require(try await scene.bob.get("/v1/changes").next)
+        let pull = try await Self.pulling(scene.bob, "&since=\(start)", scene)
+        let pushed = try await scene.ada.push([scene.ada.create()])
+        let reply = try await pull.value
+        #expect(reply.status == 200)
+        #expect(reply.changes.map { $0["id"]?.string } == pushed.results.map { $0["server_id"]?.string })
+        #expect(reply.next == pushed.json?["feed"]?.string)
+        // what is there is not waited for
+        let start2 = ContinuousClock.now
+        #expect(try await scene.bob.get("/v1/changes?wait=60&since=\(start)").changes.count == 1)
+        #expect(.now - start2 < .seconds(30))
+    }
+
+    @Test func whatTheCallerMayNotSeeOrDidNotAskForEndsNoWait() async throws {
+        let scene = try await Scene()
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
+        let pull = try await Self.pulling(scene.bob, "&entity_type=task,diary", scene)
+        _ = try await scene.ada.push([scene.ada.create("diary")])
+        _ = try await scene.ada.push([scene.ada.create("note")])
+        _ = try await scene.eve.push([scene.eve.create("task")])
+        let shown = try await scene.ada.push([scene.ada.create("task")])
+        let reply = try await pull.value
+        #expect(reply.changes.map { $0["id"]?.string } == [shown.results[0]["server_id"]?.string])
+        #expect(reply.json?["up_to_date"]?.bool == true)
+    }
+
+    @Test func aWaitThatIsOverAnswersAnEmptyPageThatGoesOn() async throws {
+        let scene = try await Scene()
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
+        let before = try #require(try await scene.bob.get("/v1/changes").next)
+        _ = try await scene.ada.push([scene.ada.create("diary")])
+        let reply = try await scene.bob.get("/v1/changes?wait=1&since=\(before)")
+        #expect(reply.status == 200)
+        #expect(reply.changes.isEmpty)
+        #expect(reply.json?["up_to_date"]?.bool == true)
+        #expect(reply.next != before, "what was passed over need not be looked at again")
+        expectProblem(try await scene.bob.get("/v1/changes?wait=1&since=f1-0-0-0-0"), .cursorExpired)
+    }
+
+    @Test func aWaitInVainOfTheDatabaseIsToldAndALongOneIsCut() async throws {
+        let scene = try await Scene { $0.maximumWait = .milliseconds(100) }
+        let start = ContinuousClock.now
+        #expect(try await scene.ada.get("/v1/changes?wait=1000000").changes.isEmpty)
+        #expect(.now - start < .seconds(30))
+        for wait in ["-1", "soon", "1.5", "1&wait=2", "12345678901"] {
+            let reply = try await scene.ada.get("/v1/changes?wait=\(wait)")
+            expectProblem(reply, .invalidRequest, errors: [" parameter_invalid"])
+        }
+    }
+
+    @Test func aClientThatGoesAwayIsNotWaitedForAndNothingIsLeftOfIt() async throws {
+        let scene = try await Scene()
+        let connection = try RawConnection(port: scene.gateway.port)
+        await connection.send(
+            "GET /v1/changes?wait=60 HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
+        )
+        let deadline = ContinuousClock.now + .seconds(30)
+        for inFlight in [1, 0] {
+            while try await !scene.metrics().contains("sluice_http_requests_in_flight \(inFlight)") {
+                guard .now < deadline else { throw EventListener.Silence() }
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            if inFlight == 1 { connection.reset() }
+        }
+    }
+
+    @Test func manyWhoWaitAreAllTold() async throws {
+        let scene = try await Scene()
+        let start = try #require(try await scene.bob.get("/v1/changes").next)
+        let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
+            for number in 0..<6 {
+                let worker = number % 2 == 0 ? scene.bob : scene.ada
+                group.addTask { try await worker.get("/v1/changes?wait=60&since=\(start)") }
+            }
+            let deadline = ContinuousClock.now + .seconds(30)
+            while try await scene.metrics().allSatisfy({ $0 != "sluice_http_requests_in_flight 6" }), .now < deadline {
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            _ = try await scene.ada.push([scene.ada.create()])
+            return try await group.reduce(into: [Reply]()) { $0.append($1) }
+        }
+        #expect(replies.map(\.changes.count) == Array(repeating: 1, count: 6))
+    }
+}

@@ -1,0 +1,155 @@
+import Foundation
+import Postgres
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+@Suite struct WakeUpTests {
+    private final class Observer: WakeObserver {
+        private let state = Mutex((lane: 0, feed: [Int64]()))
+
+        var lane: Int { state.withLock { $0.lane } }
+        var feed: [Int64] { state.withLock { $0.feed } }
+        func laneChanged() { state.withLock { $0.lane += 1 } }
+        func feedMoved(to position: Int64) { state.withLock { $0.feed.append(position) } }
+    }
+
+    // MARK: - What replicas tell each other
+
+    @Test func hintsComeBackAsTheyWereSent() {
+        let sender = WakeName(feedOf: UUID())
+        let names = (0..<HintMessage.maximumNames).map { _ in
+            WakeName(LaneKey(organization: UUID(), user: UUID()))
+        }
+        #expect(Set(names).count == names.count)
+        for message in [.presence, .due, .everything, .changed([]), .changed(names)] as [HintMessage] {
+            let text = message.text(from: sender)
+            #expect(text.utf8.count < 8_000, "PostgreSQL's limit")
+            let read = HintMessage.read(text)
+            #expect(read?.sender == sender)
+            #expect(read?.message == message)
+        }
+    }
+
+    @Test(arguments: ["", "x", "00000000", "0000000!c", "00000000x", "00000000c1234", "00000000c1234567!", "é"])
+    func whatNoReplicaSendsIsNoHint(text: String) {
+        #expect(HintMessage.read(text) == nil)
+    }
+
+    // MARK: - Who watches what
+
+    @Test func aLaneThatWasLookedAtIsNewsOnlyWhenItMoves() {
+        var lanes = LaneWatches()
+        let (first, second) = (Observer(), Observer())
+        let lane = LaneKey(organization: UUID(), user: UUID())
+        lanes.add(first, to: lane)
+        lanes.add(second, to: lane)
+        #expect(lanes.count == 1)
+        #expect(lanes.note(7, of: lane).count == 2, "nobody knows what they have seen")
+        #expect(lanes.note(7, of: lane).count == 0)
+        #expect(lanes.note(8, of: lane).count == 2)
+        lanes.remove(first, from: lane)
+        #expect(lanes.watches(of: lane).count == 1)
+        #expect(lanes.watches(of: WakeName(lane)).count == 1)
+        lanes.remove(second, from: lane)
+        #expect(lanes.count == 0 && lanes.keys.isEmpty)
+        #expect(lanes.note(9, of: lane).count == 0)
+    }
+
+    @Test func oneLookAtAFeedIsUnderWayAtATimeAndSeesWhatCameMeanwhile() {
+        var feeds = FeedWatches()
+        let organization = UUID()
+        #expect(feeds.changed(organization) == false, "nobody watches")
+        let observer = Observer()
+        let interest = FeedInterest(organization: organization, user: UUID())
+        feeds.add(observer, interest, after: 5)
+        #expect(feeds.organization(WakeName(feedOf: organization)) == organization)
+        #expect(feeds.note(5, of: organization) == false, "it has not moved")
+        #expect(feeds.changed(organization) == true)
+        #expect(feeds.changed(organization) == false, "somebody looks already")
+        #expect(feeds.next(organization)?.after == 5)
+        #expect(feeds.changed(organization) == false)
+        #expect(feeds.next(organization)?.watches == 1, "once more")
+        #expect(feeds.next(organization) == nil)
+        #expect(feeds.note(9, of: organization) == true)
+        feeds.remove(observer, interest)
+        #expect(feeds.next(organization) == nil)
+        #expect(feeds.organizations.isEmpty)
+    }
+
+    // MARK: - Against a database
+
+    @Test func newsOfAFeedAreForThoseWhoMaySeeThem() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        _ = try await gateway.store.administration.putEntityType(
+            "diary",
+            in: organization.id,
+            body: Array(#"{"visibility":"user"}"#.utf8)
+        )
+        let (ada, bob) = (Phone(gateway, organization), Phone(gateway, organization))
+        let stranger = Phone(gateway, try await gateway.organization())
+        let observers = (0..<4).map { _ in Observer() }
+        let interests = [
+            FeedInterest(organization: organization.id, user: ada.user),
+            FeedInterest(organization: organization.id, user: bob.user),
+            FeedInterest(organization: organization.id, user: bob.user, entityTypes: ["note", "diary"]),
+            FeedInterest(organization: stranger.organization.id, user: ada.user),
+        ]
+        for (observer, interest) in zip(observers, interests) {
+            gateway.store.wakeUps.add(observer, lane: nil, feed: (interest, 0))
+        }
+        try await ada.push([ada.create("diary")])
+        try await Self.until { observers[0].feed.last == 1 }
+        try await ada.push([ada.create("task")])
+        try await Self.until { observers[0].feed.last == 2 && observers[1].feed.last == 2 }
+        try await ada.push([ada.create("note")])
+        try await Self.until { observers[2].feed.last == 3 }
+        #expect(observers[1].feed.first == 2)
+        #expect(observers[2].feed == [3])
+        #expect(observers[3].feed.isEmpty)
+        for (observer, interest) in zip(observers, interests) {
+            gateway.store.wakeUps.remove(observer, lane: nil, feed: interest)
+        }
+        try await ada.push([ada.create("task")])
+        #expect(observers[1].feed.last == 3, "nobody is told who went")
+    }
+
+    /// What no hint tells is found by looking.
+    @Test func whatSomebodyElseWritesIsNoticedWithoutAHint() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        try await phone.push([phone.create()])
+        let lane = LaneKey(organization: phone.organization.id, user: phone.user)
+        let interest = FeedInterest(organization: phone.organization.id, user: phone.user)
+        let observer = Observer()
+        gateway.store.wakeUps.add(observer, lane: lane, feed: (interest, 1))
+        let connection = try await gateway.database.connect()
+        // a replica that says nothing, and a connection that is lost makes everybody look
+        try await connection.execute(
+            script: """
+                UPDATE lanes SET change_position = change_position + 1;
+                UPDATE entities SET feed_position = 2; UPDATE feeds SET last_position = 2;
+                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE datname = current_database() AND query LIKE 'LISTEN%';
+                """
+        )
+        try await Self.until { observer.lane > 0 && observer.feed.last == 2 }
+        gateway.store.wakeUps.remove(observer, lane: lane, feed: interest)
+        connection.close()
+    }
+
+    private static func until(_ isSo: () -> Bool) async throws {
+        let deadline = ContinuousClock.now + .seconds(30)
+        while !isSo() {
+            guard .now < deadline else {
+                Issue.record("it never came to this")
+                return
+            }
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+}
