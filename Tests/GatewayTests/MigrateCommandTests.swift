@@ -203,7 +203,10 @@ import Testing
         let scene = try await Scene(isMigrated: false)
         let result = try await scene.sluice("organizations", "list")
         #expect(result.status == 1)
-        #expect(result.complaint == "sluice: the schema lacks 0001_base, 0002_upstream, 0003_delivery; run: sluice migrate\n")
+        #expect(
+            result.complaint
+                == "sluice: the schema lacks 0001_base, 0002_upstream, 0003_delivery; run: sluice migrate\n"
+        )
     }
 
     /// Other processes take a change over within five seconds.

@@ -6,7 +6,8 @@ import SyncModel
 public import SyncStore
 public import Tokens
 
-/// The server that the sync workers of phones talk to: `/v1`. Upstreams find the gateway's public key here too.
+/// The server that the sync workers of phones talk to: `/v1`. The contract and the gateway's public key are found here
+/// too.
 public struct PublicServer: Service {
     private let listener: Listener
 
@@ -34,6 +35,9 @@ public struct PublicServer: Service {
             onRunning: onRunning
         )
     }
+
+    /// What it serves.
+    var routes: RouteTable { listener.gateway.routes }
 
     /// Serves until graceful shutdown.
     public func run() async throws {
@@ -69,6 +73,7 @@ public struct PublicServer: Service {
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
         let keySet = KeySetEndpoint(jwks: configuration.jwks)
         routes.add(.get, "/.well-known/jwks.json", answersJSON: false, keySet.read)
+        routes.add(.get, "/openapi.json", answersJSON: false, ContractEndpoint().read)
         return routes
     }
 }
