@@ -78,11 +78,6 @@ import Tokens
             let properties = try #require(contract.value(at: "/components/schemas/\(schema)/properties"))
             #expect(properties.names.sorted() == settings.names.sorted())
         }
-        // the defaults that it names are those in force
-        for name in settings.names {
-            let property = contract.value(at: "/components/schemas/SettingsChange/properties/\(name)/default")
-            #expect(property?.text == settings.value(at: "/" + name)?.text, "\(name)")
-        }
         #expect(
             contract.words(at: "/components/schemas/Organization/properties/status/enum")
                 == OrganizationStatus.allCases.map(\.rawValue)
@@ -107,6 +102,31 @@ import Tokens
             "examples.py",
             [Contract.path, "--public", gateway.address, "--operations", gateway.operations] + skipped + recording,
             environment: ["SLUICE_USER_TOKEN": token, "SLUICE_OPERATOR_TOKEN": LiveGateway.operatorToken]
+        )
+    }
+
+    /// Looks for differences between the document and the gateway; a seed of its own finds others.
+    @Test(arguments: ["public", "operations"])
+    func schemathesisFindsNothing(_ listener: String) async throws {
+        let contract = try Contract()
+        let gateway = try await LiveGateway.start(forwards: true) { configuration in
+            configuration.canSign = true
+            // what is made up to wait for a minute must not
+            configuration.maximumWait = .milliseconds(50)
+        }
+        let other = UUID()
+        let (organization, user) = (try contract.exampleOrganization(), try contract.exampleUser())
+        let skipped = Self.documentedButNotServedYet.sorted().flatMap { ["--skip", $0] }
+        try await Contract.run(
+            "fuzz.py",
+            [Contract.path, listener, "--public", gateway.address, "--operations", gateway.operations] + skipped,
+            environment: [
+                "SLUICE_USER_TOKEN": try await gateway.token(organization: organization, user: user),
+                "SLUICE_OTHER_ORGANIZATION": other.lowercased,
+                "SLUICE_OTHER_TOKEN": try await gateway.token(organization: other, user: UUID()),
+                "SLUICE_OPERATOR_TOKEN": LiveGateway.operatorToken,
+            ],
+            within: .seconds(300)
         )
     }
 
