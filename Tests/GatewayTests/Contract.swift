@@ -53,7 +53,7 @@ struct Contract {
             for (_, operation) in members(item) {
                 for (status, response) in members(operation["responses"]) {
                     guard let schema = resolved(response).value(at: "/content/application~1problem+json/schema"),
-                        let code = schema.value(at: "/allOf/1/properties/code"), let status = Int(status)
+                        let code = resolved(schema).value(at: "/allOf/1/properties/code"), let status = Int(status)
                     else { continue }
                     found.append((status, strings(code["enum"]) + [code["const"]?.string].compactMap { $0 }))
                 }

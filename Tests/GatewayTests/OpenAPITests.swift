@@ -105,6 +105,24 @@ import Tokens
         )
     }
 
+    @Test func aClientThatIsGeneratedFromTheDocumentWorks() async throws {
+        let scene = try await Scene()
+        try await Contract.run(
+            "client.py",
+            ["--public", scene.gateway.address],
+            environment: ["SLUICE_USER_TOKEN": scene.ada.token]
+        )
+    }
+
+    @Test func pushesJudgeEveryMemberOfAnEntryAsItsSchemaDoes() async throws {
+        let scene = try await Scene()
+        try await Contract.run(
+            "entries.py",
+            [Contract.path, "--public", scene.gateway.address],
+            environment: ["SLUICE_USER_TOKEN": scene.ada.token]
+        )
+    }
+
     /// Looks for differences between the document and the gateway; a seed of its own finds others.
     @Test(arguments: ["public", "operations"])
     func schemathesisFindsNothing(_ listener: String) async throws {

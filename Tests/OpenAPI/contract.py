@@ -1,6 +1,7 @@
 """The OpenAPI document, as the programs beside this one read it."""
 
 import json
+import re
 
 import jsonschema
 
@@ -10,6 +11,16 @@ METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 def load(path):
     with open(path, encoding="utf-8") as file:
         return json.load(file)
+
+
+def _pattern(validator, pattern, value, schema):
+    """Patterns are those of ECMA-262, whose `$` does not stand before a line's end as Python's does."""
+    python = pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern
+    if isinstance(value, str) and not re.search(python, value):
+        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
 
 
 class Contract:
@@ -42,7 +53,7 @@ class Contract:
             root = {**_strict(schema, outermost=True), **self._strict}
         else:
             root = {**schema, **self._lenient}
-        validator = jsonschema.Draft202012Validator(root, format_checker=jsonschema.FormatChecker())
+        validator = Validator(root, format_checker=jsonschema.FormatChecker())
         return [f"{error.json_path}: {error.message[:300]}" for error in validator.iter_errors(value)]
 
 
