@@ -20,6 +20,9 @@ import Tokens
         "GET /v1/events",
     ]
 
+    /// Examples of other routes that ask for what is not served yet.
+    static let examplesOfWhatIsNotServedYet: Set<String> = ["listChanges long-poll"]
+
     @Test func theDocumentIsServedToAnybodyAndKeptByCaches() async throws {
         let gateway = try await LiveGateway.start()
         let url = gateway.address + "/openapi.json"
@@ -96,7 +99,7 @@ import Tokens
         }
         let (organization, user) = (try contract.exampleOrganization(), try contract.exampleUser())
         let token = try await gateway.token(organization: organization, user: user)
-        let skipped = Self.documentedButNotServedYet.sorted().flatMap { ["--skip", $0] }
+        let skipped = Self.notServedYet.flatMap { ["--skip", $0] }
         let recording = ProcessInfo.processInfo.environment["RECORD_EXAMPLES"] == nil ? [] : ["--record"]
         try await Contract.run(
             "examples.py",
@@ -134,7 +137,7 @@ import Tokens
         }
         let other = UUID()
         let (organization, user) = (try contract.exampleOrganization(), try contract.exampleUser())
-        let skipped = Self.documentedButNotServedYet.sorted().flatMap { ["--skip", $0] }
+        let skipped = Self.notServedYet.flatMap { ["--skip", $0] }
         try await Contract.run(
             "fuzz.py",
             [Contract.path, listener, "--public", gateway.address, "--operations", gateway.operations] + skipped,
@@ -146,6 +149,10 @@ import Tokens
             ],
             within: .seconds(300)
         )
+    }
+
+    private static var notServedYet: [String] {
+        documentedButNotServedYet.union(examplesOfWhatIsNotServedYet).sorted()
     }
 
     /// Servers with all of their routes; they are not run.

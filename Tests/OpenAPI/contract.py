@@ -38,6 +38,10 @@ class Contract:
                 if method in item:
                     yield method, path, item, item[method]
 
+    def example_organization(self):
+        """Whose examples they are."""
+        return self.document["paths"]["/admin/organizations/{id}"]["get"]["parameters"][0]["example"]
+
     def resolve(self, value):
         """What a `$ref` leads to, or the value itself."""
         while isinstance(value, dict) and "$ref" in value:

@@ -1,9 +1,9 @@
 """Executes the document's examples against a running gateway.
 
-`x-example-order` is a list of "OPERATION EXAMPLE STATUS": the calls in their order. A call's parameters, body and answer
-are the examples of that name; of a parameter without such a name, its single `example`. The answer has to have the
-status, be valid against its schema with no members beside it, and be equal to its example, except for times and for the
-ids and cursors that the gateway makes up: those are learned where they are seen first, and put in the place of the
+`x-example-order` is a list of "OPERATION EXAMPLE STATUS": the calls in their order. A call's parameters, body and
+answer are the examples of that name; of a parameter without such a name, its single `example`. The answer has to have
+the status, be valid against its schema with no members beside it, and be equal to its example, except for times and for
+the ids and cursors that the gateway makes up: those are learned where they are seen first, and put in the place of the
 example's wherever they come again, in requests too.
 
 With --record, answers that are new or differ are written into the document.
@@ -18,6 +18,7 @@ import urllib.parse
 
 import requests
 
+import events
 from contract import Contract, load
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -53,7 +54,7 @@ class Runner:
             operation, name, status = entry.split()
             method, path, _, _ = self.operations[operation]
             self.executed.add((operation, name))
-            if f"{method.upper()} {path}" in self.arguments.skip:
+            if f"{method.upper()} {path}" in self.arguments.skip or f"{operation} {name}" in self.arguments.skip:
                 continue
             for complaint in self.call(operation, name, status):
                 self.complaints.append(f"{entry}: {complaint}")
@@ -152,24 +153,28 @@ class Runner:
             if reply.content or response.get("content"):
                 yield f"the media type '{media}' is not documented"
             return
-        if not media.endswith("json"):
-            return
-        answer = reply.json()
-        for problem in self.contract.problems(answer, content["schema"], strict=True):
-            yield problem
         examples = content.get("examples", {})
         if name not in examples:
             yield "there is no example of the answer"
             return
+        if media == "text/event-stream":
+            answer, example = events.parse(reply.text), events.parse(examples[name]["value"])
+            yield from events.problems(self.contract, answer)
+        elif media.endswith("json"):
+            answer, example = reply.json(), examples[name]["value"]
+            yield from self.contract.problems(answer, content["schema"], strict=True)
+        else:
+            return
         learned = dict(self.learned)
         try:
-            self.compare(examples[name]["value"], answer, "$")
+            self.compare(example, answer, "$")
         except Mismatch as mismatch:
             if not self.arguments.record:
                 yield str(mismatch)
                 return
             self.learned = learned
-            examples[name]["value"] = self.documented(answer)
+            answer = self.documented(answer)
+            examples[name]["value"] = events.render(answer) if media == "text/event-stream" else answer
 
     # MARK: - What the gateway makes up
 
@@ -249,7 +254,7 @@ def main():
     parser.add_argument("document")
     parser.add_argument("--public", required=True, help="the public listener's address")
     parser.add_argument("--operations", required=True, help="the operations listener's address")
-    parser.add_argument("--skip", action="append", default=[], help="METHOD PATH of a route that is not there yet")
+    parser.add_argument("--skip", action="append", default=[], help="METHOD PATH or OPERATION EXAMPLE not tried")
     parser.add_argument("--record", action="store_true", help="write answers that differ into the document")
     arguments = parser.parse_args()
     contract = Contract(load(arguments.document))

@@ -30,7 +30,7 @@ def prepare(arguments):
     # of another tenant: what is the first user's is not there for this one
     url = f"{arguments.operations}/admin/organizations/{os.environ['SLUICE_OTHER_ORGANIZATION']}"
     headers = {"Authorization": "Bearer " + os.environ["SLUICE_OPERATOR_TOKEN"]}
-    requests.put(url, headers=headers, json={}, timeout=30).raise_for_status()
+    requests.put(url, headers=headers, json={"status": "active"}, timeout=30).raise_for_status()
 
 
 def configuration(arguments, folder):
@@ -74,7 +74,7 @@ def main():
         "SLUICE_DOCUMENT": arguments.document,
         "SLUICE_PUBLIC": arguments.public,
         "SLUICE_OPERATIONS": arguments.operations,
-        "SLUICE_ORGANIZATION": contract.document["paths"]["/admin/organizations/{id}"]["get"]["parameters"][0]["example"],
+        "SLUICE_ORGANIZATION": contract.example_organization(),
     }
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "schemathesis.toml")

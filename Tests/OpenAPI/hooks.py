@@ -54,7 +54,7 @@ REASONS = [
     ("listChanges", "invalid_request", "parameter_unknown", "the query parameter 'wait'"),
     ("listMappings", "invalid_request", "parameter_invalid", "since"),
     ("listMappings", "cursor_expired", None, ""),
-    ("streamEvents", "invalid_request", None, ""),
+    ("streamEvents", "invalid_request", "header_invalid", "Last-Event-ID"),
     ("streamEvents", "cursor_expired", None, ""),
     # whether an entity type is built in, and what it is sent for, is known to the gateway alone
     ("retryMutation", "validation_failed", "payload_must_be_valid_json", "the payload of a"),

@@ -1,4 +1,4 @@
-"""Says what is wrong with the document by itself: whether it is OpenAPI 3.1, and whether its examples fit its schemas."""
+"""Says what is wrong with the document by itself: that it is not OpenAPI 3.1, or its examples not as its schemas."""
 
 import sys
 
@@ -16,7 +16,7 @@ def examples(place, holder):
 
 
 def contents(contract, place, holder):
-    """(where it stands, schema, value, strict) of each example of bodies."""
+    """(where it stands, schema, value) of each example of bodies."""
     for media, content in holder.get("content", {}).items():
         for where, value in examples(f"{place} {media}", content):
             yield where, content["schema"], value
