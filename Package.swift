@@ -35,6 +35,8 @@ let package = Package(
         // glibc's allocator settings, which the Glibc module leaves out
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        // The OpenAPI document, as bytes of the program
+        .target(name: "CContract", exclude: ["openapi.json"]),
         .target(
             name: "CSimdJSON",
             cxxSettings: [.unsafeFlags(["-O2"])],
@@ -86,7 +88,7 @@ let package = Package(
         .target(
             name: "SyncHTTP",
             dependencies: [
-                "SyncModel", "SyncStore", "Tokens", "JSONText", "Telemetry",
+                "CContract", "SyncModel", "SyncStore", "Tokens", "JSONText", "Telemetry",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -203,6 +205,7 @@ let package = Package(
                 "Telemetry", "TestSupport", "Tokens",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -86,10 +86,10 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.uuid(in: $0) }
     }
 
-    /// A number written without fraction and exponent, if it is within Int64. `-0` is 0.
+    /// A whole number, if it is within Int64, however it is written: `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
     public var int64: Int64? {
         let node = node
-        guard node.isInteger else { return nil }
+        guard node.isInteger else { return kind == .number ? Int64(decimal: raw) : nil }
         return storage.bytes.withUnsafeBufferPointer { Int64(digits: node.text(in: $0)) }
     }
 }

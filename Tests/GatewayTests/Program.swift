@@ -22,8 +22,8 @@ final class Program: Sendable {
     }
 
     /// Not `sluice`, but what somebody types into a shell.
-    convenience init(shell text: String) throws {
-        try self.init(command: ["/bin/sh", "-c", text], environment: [:], directory: nil)
+    convenience init(shell text: String, environment: [String: String] = [:]) throws {
+        try self.init(command: ["/bin/sh", "-c", text], environment: environment, directory: nil)
     }
 
     private init(command: [String], environment: [String: String], directory: String?) throws {

@@ -41,6 +41,9 @@ public struct OperationsServer: Service {
         )
     }
 
+    /// What it serves.
+    var routes: RouteTable { listener.gateway.routes }
+
     /// Serves until graceful shutdown.
     public func run() async throws {
         try await listener.run()

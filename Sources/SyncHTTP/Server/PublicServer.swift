@@ -6,7 +6,8 @@ import SyncModel
 public import SyncStore
 public import Tokens
 
-/// The server that the sync workers of phones talk to: `/v1`. Upstreams find the gateway's public key here too.
+/// The server that the sync workers of phones talk to: `/v1`. The contract and the gateway's public key are found here
+/// too.
 public struct PublicServer: Service {
     private let listener: Listener
     private let events: EventHub
@@ -36,6 +37,9 @@ public struct PublicServer: Service {
             onRunning: onRunning
         )
     }
+
+    /// What it serves.
+    var routes: RouteTable { listener.gateway.routes }
 
     /// Serves until graceful shutdown.
     public func run() async throws {
@@ -84,6 +88,7 @@ public struct PublicServer: Service {
         routes.add(.get, "/v1/events", answers: "text/event-stream", authenticator.callers(only: events.listen))
         let keySet = KeySetEndpoint(jwks: configuration.jwks)
         routes.add(.get, "/.well-known/jwks.json", answers: nil, keySet.read)
+        routes.add(.get, "/openapi.json", answers: nil, ContractEndpoint().read)
         return routes
     }
 }

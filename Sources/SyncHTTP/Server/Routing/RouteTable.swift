@@ -38,6 +38,13 @@ struct RouteTable: Sendable {
         }
     }
 
+    /// Every route as `METHOD /path/{of}/its/template`, in no order.
+    var names: [String] {
+        (Array(literal.values) + templates).flatMap { resource in
+            resource.routes.map { "\($0.method.rawValue) \(resource.template)" }
+        }
+    }
+
     /// The route for a method and path. `HEAD` is served by `GET`.
     func match(_ method: HTTPRequest.Method, _ path: String) -> Match {
         if let resource = literal[path] { return resource.match(method, parameters: []) }

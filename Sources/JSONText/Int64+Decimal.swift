@@ -1,0 +1,58 @@
+extension Int64 {
+    /// Reads a JSON number that is written with a fraction or an exponent and is whole all the same, such as `1.0` or
+    /// `25e2`: to JSON Schema that is an integer, and writers that know no other numbers than floating ones make it.
+    ///
+    /// Exact: no digit is rounded. Nil for what is not whole, and beyond the range.
+    init?(decimal text: some Collection<UInt8>) {
+        var digits: [UInt8] = []
+        var exponent = 0
+        var isNegative = false
+        var isFraction = false
+        var rest = text[...]
+        while let byte = rest.popFirst() {
+            switch byte {
+            case UInt8(ascii: "-"): isNegative = true
+            case UInt8(ascii: "."): isFraction = true
+            case UInt8(ascii: "e"), UInt8(ascii: "E"):
+                exponent += Self.exponent(rest)
+                rest = rest[rest.endIndex...]
+            default:
+                if isFraction { exponent -= 1 }
+                if !digits.isEmpty || byte != UInt8(ascii: "0") { digits.append(byte - UInt8(ascii: "0")) }
+            }
+        }
+        while digits.last == 0 {
+            digits.removeLast()
+            exponent += 1
+        }
+        guard !digits.isEmpty else {
+            self = 0
+            return
+        }
+        // 19 digits is what the range has
+        guard exponent >= 0, digits.count + exponent <= 19 else { return nil }
+        digits += Array(repeating: 0, count: exponent)
+        var value: Int64 = 0
+        for digit in digits {
+            let (shifted, isTooLarge) = value.multipliedReportingOverflow(by: 10)
+            // Counted downwards: the lowest number has no positive counterpart.
+            let (next, isTooLow) = shifted.subtractingReportingOverflow(Int64(digit))
+            if isTooLarge || isTooLow { return nil }
+            value = next
+        }
+        if !isNegative {
+            guard value != .min else { return nil }
+            value = -value
+        }
+        self = value
+    }
+
+    /// What stands behind the `e`; far beyond every number's digits it makes no difference how far.
+    private static func exponent(_ text: some Collection<UInt8>) -> Int {
+        var value = 0
+        for byte in text where byte >= UInt8(ascii: "0") {
+            value = Swift.min(value * 10 + Int(byte - UInt8(ascii: "0")), 1 << 40)
+        }
+        return text.first == UInt8(ascii: "-") ? -value : value
+    }
+}

@@ -1,0 +1,26 @@
+import Crypto
+
+/// What an `ETag` says of a body (RFC 9110, 8.8.3): strong, so the same for the same bytes alone.
+struct EntityTag: Sendable {
+    /// With its quotes.
+    let text: String
+
+    init(of body: [UInt8]) {
+        let digits = Array("0123456789abcdef".utf8)
+        // half of the digest is more than enough to tell bodies apart
+        let digest = SHA256.hash(data: body).prefix(16)
+        let name = digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+        text = "\"\(String(decoding: name, as: UTF8.self))\""
+    }
+
+    /// Whether an `If-None-Match` field names it, or anything (`*`). Its comparison is the weak one: what is marked as
+    /// weak by a cache on the way counts too (RFC 9110, 13.1.2).
+    func isAmong(_ field: String?) -> Bool {
+        guard let field else { return false }
+        // our tags have no comma in them, so one inside of another's quotes does no harm
+        return field.utf8.split(separator: UInt8(ascii: ",")).map(\.trimmed).contains { part in
+            let name = Substring(part)
+            return name == "*" || (name.hasPrefix("W/") ? name.dropFirst(2) : name) == text
+        }
+    }
+}

@@ -1,0 +1,177 @@
+import Foundation
+import HTTPTypes
+import JSONText
+import Logging
+import NIOHTTP1
+import SyncModel
+import SyncStore
+import Telemetry
+import TestSupport
+import Testing
+import Tokens
+
+@testable import SyncHTTP
+
+/// The OpenAPI document: that it is one, that it says what there is, and that what it shows happens.
+@Suite struct OpenAPITests {
+    /// Routes that the document has and the servers do not have yet.
+    static let documentedButNotServedYet: Set<String> = [
+        "GET /v1/backlog", "PUT /v1/devices/{device_id}", "GET /v1/id-mappings", "POST /v1/mutations/preview",
+        "GET /v1/events",
+    ]
+
+    /// Examples of other routes that ask for what is not served yet.
+    static let examplesOfWhatIsNotServedYet: Set<String> = ["listChanges long-poll"]
+
+    @Test func theDocumentIsServedToAnybodyAndKeptByCaches() async throws {
+        let gateway = try await LiveGateway.start()
+        let url = gateway.address + "/openapi.json"
+        let reply = try await send(.GET, url, headers: [("Accept", "text/html")])
+        #expect(reply.status == 200)
+        #expect(reply.header("content-type") == ["application/json"])
+        #expect(reply.header("cache-control") == ["public, max-age=300"])
+        #expect(reply.body == (try Contract.bytes()))
+        let tag = try #require(reply.header("etag").first)
+        for field in [tag, "\"x\", W/\(tag)", "*"] {
+            let again = try await send(.GET, url, headers: [("If-None-Match", field)])
+            #expect(again.status == 304)
+            #expect(again.body.isEmpty)
+            #expect(again.header("etag") == [tag])
+            #expect(again.header("cache-control") == ["public, max-age=300"])
+            #expect(again.header("x-request-id").count == 1)
+        }
+        #expect(try await send(.GET, url, headers: [("If-None-Match", "\"x\"")]).status == 200)
+        #expect(try await send(.HEAD, url).header("etag") == [tag])
+        expectProblem(try await send(.POST, url), .methodNotAllowed)
+        expectProblem(try await send(.GET, gateway.operations + "/openapi.json"), .notFound)
+    }
+
+    @Test func theDocumentIsValidAndItsExamplesFitItsSchemas() async throws {
+        try await Contract.run("validate.py", [Contract.path])
+    }
+
+    @Test func theDocumentHasEveryRouteOfBothServersAndNoOther() async throws {
+        let contract = try Contract()
+        let (open, operations) = try await Self.servers()
+        let served = Set(open.routes.names)
+        #expect(served.isDisjoint(with: Self.documentedButNotServedYet))
+        #expect(contract.routes(ofOperations: false) == served.union(Self.documentedButNotServedYet))
+        #expect(contract.routes(ofOperations: true) == Set(operations.routes.names))
+    }
+
+    @Test func theDocumentHasEveryProblemCodeUnderItsStatus() throws {
+        let contract = try Contract()
+        let codes = contract.words(at: "/components/schemas/ProblemCode/enum")
+        #expect(codes.sorted() == ProblemCode.allCases.map(\.rawValue).sorted())
+        for (status, codes) in contract.problemCodes {
+            for code in codes {
+                #expect(ProblemCode(rawValue: code)?.status == status, "\(code) under \(status)")
+            }
+        }
+    }
+
+    @Test func theDocumentHasTheStatusesAndSettingsThatThereAre() throws {
+        let contract = try Contract()
+        let stored = MutationStatus.allCases.filter { $0 != .rejected }.map(\.rawValue)
+        #expect(contract.words(at: "/components/schemas/MutationStatus/enum") == stored)
+        var writer = JSONWriter()
+        OrganizationSettings().write(to: &writer)
+        let settings = try JSONTree(parsing: writer.bytes).root
+        for schema in ["Settings", "SettingsChange"] {
+            let properties = try #require(contract.value(at: "/components/schemas/\(schema)/properties"))
+            #expect(properties.names.sorted() == settings.names.sorted())
+        }
+        #expect(
+            contract.words(at: "/components/schemas/Organization/properties/status/enum")
+                == OrganizationStatus.allCases.map(\.rawValue)
+        )
+    }
+
+    /// `RECORD_EXAMPLES=1` writes the answers into the document instead, to be looked at before they are committed.
+    @Test func theExamplesHappenAsTheyAreShown() async throws {
+        let contract = try Contract()
+        let jwks = contract.value(at: "/paths/~1.well-known~1jwks.json/get/responses/200/content/application~1json")
+        let keys = jwks?.value(at: "/examples/keys/value")
+        let gateway = try await LiveGateway.start { configuration in
+            configuration.version = "0.1.0"
+            configuration.canSign = true
+            if let keys { configuration.jwks = Array(keys.raw) }
+        }
+        let (organization, user) = (try contract.exampleOrganization(), try contract.exampleUser())
+        let token = try await gateway.token(organization: organization, user: user)
+        let skipped = Self.notServedYet.flatMap { ["--skip", $0] }
+        let recording = ProcessInfo.processInfo.environment["RECORD_EXAMPLES"] == nil ? [] : ["--record"]
+        try await Contract.run(
+            "examples.py",
+            [Contract.path, "--public", gateway.address, "--operations", gateway.operations] + skipped + recording,
+            environment: ["SLUICE_USER_TOKEN": token, "SLUICE_OPERATOR_TOKEN": LiveGateway.operatorToken]
+        )
+    }
+
+    @Test func aClientThatIsGeneratedFromTheDocumentWorks() async throws {
+        let scene = try await Scene()
+        try await Contract.run(
+            "client.py",
+            ["--public", scene.gateway.address],
+            environment: ["SLUICE_USER_TOKEN": scene.ada.token]
+        )
+    }
+
+    @Test func pushesJudgeEveryMemberOfAnEntryAsItsSchemaDoes() async throws {
+        let scene = try await Scene()
+        try await Contract.run(
+            "entries.py",
+            [Contract.path, "--public", scene.gateway.address],
+            environment: ["SLUICE_USER_TOKEN": scene.ada.token]
+        )
+    }
+
+    /// Looks for differences between the document and the gateway; `FUZZ_SEED` and `FUZZ_EXAMPLES` make it look
+    /// elsewhere and longer.
+    @Test(arguments: ["public", "operations"])
+    func schemathesisFindsNothing(_ listener: String) async throws {
+        let contract = try Contract()
+        let gateway = try await LiveGateway.start(forwards: true) { configuration in
+            configuration.canSign = true
+            // what is made up to wait for a minute must not
+            configuration.maximumWait = .milliseconds(50)
+        }
+        let other = UUID()
+        let (organization, user) = (try contract.exampleOrganization(), try contract.exampleUser())
+        let skipped = Self.notServedYet.flatMap { ["--skip", $0] }
+        try await Contract.run(
+            "fuzz.py",
+            [Contract.path, listener, "--public", gateway.address, "--operations", gateway.operations] + skipped,
+            environment: [
+                "SLUICE_USER_TOKEN": try await gateway.token(organization: organization, user: user),
+                "SLUICE_OTHER_ORGANIZATION": other.lowercased,
+                "SLUICE_OTHER_TOKEN": try await gateway.token(organization: other, user: UUID()),
+                "SLUICE_OPERATOR_TOKEN": LiveGateway.operatorToken,
+            ],
+            within: .seconds(600)
+        )
+    }
+
+    private static var notServedYet: [String] {
+        documentedButNotServedYet.union(examplesOfWhatIsNotServedYet).sorted()
+    }
+
+    /// Servers with all of their routes; they are not run.
+    private static func servers() async throws -> (PublicServer, OperationsServer) {
+        _ = GatewayMetrics.bootstrap
+        let logger = Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
+        let now: TimeSource = { Timestamp(microseconds: 0) }
+        var configuration = HTTPConfiguration(now: now)
+        configuration.operatorToken = LiveGateway.operatorToken
+        let store = Store(StoreConfiguration(databaseURL: "postgresql:///"), now: now, logger: logger)
+        return (
+            PublicServer(
+                store: store,
+                verifier: try await TokenVerifier(configuration: LiveGateway.tokens),
+                configuration: configuration,
+                logger: logger
+            ),
+            OperationsServer(store: store, registry: PrometheusRegistry(), configuration: configuration, logger: logger)
+        )
+    }
+}

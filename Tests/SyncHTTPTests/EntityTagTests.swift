@@ -1,0 +1,34 @@
+import Testing
+
+@testable import SyncHTTP
+
+@Suite("Entity tags")
+struct EntityTagTests {
+    private let tag = EntityTag(of: Array("a body".utf8))
+
+    @Test("A tag is quoted, the same for the same bytes and another for others")
+    func text() {
+        #expect(tag.text.utf8.count == 34)
+        #expect(tag.text.hasPrefix("\"") && tag.text.hasSuffix("\""))
+        #expect(EntityTag(of: Array("a body".utf8)).text == tag.text)
+        #expect(EntityTag(of: Array("another".utf8)).text != tag.text)
+        #expect(EntityTag(of: []).text != tag.text)
+    }
+
+    @Test("If-None-Match finds a tag alone, in a list, marked as weak, and by the asterisk")
+    func matches() {
+        for field in [
+            tag.text, "\"x\", \(tag.text)", "\(tag.text),\"x\"", "W/\(tag.text)", "W/\"x\" , W/\(tag.text)", "*",
+        ] {
+            #expect(tag.isAmong(field), "\(field)")
+        }
+    }
+
+    @Test("Other tags, and what is no tag, do not match")
+    func mismatches() {
+        let bare = String(tag.text.dropFirst().dropLast())
+        for field in [nil, "", ",", "\"x\"", bare, "w/\(tag.text)", "\"\(tag.text)\"", "**", "W/*"] {
+            #expect(!tag.isAmong(field), "\(field ?? "nil")")
+        }
+    }
+}
