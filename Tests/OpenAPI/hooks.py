@@ -50,8 +50,6 @@ REASONS = [
     ("listOrganizationMutations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
     ("listChanges", "invalid_request", "parameter_invalid", "since"),
     ("listChanges", "cursor_expired", None, ""),
-    # documented, but not served yet
-    ("listChanges", "invalid_request", "parameter_unknown", "the query parameter 'wait'"),
     ("listMappings", "invalid_request", "parameter_invalid", "since"),
     ("listMappings", "cursor_expired", None, ""),
     ("streamEvents", "invalid_request", "header_invalid", "Last-Event-ID"),
