@@ -46,6 +46,43 @@ import Testing
         place.remove()
     }
 
+    /// The commands of the section “A worker's whole loop”, one after the other, with what they print.
+    @Test func theLoopOfTheReadmeCanBePasted() async throws {
+        let place = try DevelopmentPlace()
+        let run = try await place.start()
+        _ = try await run.paste("/v1/mutations")
+        let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../README.md")
+        let readme = try String(contentsOf: file, encoding: .utf8)
+        let section = try #require(
+            readme.components(separatedBy: "\n## ").first { $0.hasPrefix("A worker's whole loop") }
+        )
+        let commands = section.components(separatedBy: "```sh\n").dropFirst()
+            .compactMap { $0.components(separatedBy: "```").first }
+        #expect(commands.count == 6)
+        let script = commands.joined(separator: "\n").replacing("http://127.0.0.1:8080", with: run.address)
+        // a person's shell has jobs
+        let shell = try Program(
+            shell: """
+                exec bash -m <<'END OF THE LOOP'
+                set -e -o pipefail; cd '\(place.path)'; TOKEN='\(run.token)'
+                \(script)
+                END OF THE LOOP
+                """
+        )
+        #expect(try await shell.end(within: .seconds(60)) == 0, "\(shell.complaint)")
+        let printed = shell.output.split(separator: "\n")
+        #expect(
+            printed.prefix(4).map { $0.prefix(30) } == [
+                #""status":"conflict""#, #""held_by":{"reason":"conflict""#, #""status":"succeeded""#,
+                #""phone": "+47 22 22 22 22""#,
+            ]
+        )
+        let statuses = printed.dropFirst(4).compactMap { $0.firstMatch(of: /"status":"([a-z]+)"/)?.output.1 }
+        #expect(statuses.first == "succeeded" && statuses.contains("conflict") && statuses.last == "succeeded")
+        #expect(try await run.end(with: SIGINT) == 0)
+        place.remove()
+    }
+
     @Test func anEndWithoutWarningLeavesNothingBehindThatStopsTheNextStart() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()

@@ -7,9 +7,11 @@ public final class Slots: Sendable {
         var free: Int
         var waiting: [(number: Int, continuation: CheckedContinuation<Void, Never>)] = []
         var next = 0
+        /// When somebody was let in last.
+        var lastEntry = ContinuousClock.now
     }
 
-    /// How long somebody waits for room at most: one who holds some already must not wait for ever.
+    /// How long nobody is let in until somebody is all the same: those who wait may be those who hold what there is.
     private static let patience: Duration = .seconds(20)
 
     private let state: Mutex<State>
@@ -26,13 +28,17 @@ public final class Slots: Sendable {
             return state.next
         }
         let limit = Task {
-            try? await Task.sleep(for: Self.patience)
-            if !Task.isCancelled { self.giveUp(number) }
+            var rest = Self.patience
+            while rest > .zero {
+                do { try await Task.sleep(for: rest) } catch { return }
+                rest = self.enter(number)
+            }
         }
         await withCheckedContinuation { continuation in
             let isFree = state.withLock { state in
                 if state.free > 0 {
                     state.free -= 1
+                    state.lastEntry = .now
                     return true
                 }
                 state.waiting.append((number, continuation))
@@ -44,15 +50,20 @@ public final class Slots: Sendable {
         return Slot(self)
     }
 
-    private func giveUp(_ number: Int) {
-        let one = state.withLock { state in
-            state.waiting.firstIndex { $0.number == number }.map { index in
-                // one more than there is room for
-                state.free -= 1
-                return state.waiting.remove(at: index)
+    /// Lets somebody in for whom there is no room, if nobody was let in for long; answers how long to wait on.
+    private func enter(_ number: Int) -> Duration {
+        let (one, rest) = state.withLock { state -> (CheckedContinuation<Void, Never>?, Duration) in
+            let rest = Self.patience - (.now - state.lastEntry)
+            guard rest <= .zero, let index = state.waiting.firstIndex(where: { $0.number == number }) else {
+                return (nil, rest)
             }
+            // one more than there is room for
+            state.free -= 1
+            state.lastEntry = .now
+            return (state.waiting.remove(at: index).continuation, .zero)
         }
-        one?.continuation.resume()
+        one?.resume()
+        return rest
     }
 
     fileprivate func giveBack() {
@@ -60,6 +71,7 @@ public final class Slots: Sendable {
             state.free += 1
             guard state.free > 0, !state.waiting.isEmpty else { return nil as CheckedContinuation<Void, Never>? }
             state.free -= 1
+            state.lastEntry = .now
             return state.waiting.removeFirst().continuation
         }
         next?.resume()

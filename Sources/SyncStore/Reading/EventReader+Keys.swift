@@ -1,0 +1,149 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// What changed in a lane behind a place, in order: names only, read with the lane in one snapshot.
+extension EventReader {
+    /// What changed, without its state.
+    struct Key {
+        let place: LanePlace
+        /// Of a mutation its id, of a mapping the client id.
+        let id: UUID
+        let bytes: Int
+    }
+
+    struct Keys {
+        let head: Int64
+        let epoch: Int64
+        let feed: Int64
+        let list: [Key]
+
+        /// As many as a page holds.
+        var taken: [Key] {
+            var bytes = 0
+            let count = list.prefix { key in
+                defer { bytes += key.bytes }
+                return bytes <= EventReader.pageBytes
+            }.count
+            return Array(list.prefix(max(1, count)))
+        }
+    }
+
+    func end(of lane: LaneKey) async throws(Problem) -> EventCursor {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        do {
+            let rows = try await pool.run([Query(Self.endStatement, parameters)])[0]
+            guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
+            return EventCursor(
+                epoch: try rows.int64(0, 0),
+                feed: try rows.int64(0, 1),
+                place: LanePlace(change: try rows.int64(0, 2))
+            )
+        } catch {
+            throw failure.problem(error, doing: "read a lane")
+        }
+    }
+
+    func keys(after cursor: EventCursor, _ lane: LaneKey) async throws(Problem) -> Keys {
+        var (position, client, type) = (Int64.max, Self.lastUUID, "~")
+        switch cursor.place.last {
+        case nil: break
+        case .mutation(let last): (position, client, type) = (last, Self.firstUUID, "")
+        case .mapping(let last, let lastType): (client, type) = (last, lastType)
+        }
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(cursor.place.change)
+        parameters.add(position)
+        parameters.add(client)
+        parameters.add(type)
+        parameters.add(Int64(Self.pageEvents))
+        do {
+            let rows = try await pool.run([Query(Self.keysStatement, parameters)])[0]
+            guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
+            let list = try (0..<rows.count).filter { !rows.isNull($0, 3) }.map { try Self.key(rows, $0) }
+            return Keys(
+                head: try rows.int64(0, 2),
+                epoch: try rows.int64(0, 0),
+                feed: try rows.int64(0, 1),
+                list: list
+            )
+        } catch {
+            throw failure.problem(error, doing: "read what changed in a lane")
+        }
+    }
+
+    private static let firstUUID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    private static let lastUUID = UUID(
+        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
+    )
+
+    private static func key(_ rows: Rows, _ row: Int) throws -> Key {
+        let id = try rows.uuid(row, 5)
+        let last: LanePlace.Last =
+            if let type = try rows.optionalString(row, 6) {
+                .mapping(clientID: id, entityType: type)
+            } else {
+                .mutation(position: try rows.int64(row, 4))
+            }
+        return Key(
+            place: LanePlace(change: try rows.int64(row, 3), last: last),
+            id: id,
+            bytes: Int(try rows.int32(row, 7))
+        )
+    }
+
+    // MARK: - Statements
+
+    static let endStatement = Statement(
+        "events_end",
+        """
+        SELECT f.epoch, f.last_position, coalesce((
+            SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0)
+        FROM feeds f
+        WHERE f.organization_id = $1
+        """
+    )
+
+    /// Input: the place, as the last mutation and the last mapping at its change position. One row without a change says
+    /// that there is none.
+    static let keysStatement = Statement(
+        "events_keys",
+        """
+        SELECT f.epoch, f.last_position, coalesce((
+                SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0),
+            k.change_position, k.position, k.id, k.entity_type, k.bytes
+        FROM feeds f
+        LEFT JOIN LATERAL (
+            SELECT u.*
+            FROM (
+                SELECT m.change_position, m.position, m.id, NULL::text AS entity_type,
+                    coalesce(octet_length(m.response_body::text), 0) + coalesce(octet_length(m.error::text), 0) AS bytes
+                FROM (
+                    SELECT x.change_position, x.position, x.id, x.response_body, x.error
+                    FROM mutations x
+                    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
+                        AND (x.change_position, x.position) > ($3, $4)
+                    ORDER BY x.change_position, x.position
+                    LIMIT $7
+                ) m
+                UNION ALL
+                (
+                    SELECT x.change_position, NULL, x.client_id, x.entity_type, 0
+                    FROM id_mappings x
+                    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
+                        AND (x.change_position, x.client_id, x.entity_type) > ($3, $5, $6)
+                    ORDER BY x.change_position, x.client_id, x.entity_type
+                    LIMIT $7
+                )
+            ) u
+            ORDER BY u.change_position, u.entity_type IS NOT NULL, u.position, u.id, u.entity_type
+            LIMIT $7
+        ) k ON true
+        WHERE f.organization_id = $1
+        """
+    )
+}
