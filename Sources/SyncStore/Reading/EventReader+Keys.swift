@@ -120,8 +120,9 @@ extension EventReader {
         LEFT JOIN LATERAL (
             SELECT u.*
             FROM (
+                -- the stored size is known without reading what is stored elsewhere
                 SELECT m.change_position, m.position, m.id, NULL::text AS entity_type,
-                    coalesce(octet_length(m.response_body::text), 0) + coalesce(octet_length(m.error::text), 0) AS bytes
+                    coalesce(pg_column_size(m.response_body), 0) + coalesce(pg_column_size(m.error), 0) AS bytes
                 FROM (
                     SELECT x.change_position, x.position, x.id, x.response_body, x.error
                     FROM mutations x

@@ -9,8 +9,9 @@ public import SyncModel
 public struct EventReader: Sendable {
     /// Events that one page holds at most.
     static let pageEvents = 64
-    /// Bytes of answers and errors on one page; a page holds one event at least.
-    static let pageBytes = 65_536
+    /// Bytes of answers and errors on one page, as they are stored: what is long is compressed, to a ninetieth at most. A
+    /// page holds one event at least.
+    static let pageBytes = 32_768
 
     let pool: Pool
     let failure: StoreFailure
