@@ -25,5 +25,10 @@ enum FileLimit {
     }
 
     /// Files beside the public listener's connections: database, operations, logs, the runtime's own.
-    static let reserve = 512
+    private static let reserve = 512
+
+    /// How many files may be open: connections of the public listener, as many who listen to events, and the rest.
+    static func needed(connections: Int) -> Int {
+        2 * connections + reserve
+    }
 }

@@ -1,10 +1,30 @@
 import Logging
 import Postgres
 import SyncModel
+import Synchronization
 
 /// Turns what the database says into what a caller is told, in one place: bland outside, everything in the log.
 struct StoreFailure: Sendable {
     let logger: Logger
+    private let warned = LastWarning()
+
+    init(logger: Logger) {
+        self.logger = logger
+    }
+
+    /// While the database is away everything fails in the same way: one line a second says so.
+    private final class LastWarning: Sendable {
+        private let at = Mutex<ContinuousClock.Instant?>(nil)
+
+        func isDue() -> Bool {
+            at.withLock { last in
+                let now = ContinuousClock.now
+                if let last, now - last < .seconds(1) { return false }
+                last = now
+                return true
+            }
+        }
+    }
 
     /// Seconds after which to try again when the database is away.
     static let retryAfter = 2
@@ -25,7 +45,7 @@ struct StoreFailure: Sendable {
             return Self.overloaded("too much is going on for these entities just now")
         }
         if error.isUnavailable {
-            logger.warning("store is unavailable", metadata: metadata)
+            logger.log(level: warned.isDue() ? .warning : .debug, "store is unavailable", metadata: metadata)
             return Self.unavailable
         }
         logger.error("store refused a statement", metadata: metadata)

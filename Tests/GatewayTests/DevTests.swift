@@ -59,7 +59,11 @@ import Testing
         let commands = section.components(separatedBy: "```sh\n").dropFirst()
             .compactMap { $0.components(separatedBy: "```").first }
         #expect(commands.count == 6)
-        let script = commands.joined(separator: "\n").replacing("http://127.0.0.1:8080", with: run.address)
+        // a person is not so quick that the stream is not there yet, or events are still on their way
+        let isThere = "until [ -s events.txt ]; do sleep 0.1; done\n"
+        let isTold = #"grep -q '"sequence_number":4,"status":"succeeded"' events.txt"#
+        let script = commands.joined(separator: isThere).replacing("http://127.0.0.1:8080", with: run.address)
+            .replacing("kill %1", with: "until \(isTold); do sleep 0.1; done; kill %1")
         // a person's shell has jobs
         let shell = try Program(
             shell: """

@@ -185,8 +185,10 @@ import Testing
         #expect(try await ada.next() == nil)
     }
 
-    @Test func aClientThatDoesNotReadIsCutOffAndResumes() async throws {
-        let scene = try await Scene(#"{"on_conflict":"continue"}"#) { $0.writeTimeout = .milliseconds(200) }
+    /// Ada's conflicts, each of which shows a large document: more than the buffers of both ends take. She does not read.
+    private static func fill(
+        _ scene: Scene
+    ) async throws -> (connection: RawConnection, start: String, drafts: [Draft]) {
         let document = #"{"t":"\#(String(repeating: "x", count: 150_000))"}"#
         var servers: [String] = []
         for _ in 0..<4 {
@@ -204,6 +206,12 @@ import Testing
         let drafts = servers.map { scene.ada.change(server: $0, base: 1) }
         let pushed = try await scene.ada.push(drafts)
         #expect(pushed.status == 200)
+        return (slow, start, drafts)
+    }
+
+    @Test func aClientThatDoesNotReadIsCutOffAndResumes() async throws {
+        let scene = try await Scene(#"{"on_conflict":"continue"}"#) { $0.writeTimeout = .seconds(2) }
+        let (slow, start, drafts) = try await Self.fill(scene)
         let deadline = ContinuousClock.now + .seconds(30)
         let isCutOff = #"sluice_event_streams_ended_total{reason="slow"} 1"#
         while try await !scene.metrics().contains(isCutOff) {
@@ -217,19 +225,51 @@ import Testing
         let (again, _) = try await scene.ada.listen(after: start)
         let told = try await again.next(60)
         #expect(told.map { $0.data?["id"]?.string } == drafts.map(\.id))
+        _ = slow
     }
 
-    @Test func whoNeedsMoreThanThereIsRoomForIsCutOff() async throws {
-        let scene = try await Scene { $0.heldEventBytes = 4_000 }
-        let (ada, _) = try await scene.ada.listen()
-        _ = try await scene.ada.push((0..<20).map { _ in scene.ada.create() })
-        #expect(try await ada.next() == nil)
-        let ends = try await scene.metrics().filter {
-            $0.hasPrefix("sluice_event_streams_ended_total") && $0.hasSuffix(" 1")
+    @Test func whoNeedsMoreThanOthersLeaveRoomForWaitsUntilTheyAreCutOff() async throws {
+        let scene = try await Scene(#"{"on_conflict":"continue"}"#) {
+            $0.heldEventBytes = 100_000
+            $0.writeTimeout = .seconds(2)
         }
-        #expect(ends == [#"sluice_event_streams_ended_total{reason="slow"} 1"#])
+        let (bob, _) = try await scene.bob.listen()
+        let slow = try await Self.fill(scene)
+        _ = try await scene.bob.push((0..<50).map { _ in scene.bob.create() })
+        #expect(try await bob.next(100).count == 100)
         #expect(try await scene.metrics().contains("sluice_event_stream_held_bytes 0"))
-        #expect(try await scene.metrics().contains("sluice_event_streams 0"))
+        _ = slow
+    }
+
+    @Test func aUsersOldestStreamEndsForOneTooMany() async throws {
+        let scene = try await Scene { $0.listenersPerUser = 2 }
+        let (first, _) = try await scene.ada.listen()
+        let (second, _) = try await scene.ada.listen()
+        let (bob, _) = try await scene.bob.listen()
+        let (third, _) = try await scene.ada.listen()
+        #expect(try await first.next() == nil)
+        _ = try await scene.ada.push([scene.ada.create()])
+        #expect(try await second.next(3).count == 3)
+        #expect(try await third.next(3).count == 3)
+        #expect(try await bob.next()?.event == "changes")
+        #expect(try await scene.metrics().contains("sluice_event_streams 3"))
+    }
+
+    @Test func whoIsTakenOutHearsNoMoreHoweverMuchHappens() async throws {
+        let scene = try await Scene(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(200) }
+        for worker in [scene.ada, scene.bob] {
+            let user = scene.admin + "/users/\(worker.user.lowercased)"
+            #expect(try await scene.operate(.PUT, user).status == 201)
+        }
+        let (ada, _) = try await scene.ada.listen()
+        #expect(try await scene.operate(.DELETE, scene.admin + "/users/\(scene.ada.user.lowercased)").status == 204)
+        let deadline = ContinuousClock.now + .seconds(30)
+        var isOver = false
+        while !isOver, .now < deadline {
+            _ = try await scene.bob.push([scene.bob.create()])
+            isOver = try await ada.next() == nil
+        }
+        #expect(isOver)
     }
 
     // MARK: - Refusals

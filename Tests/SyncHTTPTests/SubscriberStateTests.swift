@@ -42,6 +42,18 @@ import Testing
         #expect(tick(&state, after: .seconds(30)) == .work)
     }
 
+    @Test func whetherItIsServedIsAskedHoweverMuchIsWritten() {
+        var state = state()
+        _ = state.begin()
+        _ = state.finish(left: nil, isLater: false)
+        state.wrote(nil, now: start + .seconds(14))
+        #expect(tick(&state, after: .seconds(15)) == .work)
+        let work = state.begin()
+        #expect(work?.checks == true && work?.keepsAlive == false)
+        #expect(state.finish(left: work, isLater: true) == false)
+        #expect(tick(&state, after: .seconds(16)) == .work, "it was not answered")
+    }
+
     @Test func whatTheDatabaseCouldNotTellIsAskedAgainAtTheNextTick() throws {
         var state = state()
         let begun = state.begin()

@@ -30,6 +30,12 @@ final class ByteBudget: Sendable {
         return true
     }
 
+    /// Counts bytes that are too few to be refused.
+    func count(_ bytes: Int) {
+        held.add(bytes, ordering: .relaxed)
+        meter.increment(by: Double(bytes))
+    }
+
     func giveBack(_ bytes: Int) {
         held.subtract(bytes, ordering: .relaxed)
         meter.decrement(by: Double(bytes))

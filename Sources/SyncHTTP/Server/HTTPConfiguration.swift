@@ -41,7 +41,9 @@ public struct HTTPConfiguration: Sendable {
     public var keepAlive: Duration = .seconds(15)
     /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.
     public var maximumStream: Duration = .seconds(3_600)
-    /// How many bytes of events may wait for slow listeners, over all of them; who would need more is cut off.
+    /// Listeners that one user may have; one more ends the oldest.
+    public var listenersPerUser = 100
+    /// How many bytes of events may wait for slow listeners, over all of them; others wait until there is room.
     public var heldEventBytes = 33_554_432
 
     /// The public half of the key that signs requests to upstreams: a JWKS document, which anybody may fetch.

@@ -45,7 +45,8 @@ public enum HTTPMetrics {
         registry.describe(
             eventStreamEnds,
             kind: .counter,
-            help: "Streams of events that ended: closed (by either side), expired, refused, slow (cut off) or failed."
+            help:
+                "Streams of events that ended: closed (by either side), expired, refused, slow (cut off), superseded or failed."
         )
         registry.describe(
             heldEventBytes,

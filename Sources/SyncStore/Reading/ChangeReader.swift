@@ -38,15 +38,15 @@ public struct ChangeReader: Sendable {
         let cursor = try Self.cursor(since, filter)
         let request = Request(organization: organization.id, user: user, entityTypes: entityTypes, limit: limit)
         let first = try await page(request, after: cursor, filter)
-        guard wait > .zero, first.isEmptyEnd else { return try json(first) }
+        guard wait > .zero, first.isEmpty else { return try json(first) }
         let deadline = ContinuousClock.now + wait
         return try await wakeUps.watching(feed: (request.interest, first.next.position)) { watch throws(Problem) in
             var page = first
             repeat {
                 // what was passed over need not be looked at again
                 page = try await self.page(request, after: page.next, filter)
-                guard page.isEmptyEnd, .now < deadline else { break }
-                _ = await watch.news(within: deadline - .now)
+                guard page.isEmpty, .now < deadline else { break }
+                if page.isUpToDate { _ = await watch.news(within: deadline - .now) }
             } while !Task.isCancelled
             return try json(page)
         }
@@ -73,7 +73,7 @@ public struct ChangeReader: Sendable {
         _ filter: UInt64
     ) async throws(Problem) -> Page {
         let (limit, entityTypes) = (request.limit, request.entityTypes)
-        let scan = min(limit * (entityTypes.isEmpty ? 1 : Self.scanFactor), 10_000)
+        let scan = min(limit * Self.scanFactor, 10_000)
         var parameters = Parameters()
         parameters.add(request.organization)
         parameters.add(cursor?.position ?? 0)
@@ -84,7 +84,7 @@ public struct ChangeReader: Sendable {
         parameters.add(Self.pageBytes)
         do {
             let rows = try await pool.run([Query(Self.statement, parameters)])[0]
-            return try Page(rows, cursor: cursor, filter: filter, scan: scan, entityTypes: entityTypes)
+            return try Page(rows, cursor: cursor, filter: filter, entityTypes: entityTypes)
         } catch {
             throw failure.problem(error, doing: "read changes")
         }
@@ -108,14 +108,20 @@ public struct ChangeReader: Sendable {
         """
         SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_position, e.entity_type, e.id,
             e.id_is_integer, CASE WHEN e.owner_id = $4 THEN e.client_id END, e.version, e.is_deleted, e.document,
-            e.updated_at, e.updated_by, e.is_cut
+            e.updated_at, e.updated_by, e.is_cut, w.looked_at
         FROM feeds f
+        -- more than a page holds where something may not pass
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN cardinality($3::text[]) > 0 OR EXISTS (
+                SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')
+            THEN $5::int8 ELSE $6::int8 END AS looked_at
+        ) w
         CROSS JOIN LATERAL (
             SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
             FROM (
                 SELECT y.feed_position FROM entities y
                 WHERE y.organization_id = $1 AND y.feed_position > $2
-                ORDER BY y.feed_position LIMIT $5
+                ORDER BY y.feed_position LIMIT w.looked_at
             ) x
         ) s
         LEFT JOIN LATERAL (
@@ -148,15 +154,14 @@ private struct Page {
     private let rows: Rows
     private let hasEntities: Bool
     let next: FeedCursor
-    private let isUpToDate: Bool
-    /// Whether there is nothing to show, and nothing behind it.
-    var isEmptyEnd: Bool { !hasEntities && isUpToDate }
+    let isUpToDate: Bool
+    /// Whether there is nothing to show.
+    var isEmpty: Bool { !hasEntities }
 
     init(
         _ rows: Rows,
         cursor: FeedCursor?,
         filter: UInt64,
-        scan: Int,
         entityTypes: [String]
     ) throws {
         guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
@@ -174,7 +179,7 @@ private struct Page {
         let position: Int64
         if isCut {
             position = try rows.int64(rows.count - 1, 5)
-        } else if scanned >= scan {
+        } else if try scanned >= rows.int64(0, 16) {
             position = try rows.int64(0, 4)
         } else {
             position = last

@@ -3,7 +3,7 @@ import Foundation
 /// Who watches which organization's feed, in this process. However many they are, one look serves them all.
 struct FeedWatches {
     private struct Feed {
-        var watches: [(interest: FeedInterest, watch: any WakeObserver)] = []
+        var watches: [ObjectIdentifier: (interest: FeedInterest, watch: any WakeObserver)] = [:]
         /// The feed's end when it was last looked at.
         var known: Int64
         var isBeingRead = false
@@ -18,12 +18,14 @@ struct FeedWatches {
 
     /// - Parameter position: how far the feed has come that the watch has seen.
     mutating func add(_ watch: any WakeObserver, _ interest: FeedInterest, after position: Int64) {
-        feeds[interest.organization, default: Feed(known: position)].watches.append((interest, watch))
+        feeds[interest.organization, default: Feed(known: position)].watches[ObjectIdentifier(watch)] = (
+            interest, watch
+        )
         names[WakeName(feedOf: interest.organization)] = interest.organization
     }
 
     mutating func remove(_ watch: any WakeObserver, _ interest: FeedInterest) {
-        feeds[interest.organization]?.watches.removeAll { $0.watch === watch }
+        feeds[interest.organization]?.watches[ObjectIdentifier(watch)] = nil
         guard feeds[interest.organization]?.watches.isEmpty == true else { return }
         feeds[interest.organization] = nil
         names[WakeName(feedOf: interest.organization)] = nil
@@ -62,12 +64,12 @@ struct FeedWatches {
         return (feed.known, feed.watches.count)
     }
 
-    /// Takes in what a look has found, and answers for whom it is news.
-    mutating func take(_ news: FeedNews, of organization: UUID) -> [(watch: any WakeObserver, position: Int64)] {
-        guard let feed = feeds[organization] else { return [] }
-        feeds[organization]?.known = news.end
-        return feed.watches.compactMap { interest, watch in
-            news.newest(for: interest).map { (watch, $0) }
-        }
+    /// Notes how far a look has come, and answers who watches.
+    mutating func looked(
+        upTo end: Int64,
+        at organization: UUID
+    ) -> [ObjectIdentifier: (interest: FeedInterest, watch: any WakeObserver)] {
+        feeds[organization]?.known = end
+        return feeds[organization]?.watches ?? [:]
     }
 }

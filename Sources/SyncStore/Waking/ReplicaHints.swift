@@ -52,7 +52,11 @@ final class ReplicaHints: Sendable {
     var isHeard: Bool {
         guard isHearing else { return true }
         let now = ContinuousClock.now
-        return state.withLock { $0.peers.values.contains { now - $0 < Self.memory } }
+        return state.withLock { state in
+            // who listens anew has not heard of everybody yet
+            if let since = state.heardSince, now - since < Self.presenceInterval + .seconds(1) { return true }
+            return state.peers.values.contains { now - $0 < Self.memory }
+        }
     }
 
     /// Listens until the task is cancelled; connects again when the connection is lost.

@@ -264,8 +264,10 @@ public final class WakeUps: Service {
             do {
                 let rows = try await pool.run([FeedNews.query(organization, after: after)])[0]
                 if let news = try FeedNews(rows) {
-                    let told = state.withLock { $0.feeds.take(news, of: organization) }
-                    for (watch, position) in told { watch.feedMoved(to: position) }
+                    let watching = state.withLock { $0.feeds.looked(upTo: news.end, at: organization) }
+                    for (interest, watch) in watching.values {
+                        if let position = news.newest(for: interest) { watch.feedMoved(to: position) }
+                    }
                 }
             } catch {
                 // to be looked at again when the database is back

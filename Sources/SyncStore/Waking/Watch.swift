@@ -4,6 +4,8 @@ import Synchronization
 public final class Watch: WakeObserver {
     private struct State {
         var news = WakeNews()
+        /// The time of the call that is under way is over.
+        var isLate = false
         var reader: CheckedContinuation<Void, Never>?
     }
 
@@ -17,13 +19,16 @@ public final class Watch: WakeObserver {
         if limit > .zero {
             let timer = Task {
                 do { try await Task.sleep(for: limit) } catch { return }
-                self.wake()
+                self.change { $0.isLate = true }
             }
             await wait()
             timer.cancel()
         }
         return state.withLock { state in
-            defer { state.news = WakeNews() }
+            defer {
+                state.news = WakeNews()
+                state.isLate = false
+            }
             return state.news
         }
     }
@@ -42,7 +47,7 @@ public final class Watch: WakeObserver {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
-                    if !state.news.isEmpty || Task.isCancelled { return true }
+                    if !state.news.isEmpty || state.isLate || Task.isCancelled { return true }
                     state.reader = continuation
                     return false
                 }

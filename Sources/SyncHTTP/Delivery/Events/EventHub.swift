@@ -36,6 +36,8 @@ final class EventHub: Service {
 
     private struct Listening {
         var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
+        /// In the order in which they came.
+        var ofUser: [LaneKey: [EventSubscriber]] = [:]
         var isClosed = false
     }
 
@@ -76,7 +78,7 @@ final class EventHub: Service {
             try subscriber.write(socket.head + EventFrame.opening(cursor))
             due.continuation.yield(subscriber)
         } catch {
-            subscriber.close(.slow)
+            subscriber.close(.failed)
         }
     }
 
@@ -99,20 +101,28 @@ final class EventHub: Service {
     // MARK: - Who listens
 
     private func add(_ subscriber: EventSubscriber, from cursor: EventCursor) {
-        let isClosed = listening.withLock { listening in
-            listening.subscribers[ObjectIdentifier(subscriber)] = subscriber
-            return listening.isClosed
-        }
-        connected.increment()
         store.wakeUps.add(subscriber, lane: subscriber.lane, feed: (subscriber.interest, cursor.feed))
+        connected.increment()
+        let (isClosed, oldest) = listening.withLock { listening in
+            listening.subscribers[ObjectIdentifier(subscriber)] = subscriber
+            listening.ofUser[subscriber.lane, default: []].append(subscriber)
+            let ofUser = listening.ofUser[subscriber.lane] ?? []
+            return (listening.isClosed, ofUser.count > configuration.listenersPerUser ? ofUser.first : nil)
+        }
         // the client may have gone before anybody was there to be told
         if subscriber.isOver { remove(subscriber) }
         if isClosed { subscriber.close(.closed) }
+        oldest?.close(.superseded)
     }
 
     private func remove(_ subscriber: EventSubscriber) {
-        let removed = listening.withLock { $0.subscribers.removeValue(forKey: ObjectIdentifier(subscriber)) }
-        guard removed != nil else { return }
+        let isKnown = listening.withLock { listening in
+            let lane = subscriber.lane
+            listening.ofUser[lane]?.removeAll { $0 === subscriber }
+            if listening.ofUser[lane]?.isEmpty == true { listening.ofUser[lane] = nil }
+            return listening.subscribers.removeValue(forKey: ObjectIdentifier(subscriber)) != nil
+        }
+        guard isKnown else { return }
         connected.decrement()
         store.wakeUps.remove(subscriber, lane: subscriber.lane, feed: subscriber.interest)
     }
@@ -154,10 +164,12 @@ final class EventHub: Service {
             let isAllDone = try await EventTurn(store: store, authenticator: authenticator).take(&work, subscriber)
             subscriber.finish(left: isAllDone ? nil : work)
         } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
-            // what is there will still be there when the database is back
+            // what is there will still be there when the database is back; until then the client need not go
+            if work.keepsAlive { try? subscriber.write(EventFrame.keepAlive) }
+            work.keepsAlive = false
             subscriber.finish(left: work, isLater: true)
-        } catch is EventSubscriber.IsSlow {
-            subscriber.close(.slow)
+        } catch is EventSubscriber.NoRoom {
+            subscriber.finish(left: work, isLater: true)
         } catch is NotServed {
             subscriber.close(.refused)
         } catch {

@@ -8,8 +8,11 @@ import Synchronization
 final class EventSubscriber: ChannelInboundHandler, WakeObserver {
     typealias InboundIn = ByteBuffer
 
-    /// The client has not read what there is no more room for.
-    struct IsSlow: Error {}
+    /// Others hold what room there is: nothing was written.
+    struct NoRoom: Error {}
+
+    /// What is shorter is always written: openings, hints, signs of life.
+    private static let shortBytes = 1_024
 
     let caller: Caller
     private let channel: any Channel
@@ -65,9 +68,13 @@ final class EventSubscriber: ChannelInboundHandler, WakeObserver {
     /// Writes, and notes how far the listener has come. The bytes count as held until the system has taken them.
     ///
     /// - Parameter cursor: nil where it comes no further.
-    /// - Throws: ``IsSlow`` when too much is held.
-    func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(IsSlow) {
-        guard budget.take(bytes.count) else { throw IsSlow() }
+    /// - Throws: ``NoRoom`` when too much is held by others; who holds something itself is not written to at all.
+    func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(NoRoom) {
+        if bytes.count < Self.shortBytes || budget.heldBytes == 0 {
+            budget.count(bytes.count)
+        } else if !budget.take(bytes.count) {
+            throw NoRoom()
+        }
         channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { [budget] _ in budget.giveBack(bytes.count) }
         state.withLock { $0.wrote(cursor, now: .now) }
     }

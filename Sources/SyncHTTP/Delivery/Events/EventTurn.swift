@@ -12,10 +12,11 @@ struct EventTurn {
     /// Does what there is to do; `work` is what is left of it.
     ///
     /// - Returns: whether nothing is left.
-    /// - Throws: ``NotServed``, `EventSubscriber.IsSlow`, or the store's problems.
+    /// - Throws: ``NotServed``, `EventSubscriber.NoRoom`, or the store's problems.
     func take(_ work: inout SubscriberState.Work, _ subscriber: EventSubscriber) async throws -> Bool {
-        if work.keepsAlive {
+        if work.checks {
             guard try await authenticator.isServed(subscriber.caller) else { throw NotServed() }
+            work.checks = false
         }
         if work.isFirst {
             if let feed = try await store.events.feedNews(after: work.cursor, for: subscriber.interest) {

@@ -9,8 +9,10 @@ struct SubscriberState {
         var news: WakeNews
         /// Whether nobody knows yet what the feed has behind the cursor.
         var isFirst: Bool
-        /// Whether the listener has to be shown that the connection is alive, and whether it is still served.
+        /// Whether the listener has to be shown that the connection is alive.
         var keepsAlive: Bool
+        /// Whether it is time to ask if the caller is still served.
+        var checks: Bool
     }
 
     /// What to do as time passes.
@@ -27,10 +29,12 @@ struct SubscriberState {
     private var news = WakeNews()
     private var isFirst = true
     private var keepsAlive = false
+    private var checks = false
     /// Whether it stands in the line, or somebody works for it.
     private var isInHand = true
     private var isWritable = true
     private var lastWrite: ContinuousClock.Instant
+    private var lastCheck: ContinuousClock.Instant
     private var blockedSince: ContinuousClock.Instant?
 
     /// A listener that stands in the line: there may be something behind its cursor.
@@ -38,6 +42,7 @@ struct SubscriberState {
         self.cursor = cursor
         self.end = end
         lastWrite = now
+        lastCheck = now
         news.laneChanged()
     }
 
@@ -64,9 +69,10 @@ struct SubscriberState {
         defer {
             news = WakeNews()
             keepsAlive = false
+            checks = false
             isFirst = false
         }
-        return Work(cursor: cursor, news: news, isFirst: isFirst, keepsAlive: keepsAlive)
+        return Work(cursor: cursor, news: news, isFirst: isFirst, keepsAlive: keepsAlive, checks: checks)
     }
 
     mutating func wrote(_ cursor: EventCursor?, now: ContinuousClock.Instant) {
@@ -87,6 +93,7 @@ struct SubscriberState {
             if let feed = left.news.feed { news.feedMoved(to: feed) }
             isFirst = isFirst || left.isFirst
             keepsAlive = keepsAlive || left.keepsAlive
+            checks = checks || left.checks
         }
         return isLater ? false : queues()
     }
@@ -101,6 +108,11 @@ struct SubscriberState {
         if now >= end { return .close(.expired) }
         if let blockedSince, now - blockedSince >= writeTimeout { return .close(.slow) }
         if now - lastWrite >= keepAlive { keepsAlive = true }
+        // however much is written
+        if now - lastCheck >= keepAlive {
+            checks = true
+            lastCheck = now
+        }
         return queues() ? .work : .nothing
     }
 
@@ -110,7 +122,7 @@ struct SubscriberState {
         return !isOver
     }
 
-    private var hasWork: Bool { !isOver && isWritable && (!news.isEmpty || keepsAlive || isFirst) }
+    private var hasWork: Bool { !isOver && isWritable && (!news.isEmpty || keepsAlive || checks || isFirst) }
 
     private mutating func queues() -> Bool {
         guard !isInHand, hasWork else { return false }
@@ -129,6 +141,8 @@ enum EventStreamEnd: String, Sendable, CaseIterable {
     case refused
     /// The client did not read what was written.
     case slow
+    /// Its user has opened so many more that the oldest had to go.
+    case superseded
     /// The organization's data were purged or restored.
     case failed
 }
