@@ -25,10 +25,11 @@ enum FileLimit {
     }
 
     /// Files beside the public listener's connections: database, operations, logs, the runtime's own.
-    private static let reserve = 512
+    static let reserve = 512
 
-    /// How many files may be open: connections of the public listener, as many who listen to events, and the rest.
-    static func needed(connections: Int) -> Int {
-        2 * connections + reserve
+    /// How many may listen to events beside so many connections: as many more, as far as that leaves files for a quarter
+    /// of the connections. A phone that listens has no other connection most of the time.
+    static func listeners(beside connections: Int) -> Int {
+        max(reserve, min(connections, current - reserve - connections / 4))
     }
 }

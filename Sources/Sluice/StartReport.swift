@@ -10,7 +10,7 @@ enum StartReport {
         for warning in settings.warnings {
             logger.warning("Configuration deserves a look", metadata: [LogKeys.reason: "\(warning)"])
         }
-        let needed = FileLimit.needed(connections: settings.maxConnections)
+        let needed = settings.maxConnections + FileLimit.reserve
         if FileLimit.current < needed {
             logger.warning(
                 "Open files are limited to fewer than the connections that may be open; raise the limit (ulimit -n)",

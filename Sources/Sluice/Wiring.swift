@@ -148,6 +148,7 @@ enum Wiring {
         configuration.limits.bodyBytes = settings.maxBodyBytes
         configuration.limits.payloadBytes = settings.maxPayloadBytes
         configuration.maximumConnections = settings.maxConnections
+        configuration.maximumListeners = FileLimit.listeners(beside: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.leaseSeconds = Int(settings.leaseSeconds)
         configuration.jwks = signer?.jwks ?? RequestSigner.noKeys

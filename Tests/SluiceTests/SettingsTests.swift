@@ -1,3 +1,4 @@
+import Foundation
 import Logging
 import SyncHTTP
 import Testing
@@ -175,5 +176,12 @@ import Testing
                 "SLUICE_JWT_SECRET and SLUICE_JWT_SECRET_FILE are both set; choose one."
             ]
         )
+    }
+
+    /// The table of the README is written by hand.
+    @Test func theReadmeListsEverySetting() throws {
+        let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../README.md")
+        let readme = try String(contentsOf: file, encoding: .utf8)
+        for setting in Setting.all { #expect(readme.contains("| `\(setting.variable)`"), "\(setting.variable)") }
     }
 }

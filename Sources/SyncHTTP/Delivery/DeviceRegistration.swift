@@ -8,15 +8,7 @@ struct DeviceRegistration: Sendable {
     /// - Throws: `invalid_json`, or `invalid_request` with a pointer to what is wrong.
     init(body: [UInt8], limit: Int) throws(Problem) {
         if body.isEmpty { return }
-        let tree: JSONTree
-        do throws(JSONParseError) {
-            tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limit))
-        } catch {
-            throw Problem(jsonError: error, limit: limit)
-        }
-        guard let members = tree.root.members else {
-            throw Self.problem("", Rule.memberType, "the body must be a JSON object")
-        }
+        let (tree, members) = try JSONTree.object(in: body, limit: limit)
         if let defect = tree.defects.first { throw Problem(defect) }
         for (name, _) in members {
             let pointer = JSONPointer().appending(member: name.string).text

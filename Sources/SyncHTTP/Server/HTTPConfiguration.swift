@@ -20,8 +20,7 @@ public struct HTTPConfiguration: Sendable {
     /// How many bytes of request bodies are held at the same time, over all requests; beyond it, requests are answered
     /// 503 `overloaded`. A body counts from its first byte until its request is answered.
     public var heldBodyBytes = 67_108_864
-    /// Open connections of the public server; more wait in the system's queue. As many more may listen to events.
-    /// `SLUICE_MAX_CONNECTIONS`.
+    /// Open connections of the public server; more wait in the system's queue. `SLUICE_MAX_CONNECTIONS`.
     public var maximumConnections = 10_000
     /// Open connections of the operations server.
     public var maximumOperationsConnections = 256
@@ -41,6 +40,8 @@ public struct HTTPConfiguration: Sendable {
     public var keepAlive: Duration = .seconds(15)
     /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.
     public var maximumStream: Duration = .seconds(3_600)
+    /// Listeners to events, beside the connections; more are answered 503.
+    public var maximumListeners = 10_000
     /// Listeners that one user may have; one more ends the oldest.
     public var listenersPerUser = 100
     /// How many bytes of events may wait for slow listeners, over all of them; others wait until there is room.

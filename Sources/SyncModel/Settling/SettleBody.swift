@@ -14,15 +14,7 @@ struct SettleBody {
     ///   that can't be kept, as in a push.
     init(_ body: [UInt8], limit: Int, names: [String], isOptional: Bool) throws(Problem) {
         if body.isEmpty, isOptional { return }
-        let tree: JSONTree
-        do throws(JSONParseError) {
-            tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limit))
-        } catch {
-            throw Problem(jsonError: error, limit: limit)
-        }
-        guard let members = tree.root.members else {
-            throw Self.problem("", Rule.memberType, "the body must be a JSON object")
-        }
+        let (tree, members) = try JSONTree.object(in: body, limit: limit)
         if let defect = tree.defects.first {
             guard defect.pointer.hasPrefix("/payload/") || defect.pointer == "/payload",
                 defect.kind != .duplicateMember || defect.pointer != "/payload"

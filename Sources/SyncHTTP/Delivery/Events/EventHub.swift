@@ -42,7 +42,7 @@ final class EventHub: Service {
     }
 
     /// Whether there is room for one more.
-    var hasRoom: Bool { listening.withLock { $0.subscribers.count } < configuration.maximumConnections }
+    var hasRoom: Bool { listening.withLock { $0.subscribers.count } < configuration.maximumListeners }
 
     /// Takes a listener in, who has not been written anything yet.
     func adopt(_ socket: SocketHandover, _ caller: Caller, from cursor: EventCursor) async throws {
