@@ -32,11 +32,13 @@ final class LiveGateway: Sendable {
     ///   - database: nil makes a migrated one.
     ///   - tokens: which ones it takes.
     ///   - forwards: whether lanes are run, against real upstreams.
+    ///   - isPatient: whether nothing is late because many tests run at once; else what is late is told as in service.
     ///   - configure: changes the servers' settings.
     static func start(
         on database: TestDatabase? = nil,
         tokens: TokenConfiguration = tokens,
         forwards: Bool = false,
+        isPatient: Bool = true,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws -> LiveGateway {
         _ = GatewayMetrics.bootstrap
@@ -51,7 +53,7 @@ final class LiveGateway: Sendable {
         let registry = PrometheusRegistry()
         HTTPMetrics.describe(in: registry)
         return try await GatewayMetrics.$registry.withValue(registry) { [configuration] in
-            try await LiveGateway(database, clock, tokens, forwards, configuration)
+            try await LiveGateway(database, clock, tokens, forwards, isPatient, configuration)
         }
     }
 
@@ -60,15 +62,17 @@ final class LiveGateway: Sendable {
         _ clock: Clock,
         _ tokens: TokenConfiguration,
         _ forwards: Bool,
+        _ isPatient: Bool,
         _ configuration: HTTPConfiguration
     ) async throws {
         var logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        let store = Store(
-            StoreConfiguration(databaseURL: database.uri, poolSize: 3, committers: 2),
-            now: { clock.now },
-            logger: logger
-        )
+        var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 3, committers: 2)
+        if isPatient {
+            settings.statementTimeout = .seconds(20)
+            settings.patience = .seconds(30)
+        }
+        let store = Store(settings, now: { clock.now }, logger: logger)
         let (publicPorts, tellPublic) = AsyncStream<Int>.makeStream()
         let (operationsPorts, tellOperations) = AsyncStream<Int>.makeStream()
         let operations = OperationsServer(

@@ -63,7 +63,7 @@ import Testing
 
     @Test func aStoppedPostgresIsToldAndItsReturnIsNoticed() async throws {
         let cluster = try await TestCluster.dedicated()
-        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
+        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         let before = try await scene.ada.push([scene.ada.create()])
         #expect(before.status == 200)
         let draft = scene.ada.create()
@@ -88,7 +88,7 @@ import Testing
 
     @Test func pushesUnderWayWhenPostgresCrashesAreTakenOnce() async throws {
         let cluster = try await TestCluster.dedicated(isDurable: true)
-        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
+        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         let workers = try await (0..<8).asyncMap { _ in
             try await SyncWorker(scene.gateway, organization: scene.ada.organization)
         }
@@ -112,7 +112,7 @@ import Testing
 
     @Test func aPostgresThatIsFrozenIsGivenUpInBoundedTime() async throws {
         let cluster = try await TestCluster.dedicated()
-        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
+        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         let draft = scene.ada.create()
         let backends = try await Self.backends(of: scene)
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test func aTableThatSomeoneHoldsLockedIsNotWaitedForLong() async throws {
-        let scene = try await Scene()
+        let scene = try await Scene(isPatient: false)
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         let draft = scene.ada.create()
         let holder = try await scene.gateway.database.connect()

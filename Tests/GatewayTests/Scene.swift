@@ -23,10 +23,17 @@ struct Scene: Sendable {
         on database: TestDatabase? = nil,
         tokens: TokenConfiguration = LiveGateway.tokens,
         forwards: Bool = false,
+        isPatient: Bool = true,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
         slot = await Self.slots.take()
-        gateway = try await .start(on: database, tokens: tokens, forwards: forwards, configure: configure)
+        gateway = try await .start(
+            on: database,
+            tokens: tokens,
+            forwards: forwards,
+            isPatient: isPatient,
+            configure: configure
+        )
         let (first, second) = (UUID(), UUID())
         ada = try await SyncWorker(gateway, organization: first)
         bob = try await SyncWorker(gateway, organization: first)
