@@ -44,10 +44,7 @@ struct MappingEndpoint: Sendable {
         )
         var writer = JSONWriter(capacity: 64 + mappings.count * 192)
         writer.beginObject()
-        writer.name("id_mappings")
-        writer.beginArray()
-        for mapping in mappings { mapping.write(to: &writer) }
-        writer.endArray()
+        writer.idMappings(mappings)
         writer.endObject()
         return Answer(.ok, json: writer.bytes)
     }

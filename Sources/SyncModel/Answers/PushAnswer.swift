@@ -52,10 +52,7 @@ public struct PushAnswer: Sendable {
             writer.endObject()
         }
         writer.endArray()
-        writer.name("id_mappings")
-        writer.beginArray()
-        for mapping in mappings { mapping.write(to: &writer) }
-        writer.endArray()
+        writer.idMappings(mappings)
         writer.endObject()
         return writer.bytes
     }
@@ -181,6 +178,16 @@ extension MutationStatus {
         case .discarded: "discarded"
         case .rejected: "rejected"
         }
+    }
+}
+
+extension JSONWriter {
+    /// Writes the member `id_mappings`, as every answer that has it shows it.
+    public mutating func idMappings(_ mappings: [IDMapping]) {
+        name("id_mappings")
+        beginArray()
+        for mapping in mappings { mapping.write(to: &self) }
+        endArray()
     }
 }
 

@@ -35,10 +35,7 @@ public struct PushPreview: Sendable {
             writer.endObject()
         }
         writer.endArray()
-        writer.name("id_mappings")
-        writer.beginArray()
-        for mapping in mappings { mapping.write(to: &writer) }
-        writer.endArray()
+        writer.idMappings(mappings)
         writer.endObject()
         return writer.bytes
     }

@@ -164,10 +164,7 @@ private struct MappingPage {
     func json() -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + mappings.count * 192)
         writer.beginObject()
-        writer.name("id_mappings")
-        writer.beginArray()
-        for mapping in mappings { mapping.write(to: &writer) }
-        writer.endArray()
+        writer.idMappings(mappings)
         writer.member("next", next.text)
         writer.member("up_to_date", isUpToDate)
         writer.endObject()

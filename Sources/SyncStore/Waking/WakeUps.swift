@@ -95,8 +95,7 @@ public final class WakeUps: Service {
             state.unsent.formUnion(organizations.map { WakeName(feedOf: $0) })
             return (watches, moved, isFirst)
         }
-        for watch in watches { watch.laneChanged() }
-        for organization in moved { movedFeeds.continuation.yield(organization) }
+        tell(watches, moved)
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
@@ -168,9 +167,13 @@ public final class WakeUps: Service {
                     names.flatMap { state.lanes.watches(of: $0) }, organizations.filter { state.feeds.changed($0) }
                 )
             }
-            for watch in watches { watch.laneChanged() }
-            for organization in moved { movedFeeds.continuation.yield(organization) }
+            tell(watches, moved)
         }
+    }
+
+    private func tell(_ watches: [any WakeObserver], _ moved: [UUID]) {
+        for watch in watches { watch.laneChanged() }
+        for organization in moved { movedFeeds.continuation.yield(organization) }
     }
 
     private func keepSending() async {
