@@ -81,6 +81,40 @@ extension PrometheusRegistry {
         }
     }
 
+    /// What is counted of retention. Comes before its service is made.
+    func describeRetention() {
+        describe(
+            RetentionMetrics.rows,
+            kind: .counter,
+            help: "Rows that retention changed or deleted, by what they were."
+        )
+        describe(
+            RetentionMetrics.stepDuration,
+            kind: .histogram,
+            help: "Time of a step of retention, from its first statement to its commit."
+        )
+    }
+
+    /// How retention stands.
+    func addRetentionMetrics(of retention: RetentionService) {
+        let running = "sluice_retention_running"
+        let overdue = "sluice_retention_due_since_seconds"
+        let finished = "sluice_retention_last_success_timestamp_seconds"
+        describe(running, kind: .gauge, help: "1 while this replica runs retention; at most one does.")
+        describe(
+            overdue,
+            kind: .gauge,
+            help: "How long the oldest row had been overdue when a run of this replica last left something; else 0."
+        )
+        describe(finished, kind: .gauge, help: "When retention last came to its end, on any replica; 0 before the first.")
+        onScrape { registry in
+            let state = retention.state
+            registry.setGauge(running, to: state.isRunning ? 1 : 0)
+            registry.setGauge(overdue, to: state.overdue)
+            registry.setGauge(finished, to: Double(state.finishedAt?.microseconds ?? 0) / 1_000_000)
+        }
+    }
+
     /// What the store keeps count of: its connections, and the pushes that wait for a committer.
     func addStoreMetrics(of store: Store) {
         let connections = "sluice_database_pool_connections"

@@ -48,6 +48,7 @@ enum Wiring {
         HTTPMetrics.describe(in: registry)
         registry.describeCommitGroups()
         registry.describeDispatch()
+        registry.describeRetention()
         registry.addProcessMetrics()
         registry.addBuildInformation()
         return registry
@@ -87,6 +88,14 @@ enum Wiring {
         let upstream = upstream(signer: signer, logger: logger)
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, logger: logger)
         registry.addDispatchMetrics(of: dispatcher)
+        let retention = RetentionService(
+            store: store,
+            policy: retentionPolicy(settings),
+            interval: settings.retentionIntervalSeconds,
+            now: SystemClock.now,
+            logger: logger
+        )
+        registry.addRetentionMetrics(of: retention)
         let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
         let operations = OperationsServer(
             store: store,
@@ -104,7 +113,10 @@ enum Wiring {
             onRunning: state.publicListens
         )
         // In this order they start; they end in the opposite one, each after the one behind it has ended.
-        let services = companions + [store.wakeUps, store.pushes, store.lanes, dispatcher, operations, server, state]
+        let services: [any Service] =
+            companions + [
+                store.wakeUps, store.pushes, store.lanes, retention, dispatcher, operations, server, state,
+            ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
             gracefulShutdownSignals: [.sigterm, .sigint],
@@ -117,6 +129,11 @@ enum Wiring {
         await upstream.shutdown()
         await store.close()
         logger.info("Sluice ended")
+    }
+
+    /// For how long things are kept.
+    static func retentionPolicy(_ settings: Settings) -> RetentionPolicy {
+        RetentionPolicy(payloadDays: settings.retentionSucceededDays, days: settings.retentionDays)
     }
 
     private static func upstream(signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
@@ -151,6 +168,7 @@ enum Wiring {
         configuration.maximumListeners = FileLimit.listeners(beside: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.leaseSeconds = Int(settings.leaseSeconds)
+        configuration.retention = retentionPolicy(settings)
         configuration.jwks = signer?.jwks ?? RequestSigner.noKeys
         configuration.canSign = signer != nil
         configuration.version = Version.current

@@ -55,6 +55,8 @@ public final class Store: Sendable {
     public let administration: Administration
     /// How people settle what failed or is in conflict.
     public let settling: Settlement
+    /// Does away with what is old.
+    public let retention: RetentionStore
     private let pool: Pool
     private let logger: Logger
 
@@ -125,6 +127,7 @@ public final class Store: Sendable {
             now: now,
             failure: failure
         )
+        retention = RetentionStore(pool: pool, settling: settling, now: now, failure: failure)
         administration = Administration(pool: pool, catalog: catalog, now: now, failure: failure, logger: logger)
     }
 

@@ -11,6 +11,7 @@ struct SluiceCommand: AsyncParsableCommand {
               sluice dev          try it: a database of its own and a push to paste
               sluice migrate      bring the database's schema up to date
               sluice serve        run the gateway
+              sluice retention    do away with what is old, or say what that would be
               sluice doctor       find out what is wrong with a set-up
 
             EXIT CODES
@@ -20,7 +21,7 @@ struct SluiceCommand: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, TokenCommand.self,
-            DoctorCommand.self,
+            RetentionCommand.self, DoctorCommand.self,
         ]
     )
 }

@@ -112,6 +112,25 @@ extension Setting {
         meaning: "Lanes, hence requests to upstreams, that run at the same time."
     )
 
+    static let retentionSucceededDays = Setting(
+        name: "retention_succeeded_days",
+        form: .decimal(0.01...36_500),
+        fallback: "7",
+        meaning: "Days after which payloads of final mutations go."
+    )
+    static let retentionDays = Setting(
+        name: "retention_days",
+        form: .decimal(0.01...36_500),
+        fallback: "30",
+        meaning: "Days after which records, tombstones and what nobody settled go."
+    )
+    static let retentionIntervalSeconds = Setting(
+        name: "retention_interval_seconds",
+        form: .decimal(1...604_800),
+        fallback: "3600",
+        meaning: "Seconds from the end of one run of retention to the next."
+    )
+
     static let logLevel = Setting(
         name: "log_level",
         form: .choice(Logger.Level.allCases.map(\.rawValue)),
@@ -163,6 +182,7 @@ extension Setting {
         jwtSecret, jwtKeysFile, jwtIssuer, jwtAudience, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
         operatorToken, signingKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
+        retentionSucceededDays, retentionDays, retentionIntervalSeconds,
         logLevel, logFormat,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,
     ]

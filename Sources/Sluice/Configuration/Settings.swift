@@ -25,6 +25,10 @@ struct Settings: Sendable {
     var leaseSeconds: Double
     var maxLanes: Int
 
+    var retentionSucceededDays: Double
+    var retentionDays: Double
+    var retentionIntervalSeconds: Double
+
     var logLevel: Logger.Level
     var logFormat: LogFormat?
 
@@ -77,6 +81,9 @@ struct Settings: Sendable {
         retryCapSeconds = reader.decimal(.retryCapSeconds)
         leaseSeconds = reader.decimal(.leaseSeconds)
         maxLanes = reader.number(.maxLanes)
+        retentionSucceededDays = reader.decimal(.retentionSucceededDays)
+        retentionDays = reader.decimal(.retentionDays)
+        retentionIntervalSeconds = reader.decimal(.retentionIntervalSeconds)
         logLevel = reader.text(.logLevel).flatMap(Logger.Level.init(rawValue:)) ?? .info
         logFormat = reader.text(.logFormat).flatMap(LogFormat.init(rawValue:))
         maxMutations = reader.number(.maxMutations)
@@ -104,6 +111,10 @@ struct Settings: Sendable {
         reader.require(
             retryBaseSeconds <= retryCapSeconds,
             "\(Setting.retryBaseSeconds.variable) must not be more than \(Setting.retryCapSeconds.variable)."
+        )
+        reader.require(
+            retentionSucceededDays <= retentionDays,
+            "\(Setting.retentionSucceededDays.variable) must not be more than \(Setting.retentionDays.variable)."
         )
         reader.require(
             jwtUserClaim != jwtOrganizationClaim,

@@ -53,6 +53,8 @@ public struct HTTPConfiguration: Sendable {
     public var version = "unknown"
     /// The clock, for tokens and `Date`.
     public var now: TimeSource
+    /// For how long things are kept, as `/admin/retention` tells it.
+    public var retention = RetentionPolicy()
 
     /// The defaults.
     public init(now: @escaping TimeSource) {

@@ -30,7 +30,7 @@ public struct OperationsServer: Service {
         routes.add(.get, "/readyz", answers: nil, health.ready)
         routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: registry).scrape)
         if let token = OperatorToken(configuration.operatorToken) {
-            Self.addAdministration(to: &routes, configuration, store: store, token: token)
+            Self.addAdministration(to: &routes, configuration, store: store, token: token, logger: logger)
         }
         listener = Listener(
             address: configuration.operationsAddress,
@@ -53,7 +53,8 @@ public struct OperationsServer: Service {
         to routes: inout RouteTable,
         _ configuration: HTTPConfiguration,
         store: Store,
-        token: OperatorToken
+        token: OperatorToken,
+        logger: Logger
     ) {
         let budget = ByteBudget(limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
         let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budget)
@@ -63,6 +64,12 @@ public struct OperationsServer: Service {
         let rules = UpstreamRules(canSign: configuration.canSign, leaseSeconds: configuration.leaseSeconds)
         let upstreams = UpstreamEndpoints(store: store, bodies: bodies, rules: rules)
         let mutations = BulkEndpoints(store: store, bodies: bodies)
+        let retention = RetentionEndpoints(
+            store: store.retention,
+            policy: configuration.retention,
+            now: configuration.now,
+            logger: logger
+        )
 
         routes.add(.get, "/admin/organizations", token.operators(only: organizations.list))
         let organization = "/admin/organizations/{id}"
@@ -82,6 +89,8 @@ public struct OperationsServer: Service {
         routes.add(.get, organization + "/mutations", token.operators(only: mutations.list))
         routes.add(.post, organization + "/mutations/retry", token.operators(only: mutations.retry))
         routes.add(.post, organization + "/mutations/discard", token.operators(only: mutations.discard))
+        routes.add(.get, "/admin/retention", token.operators(only: retention.forecast))
+        routes.add(.post, "/admin/retention", token.operators(only: retention.runNow))
     }
 }
 

@@ -56,6 +56,7 @@ extension Administration {
     ]
 
     static let lastStatements: [Statement] = [
+        Statement("purge_retention_places", "DELETE FROM retention_places WHERE organization_id = $1"),
         Statement("purge_feeds", "DELETE FROM feeds WHERE organization_id = $1"),
         Statement("purge_entity_types", "DELETE FROM entity_types WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),

@@ -202,7 +202,16 @@ struct GroupReader {
                 mutationID: try rows.uuid(row, 6),
                 isAbandoned: try rows.bool(row, 7)
             )
-            snapshot.pushes[Int(try rows.int32(row, 0))].mappings[mapping.clientID, default: []].append(mapping)
+            let push = Int(try rows.int32(row, 0))
+            snapshot.pushes[push].mappings[mapping.clientID, default: []].append(mapping)
+            snapshot.mappingUses.append(
+                MappingUse(
+                    push: push,
+                    clientID: mapping.clientID,
+                    entityType: mapping.entityType,
+                    notedAt: try rows.optionalTimestamp(row, 8).map(Timestamp.init(microseconds:))
+                )
+            )
         }
     }
 

@@ -9,4 +9,24 @@ struct GroupSnapshot {
     var hasLane: [Bool]
     /// By organization.
     var entities: [UUID: EntityTable] = [:]
+    /// Mappings that the group names, and when that was last noted of them.
+    var mappingUses: [MappingUse] = []
+}
+
+/// A mapping that a push names.
+struct MappingUse {
+    /// A use is noted once a day (``GroupStatements/touchMappings``).
+    static let precision: Double = 86_400
+
+    let push: Int
+    let clientID: UUID
+    let entityType: String
+    /// Nil where it never was.
+    let notedAt: Timestamp?
+
+    /// Whether it is to be noted again.
+    func isNews(at now: Timestamp) -> Bool {
+        guard let notedAt else { return true }
+        return notedAt.adding(seconds: Self.precision) <= now
+    }
 }

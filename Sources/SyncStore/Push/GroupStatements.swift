@@ -88,7 +88,7 @@ enum GroupStatements {
             CASE WHEN i.status = 'failed' THEN coalesce((
                 SELECT m.status = 'discarded' FROM mutations m
                 WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = i.mutation_id), true)
-            ELSE false END
+            ELSE false END, i.last_used_at
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, client_id)
         CROSS JOIN LATERAL (
             SELECT * FROM id_mappings x

@@ -8,20 +8,23 @@ import SyncModel
 struct GroupWriter {
     private let group: [PushJob]
     private let plan: GroupPlan
+    private let uses: [MappingUse]
     private let changes: [(index: Int, plan: PushPlan)]
     private let now: Timestamp
     /// Where in the results the feeds' rows are.
     private var feedResults: [Int] = []
     private(set) var queries: [Query] = []
 
-    init(_ group: [PushJob], plan: GroupPlan, now: Timestamp) {
+    init(_ group: [PushJob], plan: GroupPlan, uses: [MappingUse], now: Timestamp) {
         self.group = group
         self.plan = plan
+        self.uses = uses
         self.now = now
         changes = plan.changes
         addLanes()
         addMutations()
         addMappings()
+        addMappingUses()
         addRejections()
         addTypes()
         addFeedsAndEntities()
@@ -164,6 +167,22 @@ struct GroupWriter {
         queries.append(Query(statement, parameters))
     }
 
+    /// What pushes name that change something. In key order, and each once.
+    private mutating func addMappingUses() {
+        let changed = Set(changes.map(\.index))
+        var seen: Set<MappingName> = []
+        for use in uses where use.isNews(at: now) && changed.contains(use.push) {
+            seen.insert(MappingName(lane: group[use.push].lane, clientID: use.clientID, entityType: use.entityType))
+        }
+        guard !seen.isEmpty else { return }
+        let names = seen.sorted()
+        var parameters = LaneRows.keys(names.map(\.lane))
+        parameters.add(names.map(\.clientID))
+        parameters.add(names.map(\.entityType))
+        parameters.add(timestamp: now.microseconds)
+        queries.append(Query(GroupStatements.touchMappings, parameters))
+    }
+
     private mutating func addRejections() {
         let rows = changes.flatMap { change in change.plan.rejections.map { (group[change.index].lane, $0) } }
         guard !rows.isEmpty else { return }
@@ -226,4 +245,16 @@ private struct MappingRow {
     let lane: LaneKey
     let changePosition: Int64
     let new: NewMapping
+}
+
+/// The key of a mapping.
+private struct MappingName: Hashable, Comparable {
+    let lane: LaneKey
+    let clientID: UUID
+    let entityType: String
+
+    static func < (left: MappingName, right: MappingName) -> Bool {
+        if left.lane != right.lane { return left.lane < right.lane }
+        return (left.clientID, left.entityType) < (right.clientID, right.entityType)
+    }
 }

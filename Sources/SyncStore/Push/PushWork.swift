@@ -29,7 +29,7 @@ struct PushWork: GroupWork {
         }
         let plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: isCertain)
         if plan.needsProbe { throw Setback.readAgain }
-        let writer = GroupWriter(group, plan: plan, now: moment)
+        let writer = GroupWriter(group, plan: plan, uses: snapshot.mappingUses, now: moment)
         let feeds = try writer.feeds(await connection.run(writer.queries))
         finish(group, plan, feeds)
     }

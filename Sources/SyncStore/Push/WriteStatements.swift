@@ -71,21 +71,37 @@ extension GroupStatements {
         SET server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is_integer,
             status = CASE WHEN i.status = 'failed' THEN excluded.status END, mutation_id = excluded.mutation_id,
             change_position = excluded.change_position, retry_count = 0, last_error = NULL,
-            created_at = excluded.created_at, resolved_at = excluded.resolved_at
+            created_at = excluded.created_at, resolved_at = excluded.resolved_at,
+            last_used_at = excluded.last_used_at
         """
     )
 
     private static let mappingRows = """
         INSERT INTO id_mappings AS i (
             organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
-            change_position, created_at, resolved_at)
+            change_position, created_at, resolved_at, last_used_at)
         SELECT k.organization_id, k.user_id, k.client_id, k.entity_type, k.server_id, k.server_id_is_integer, k.status,
-            k.mutation_id, k.change_position, k.created_at, CASE WHEN k.status = 'resolved' THEN $11::timestamptz END
+            k.mutation_id, k.change_position, k.created_at, CASE WHEN k.status = 'resolved' THEN $11::timestamptz END,
+            $11::timestamptz
         FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::text[], $8::uuid[],
                 $9::int8[], $10::timestamptz[])
             AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status,
                 mutation_id, change_position, created_at)
         """
+
+    /// Notes that mappings are used, of those of which that was not noted for a day (``GroupStatements/mappings``): of one
+    /// without an entity retention has to know.
+    static let touchMappings = Statement(
+        "group_touch_mappings",
+        """
+        UPDATE id_mappings AS i
+        SET last_used_at = $5
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[])
+            AS k (organization_id, user_id, client_id, entity_type)
+        WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
+            AND i.entity_type = k.entity_type
+        """
+    )
 
     static let writeRejections = Statement(
         "group_write_rejections",

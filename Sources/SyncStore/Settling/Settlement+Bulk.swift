@@ -1,4 +1,5 @@
 import Foundation
+import Postgres
 public import SyncModel
 
 /// What a bulk call came to.
@@ -37,21 +38,30 @@ extension Settlement {
     /// Works from the end of each lane, so that what depends on others of the request goes before them.
     public func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
         try await settle(request, organization.id, isReversed: true) { lane, ids throws(Problem) in
-            if request.dependants == nil { return try await discardUnneeded(ids, request, lane) }
+            if request.dependants == nil {
+                return try await discardUnneeded(ids, lane) { _, found in
+                    found.filter { request.statuses.contains($0.record.status) }
+                }
+            }
             return try await discard(ids, request.dependants, lane) { found in
                 found.filter { request.statuses.contains($0.record.status) }
             }.count
         }
     }
 
-    /// Those of some mutations on which nothing depends that stays.
-    private func discardUnneeded(
+    /// Discards those of some mutations on which nothing depends that stays.
+    ///
+    /// - Parameters:
+    ///   - choose: which of those that were found are meant; called under the lane's lock.
+    ///   - forgetting: what else is written about those that are discarded.
+    func discardUnneeded(
         _ ids: [UUID],
-        _ request: BulkRequest,
-        _ lane: LaneKey
+        _ lane: LaneKey,
+        _ choose: (SettleReader, [SettleSubject]) async throws -> [SettleSubject],
+        forgetting: ([UUID]) -> [Query] = { _ in [] }
     ) async throws(Problem) -> Int {
         let plan = try await commit(lane, ids, "discard mutations") { reader, state, found, plan in
-            var meant = found.filter { request.statuses.contains($0.record.status) }
+            var meant = try await choose(reader, found)
             let graph = try await reader.graph(state, besides: meant.count)
             // what a kept one depends on is kept, and so on
             while true {
@@ -63,7 +73,7 @@ extension Settlement {
             guard !meant.isEmpty else { return [] }
             try DiscardPlanner(meant, graph: graph, choice: nil, limit: Self.batch)
                 .plan(DiscardPlanner.Knowledge(), into: &plan)
-            return []
+            return forgetting(plan.discards.map(\.node.id))
         }
         return plan?.discards.count ?? 0
     }

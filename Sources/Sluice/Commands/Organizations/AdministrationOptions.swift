@@ -13,12 +13,17 @@ struct AdministrationOptions: ParsableArguments {
 
     /// Does something to the database and closes it; a problem is said, and ends the command.
     func run<Value: Sendable>(_ body: (Administration) async throws(Problem) -> Value) async throws -> Value {
+        try await run { store, _ throws(Problem) in try await body(store.administration) }
+    }
+
+    /// The same with the whole store, and the settings.
+    func run<Value: Sendable>(_ body: (Store, Settings) async throws(Problem) -> Value) async throws -> Value {
         var settings = try await options.load()
         settings.databasePoolSize = 1
         try await requireSchema(settings)
         let store = Wiring.store(settings, logger: Wiring.commandLogger())
         do throws(Problem) {
-            let value = try await body(store.administration)
+            let value = try await body(store, settings)
             await store.close()
             return value
         } catch {

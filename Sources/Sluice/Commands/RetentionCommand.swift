@@ -1,0 +1,128 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncModel
+import SyncStore
+import Synchronization
+
+/// Does away with what is old.
+struct RetentionCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "retention",
+        abstract: "Do away with what is old, or say what that would be.",
+        discussion: """
+            Payloads of final mutations go after SLUICE_RETENTION_SUCCEEDED_DAYS; after
+            SLUICE_RETENTION_DAYS go idempotency records, refused entries, tombstones with
+            their ids, ids without an entity, and what failed and nobody settled. Gateways
+            do this by themselves every SLUICE_RETENTION_INTERVAL_SECONDS.
+
+            EXAMPLES
+              sluice retention --dry-run            counts, and changes nothing
+              sluice retention                      one run, with its progress
+              sluice retention --json | jq .records
+
+            A run that was cut off goes on when it is run again. Exits with 75 while another
+            replica is at it.
+            """
+    )
+
+    @Flag(help: "Count what would go, and change nothing.")
+    var dryRun = false
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let result = try await options.run { store, settings throws(Problem) in
+            try await run(on: store.retention, policy: Wiring.retentionPolicy(settings))
+        }
+        guard let result else {
+            throw Terminal.failure(
+                "another replica is at it; its log and its metrics tell how far, and it can be asked again in a minute",
+                Terminal.tryAgain
+            )
+        }
+        if result.ending == .lost { throw Terminal.failure("another replica has taken over") }
+        if options.json {
+            Terminal.say(String(decoding: result.report.json, as: UTF8.self))
+        } else {
+            for kind in RetentionKind.allCases { Terminal.say(line(kind, result.report[kind])) }
+        }
+        if !result.isComplete { throw Terminal.failure("some rows stayed locked; run it again") }
+    }
+
+    /// Nil while another has the turn.
+    private func run(on store: RetentionStore, policy: RetentionPolicy) async throws(Problem) -> RetentionRun.Result? {
+        let lease = dryRun ? nil : try await store.claim(owner: UUID(), isForced: true)
+        if !dryRun, lease == nil { return nil }
+        let pace = Mutex(RetentionPace())
+        let progress = RetentionProgress(isShown: !options.json)
+        let isDryRun = dryRun
+        let run = RetentionRun(
+            store: store,
+            cutoffs: policy.cutoffs(at: SystemClock.now()),
+            lease: lease,
+            logger: Wiring.commandLogger(),
+            onStep: { kind, step, elapsed in
+                progress.add(kind, step.changed)
+                if isDryRun { return }
+                let seconds = elapsed / .seconds(1)
+                let pause = pace.withLock { $0.pause(after: seconds, rows: step.looked, waiting: 0) }
+                try await Task.sleep(for: .seconds(pause))
+            }
+        )
+        do throws(Problem) {
+            let result = try await run.run { isDryRun ? 5_000 : pace.withLock { $0.limit } }
+            if let lease, result.ending == .finished {
+                let status = try await store.status()
+                // the gateways' own rhythm stays
+                try await store.release(lease, report: result.report, due: status.dueAt ?? SystemClock.now())
+            }
+            return result
+        } catch {
+            if let lease { try? await store.release(lease, report: nil, due: SystemClock.now()) }
+            throw error
+        }
+    }
+
+    private func line(_ kind: RetentionKind, _ count: Int) -> String {
+        let number = String(count)
+        let padding = String(repeating: " ", count: max(0, 12 - number.count))
+        return "\(padding)\(number)  \(kind.words(isDone: !dryRun))"
+    }
+}
+
+extension RetentionKind {
+    /// What happens to things of the kind, for people.
+    fileprivate func words(isDone: Bool) -> String {
+        let (what, done, undone) =
+            switch self {
+            case .payloads: ("mutations", "have lost their payload", "would lose their payload")
+            case .records: ("idempotency records", "are gone", "would go")
+            case .unsettled: ("mutations that nobody settled", "were discarded", "would be discarded, or stay if needed")
+            case .rejections: ("refused entries", "are gone", "would go")
+            case .tombstones: ("tombstones", "are gone", "would go")
+            case .mappings: ("ids without an entity", "are gone", "would go")
+            }
+        return "\(what) \(isDone ? done : undone)"
+    }
+}
+
+/// Says every few seconds how far a run is.
+private final class RetentionProgress: Sendable {
+    private let isShown: Bool
+    private let state = Mutex((report: RetentionReport(), saidAt: ContinuousClock.now))
+
+    init(isShown: Bool) {
+        self.isShown = isShown
+    }
+
+    func add(_ kind: RetentionKind, _ count: Int) {
+        let total = state.withLock { state -> Int? in
+            state.report[kind] += count
+            guard isShown, .now - state.saidAt >= .seconds(2) else { return nil }
+            state.saidAt = .now
+            return state.report.total
+        }
+        if let total { Terminal.complain("\(total) rows so far (\(kind.rawValue))") }
+    }
+}

@@ -1,0 +1,26 @@
+import Metrics
+import SyncModel
+import SyncStore
+
+/// What retention counts. Described where it is wired.
+public struct RetentionMetrics: Sendable {
+    /// Rows that were changed or went, by `what`.
+    public static let rows = "sluice_retention_rows_total"
+    /// Time that steps took.
+    public static let stepDuration = "sluice_retention_step_duration_seconds"
+
+    private let rowCounters: [RetentionKind: Counter]
+    private let duration = Timer(label: Self.stepDuration)
+
+    init() {
+        let counters = RetentionKind.allCases.map { kind in
+            (kind, Counter(label: Self.rows, dimensions: [("what", kind.rawValue)]))
+        }
+        rowCounters = Dictionary(uniqueKeysWithValues: counters)
+    }
+
+    func step(_ kind: RetentionKind, _ step: RetentionStep, took elapsed: Duration) {
+        rowCounters[kind]?.increment(by: step.changed)
+        duration.recordNanoseconds(elapsed.nanoseconds)
+    }
+}

@@ -1,0 +1,162 @@
+import Foundation
+public import Logging
+public import ServiceLifecycle
+public import SyncModel
+public import SyncStore
+import Synchronization
+
+/// Runs retention when it is due, or when somebody asks for it: on one replica at a time, in small steps, with pauses
+/// that grow under load.
+public final class RetentionService: Service {
+    /// How often a replica looks whether a run is due, in seconds.
+    static let lookInterval: Double = 15
+    /// How often a run says how far it is, in seconds.
+    static let reportInterval: Double = 10
+
+    /// What is known of retention, for metrics.
+    public struct State: Sendable {
+        /// Whether this replica has the turn.
+        public var isRunning = false
+        /// When a run last came to its end, on whatever replica.
+        public var finishedAt: Timestamp?
+        /// For how long the oldest row has been overdue when this replica last looked, in seconds.
+        public var overdue: Double = 0
+    }
+
+    private let store: Store
+    private let policy: RetentionPolicy
+    private let interval: Double
+    private let now: TimeSource
+    private let logger: Logger
+    private let metrics = RetentionMetrics()
+    private let shared = Mutex(State())
+    private let owner = UUID()
+
+    /// Opens nothing yet.
+    ///
+    /// - Parameter interval: from the end of a run to the next, in seconds.
+    public init(store: Store, policy: RetentionPolicy, interval: Double, now: @escaping TimeSource, logger: Logger) {
+        self.store = store
+        self.policy = policy
+        self.interval = interval
+        self.now = now
+        self.logger = logger
+    }
+
+    /// What is known now.
+    public var state: State { shared.withLock { $0 } }
+
+    /// Looks now and then, and works where it is due, until graceful shutdown.
+    public func run() async throws {
+        let bell = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        bell.continuation.yield()
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                while !Task.isCancelled {
+                    // replicas that were started together look at different moments
+                    try? await Task.sleep(for: .seconds(Self.lookInterval * Double.random(in: 0.8...1.2)))
+                    bell.continuation.yield()
+                }
+            }
+            group.addTask {
+                for await _ in self.store.retention.requests { bell.continuation.yield() }
+            }
+            group.addTask {
+                try? await gracefulShutdown()
+                bell.continuation.finish()
+            }
+            for await _ in bell.stream {
+                if Task.isCancelled || Task.isShuttingDownGracefully { break }
+                await look()
+            }
+            group.cancelAll()
+        }
+    }
+
+    /// Looks whether a run is due, and makes it.
+    public func look() async {
+        do {
+            let status = try await store.retention.status()
+            shared.withLock { $0.finishedAt = status.finishedAt }
+            guard status.runningSince == nil, status.dueAt.map({ $0 <= now() }) ?? true else { return }
+            guard let lease = try await store.retention.claim(owner: owner) else { return }
+            shared.withLock { $0.isRunning = true }
+            defer { shared.withLock { $0.isRunning = false } }
+            try await work(lease)
+        } catch {
+            // the store has logged what it is about; the next look tries again
+            logger.debug("retention was cut off", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func work(_ lease: RetentionLease) async throws {
+        let cutoffs = policy.cutoffs(at: now())
+        let pace = Mutex(RetentionPace())
+        let progress = Mutex(Progress())
+        let run = RetentionRun(
+            store: store.retention,
+            cutoffs: cutoffs,
+            lease: lease,
+            logger: logger,
+            shouldStop: { Task.isCancelled || Task.isShuttingDownGracefully }
+        ) { [store, metrics, logger] kind, step, elapsed in
+            metrics.step(kind, step, took: elapsed)
+            if let line = progress.withLock({ $0.add(kind, step.changed) }) {
+                logger.info("retention goes on", metadata: line)
+            }
+            let seconds = Double(elapsed.nanoseconds) / 1e9
+            let waiting = store.pushes.waiting
+            let pause = pace.withLock { $0.pause(after: seconds, rows: step.looked, waiting: waiting) }
+            try await Task.sleep(for: .seconds(pause))
+        }
+        let result: RetentionRun.Result
+        do {
+            result = try await run.run { pace.withLock { $0.limit } }
+        } catch {
+            try? await store.retention.release(lease, report: nil, due: now().adding(seconds: 60))
+            throw error
+        }
+        var line = Progress.metadata(of: result.report)
+        line["duration_ms"] = "\(progress.withLock { $0.elapsed })"
+        switch result.ending {
+        case .finished:
+            try await store.retention.release(lease, report: result.report, due: now().adding(seconds: interval))
+            shared.withLock { state in
+                state.finishedAt = now()
+                state.overdue = result.isComplete ? 0 : result.overdue
+            }
+            logger.log(level: result.report.total > 0 ? .info : .debug, "retention is done", metadata: line)
+        case .stopped:
+            // another replica goes on at once
+            try await store.retention.release(lease, report: nil, due: now())
+            logger.info("retention stops half-way, and is gone on with later", metadata: line)
+        case .lost:
+            logger.warning("retention was taken over by another replica", metadata: line)
+        }
+        if result.ending != .finished { shared.withLock { $0.overdue = result.overdue } }
+    }
+
+    /// Counts what is done, and says now and then that it is time for a line about it.
+    private struct Progress {
+        private let began = ContinuousClock.now
+        private var saidAt = ContinuousClock.now
+        private var report = RetentionReport()
+
+        var elapsed: Int64 { (ContinuousClock.now - began).nanoseconds / 1_000_000 }
+
+        mutating func add(_ kind: RetentionKind, _ count: Int) -> Logger.Metadata? {
+            report[kind] += count
+            guard ContinuousClock.now - saidAt >= .seconds(RetentionService.reportInterval) else { return nil }
+            saidAt = .now
+            return Self.metadata(of: report)
+        }
+
+        static func metadata(of report: RetentionReport) -> Logger.Metadata {
+            var metadata: Logger.Metadata = [:]
+            for kind in RetentionKind.allCases where report[kind] > 0 {
+                metadata[kind.rawValue] = "\(report[kind])"
+            }
+            return metadata
+        }
+    }
+}

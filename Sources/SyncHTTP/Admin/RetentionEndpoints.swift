@@ -1,0 +1,60 @@
+import HTTPTypes
+import JSONText
+import Logging
+import SyncModel
+import SyncStore
+
+/// `/admin/retention`: what retention would do, how it stands, and a run at once.
+struct RetentionEndpoints: Sendable {
+    /// For how long is counted what is due; what was counted by then is answered.
+    private static let patience: Duration = .seconds(2)
+
+    let store: RetentionStore
+    let policy: RetentionPolicy
+    let now: TimeSource
+    let logger: Logger
+
+    /// How it stands, and what it would do now.
+    func forecast(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let deadline = ContinuousClock.now + Self.patience
+        let run = RetentionRun(
+            store: store,
+            cutoffs: policy.cutoffs(at: now()),
+            lease: nil,
+            logger: logger,
+            shouldStop: { Task.isCancelled || .now >= deadline }
+        )
+        let due = try await LongWork.run { try await run.run { 5_000 } }
+        let status = try await store.status()
+        return Answer(
+            .ok,
+            json: json(status) { writer in
+                writer.name("due")
+                due.report.write(to: &writer)
+                writer.member("due_is_complete", due.ending == .finished)
+            }
+        )
+    }
+
+    /// Asks for a run; the replica that comes to it first makes it.
+    func runNow(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        try await store.ask()
+        return Answer(.accepted, json: json(try await store.status()) { _ in })
+    }
+
+    private func json(_ status: RetentionStatus, _ more: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.member("payload_seconds", Int64(policy.payloadDays * 86_400))
+        writer.member("record_seconds", Int64(policy.days * 86_400))
+        writer.member("running_since", status.runningSince?.rfc3339)
+        writer.member("next_run_at", (status.dueAt ?? now()).rfc3339)
+        writer.member("last_run_at", status.finishedAt?.rfc3339)
+        writer.member("last_run", raw: status.lastReport)
+        more(&writer)
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,20 @@
+/// What retention does away with, in the order in which it does.
+public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
+    /// Payloads and headers of final mutations, which shrink to idempotency records.
+    case payloads
+    /// Idempotency records: final mutations.
+    case records
+    /// Failed and conflicting mutations that nobody settled and nothing depends on: they are discarded.
+    case unsettled
+    /// What is kept of refused entries.
+    case rejections
+    /// Tombstones of entities, with their creators' mappings.
+    case tombstones
+    /// Mappings that have no entity and were not used.
+    case mappings
+
+    /// The moment before which things of this kind are old.
+    public func cutoff(_ cutoffs: RetentionCutoffs) -> Timestamp {
+        self == .payloads ? cutoffs.payloads : cutoffs.everything
+    }
+}

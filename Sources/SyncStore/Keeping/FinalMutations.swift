@@ -1,0 +1,152 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// A final mutation as retention sees it.
+struct FinalMutation: Sendable {
+    let user: UUID
+    let id: UUID
+    let syncedAt: Timestamp
+    let hasPayload: Bool
+
+    /// Reads one from ``pageStatement``.
+    init(_ rows: Rows, _ index: Int) throws {
+        user = try rows.uuid(index, 0)
+        id = try rows.uuid(index, 1)
+        syncedAt = Timestamp(microseconds: try rows.timestamp(index, 2))
+        hasPayload = try rows.bool(index, 3)
+    }
+
+    var place: RetentionPlace { .aged(syncedAt, user: user, id: id) }
+
+    /// A page of final mutations by age; rows of the same moment by their keys.
+    static func page(
+        _ organization: UUID,
+        after place: RetentionPlace?,
+        before cutoff: Timestamp,
+        limit: Int
+    ) -> Query {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(aged: place)
+        parameters.add(timestamp: cutoff.microseconds)
+        parameters.add(Int64(limit))
+        return Query(pageStatement, parameters)
+    }
+
+    static let pageStatement = Statement(
+        "retention_final_mutations",
+        """
+        SELECT m.user_id, m.id, m.synced_at,
+            m.payload IS NOT NULL OR m.headers IS NOT NULL OR m.sent_payload IS NOT NULL
+        FROM mutations m
+        WHERE m.organization_id = $1 AND m.synced_at >= $2 AND (m.synced_at, m.user_id, m.id) > ($2, $3, $4)
+            AND m.synced_at < $5
+        ORDER BY m.synced_at, m.user_id, m.id
+        LIMIT $6
+        """
+    )
+}
+
+extension Parameters {
+    /// Age, user and id behind which a page begins.
+    mutating func add(aged place: RetentionPlace?) {
+        guard case .aged(let moment, let user, let id) = place else {
+            // a thousand years before anything: minus infinity has no number
+            add(timestamp: Timestamp(microseconds: 0).adding(seconds: -31_557_600_000).microseconds)
+            add(RetentionPlace.firstID)
+            add(RetentionPlace.firstID)
+            return
+        }
+        add(timestamp: moment.microseconds)
+        add(user)
+        add(id)
+    }
+}
+
+/// Final mutations lose what they sent, and shrink to idempotency records: key, fingerprint, outcome.
+struct PayloadKeeping: Keeping {
+    let organization: UUID
+    let cutoffs: RetentionCutoffs
+
+    func page(after place: RetentionPlace?, limit: Int) -> Query {
+        FinalMutation.page(organization, after: place, before: cutoffs.payloads, limit: limit)
+    }
+
+    func row(_ rows: Rows, _ index: Int) throws -> FinalMutation { try FinalMutation(rows, index) }
+    func place(of row: FinalMutation) -> RetentionPlace { row.place }
+    func isDue(_ row: FinalMutation) -> Bool { row.hasPayload }
+    func user(of row: FinalMutation) -> UUID { row.user }
+
+    func drop(_ rows: [FinalMutation], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
+        var columns = UserColumns(organization: organization)
+        for row in rows { columns.add(row.user, row.id) }
+        return try await connection.run(Query(Self.shrinkStatement, columns.parameters)).affected
+    }
+
+    /// Rows of the last moment of a page may lie in the next.
+    func note(_ place: RetentionPlace?) -> Query? {
+        var parameters = Parameters()
+        parameters.add(organization)
+        if case .aged(let moment, _, _) = place {
+            parameters.add(timestamp: moment.microseconds - 1)
+        } else {
+            parameters.add(timestamp: cutoffs.payloads.microseconds - 1)
+        }
+        return Query(Self.noteStatement, parameters)
+    }
+
+    static let shrinkStatement = Statement(
+        "retention_shrink",
+        """
+        UPDATE mutations AS m
+        SET payload = NULL, headers = NULL, sent_payload = NULL
+        FROM unnest($2::uuid[], $3::uuid[]) AS k (user_id, id)
+        WHERE m.organization_id = $1 AND m.user_id = k.user_id AND m.id = k.id
+        """
+    )
+
+    static let noteStatement = Statement(
+        "retention_note_shrunk",
+        """
+        INSERT INTO retention_places AS p (organization_id, shrunk_until)
+        SELECT o.id, $2 FROM organizations o WHERE o.id = $1
+        ON CONFLICT (organization_id) DO UPDATE SET shrunk_until = excluded.shrunk_until
+        """
+    )
+}
+
+/// Idempotency records go. Their numbers stay below the device's watermark, so a repetition that comes later still is
+/// refused and never executed.
+struct RecordKeeping: Keeping {
+    let organization: UUID
+    let cutoffs: RetentionCutoffs
+
+    func page(after place: RetentionPlace?, limit: Int) -> Query {
+        FinalMutation.page(organization, after: place, before: cutoffs.everything, limit: limit)
+    }
+
+    func row(_ rows: Rows, _ index: Int) throws -> FinalMutation { try FinalMutation(rows, index) }
+    func place(of row: FinalMutation) -> RetentionPlace { row.place }
+    func isDue(_ row: FinalMutation) -> Bool { true }
+    func user(of row: FinalMutation) -> UUID { row.user }
+
+    func drop(_ rows: [FinalMutation], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
+        var columns = UserColumns(organization: organization)
+        for row in rows { columns.add(row.user, row.id) }
+        return try await connection.run(Query(Self.deleteStatement, columns.parameters)).affected
+    }
+
+    /// What others still wait for stays: a lane whose worker was lost before it released all of them finds it.
+    static let deleteStatement = Statement(
+        "retention_delete_mutations",
+        """
+        DELETE FROM mutations AS m
+        USING unnest($2::uuid[], $3::uuid[]) AS k (user_id, id)
+        WHERE m.organization_id = $1 AND m.user_id = k.user_id AND m.id = k.id
+            AND NOT EXISTS (
+                SELECT FROM mutations w
+                WHERE w.organization_id = $1 AND w.user_id = k.user_id AND w.blocked_on = k.id)
+        """
+    )
+}

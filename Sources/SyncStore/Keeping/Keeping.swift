@@ -1,0 +1,50 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// One kind of thing that retention does away with: how it is found, a page at a time in the order of its age, and what
+/// becomes of it under the locks of the lanes that it belongs to.
+protocol Keeping: Sendable {
+    associatedtype Row: Sendable
+
+    /// Reads a page without locks: what is old, and what lies among it.
+    func page(after place: RetentionPlace?, limit: Int) -> Query
+    func row(_ rows: Rows, _ index: Int) throws -> Row
+    /// Where a page that ends with the row ends.
+    func place(of row: Row) -> RetentionPlace
+    /// Whether there is something to do about the row, as it was when it was read.
+    func isDue(_ row: Row) -> Bool
+    /// Whose lane has to be locked.
+    func user(of row: Row) -> UUID
+
+    /// Does away with rows whose lanes are locked.
+    ///
+    /// - Returns: how many it were: fewer where rows have changed since they were read.
+    func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int
+    /// What to note once a page is done; nil where the next run begins at the oldest row again.
+    func note(_ place: RetentionPlace?) -> Query?
+}
+
+extension Keeping {
+    func note(_ place: RetentionPlace?) -> Query? { nil }
+}
+
+/// Columns that name rows of an organization by user and another id.
+struct UserColumns {
+    let organization: UUID
+    var users: [UUID] = []
+    var ids: [UUID] = []
+
+    mutating func add(_ user: UUID, _ id: UUID) {
+        users.append(user)
+        ids.append(id)
+    }
+
+    var parameters: Parameters {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(users)
+        parameters.add(ids)
+        return parameters
+    }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// Mappings without an entity go when they were not used for so long; those of living entities stay. There is no index
+/// by which such mappings could be found, for every create would pay for it: once a day all are looked through.
+struct MappingKeeping: Keeping {
+    /// How often all mappings of an organization are looked through, in seconds.
+    static let interval: Double = 86_400
+
+    struct Row: Sendable {
+        let user: UUID
+        let clientID: UUID
+        let type: String
+        let isDue: Bool
+    }
+
+    let organization: UUID
+    let cutoffs: RetentionCutoffs
+
+    func page(after place: RetentionPlace?, limit: Int) -> Query {
+        var parameters = Parameters()
+        parameters.add(organization)
+        if case .mapping(let user, let client) = place {
+            parameters.add(user)
+            parameters.add(client)
+        } else {
+            parameters.add(RetentionPlace.firstID)
+            parameters.add(RetentionPlace.firstID)
+        }
+        parameters.add(timestamp: cutoffs.everything.microseconds)
+        parameters.add(Int64(limit))
+        return Query(Self.pageStatement, parameters)
+    }
+
+    func row(_ rows: Rows, _ index: Int) throws -> Row {
+        Row(
+            user: try rows.uuid(index, 0),
+            clientID: try rows.uuid(index, 1),
+            type: try rows.string(index, 2),
+            isDue: try rows.bool(index, 3)
+        )
+    }
+
+    func place(of row: Row) -> RetentionPlace { .mapping(user: row.user, client: row.clientID) }
+    func isDue(_ row: Row) -> Bool { row.isDue }
+    func user(of row: Row) -> UUID { row.user }
+
+    func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
+        // an open mutation may need the client id, whenever it was last named
+        let free = rows.filter { lanes[LaneKey(organization: organization, user: $0.user)]?.openCount == 0 }
+        guard !free.isEmpty else { return 0 }
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(free.map(\.user))
+        parameters.add(free.map(\.clientID))
+        parameters.add(free.map(\.type))
+        parameters.add(timestamp: cutoffs.everything.microseconds)
+        return try await connection.run(Query(Self.deleteStatement, parameters)).affected
+    }
+
+    func note(_ place: RetentionPlace?) -> Query? {
+        var parameters = Parameters()
+        parameters.add(organization)
+        if case .mapping(let user, let client) = place {
+            parameters.add(Optional(user))
+            parameters.add(Optional(client))
+            parameters.add(timestamp: nil)
+        } else {
+            parameters.add(UUID?.none)
+            parameters.add(UUID?.none)
+            parameters.add(timestamp: cutoffs.now.microseconds)
+        }
+        return Query(Self.noteStatement, parameters)
+    }
+
+    /// Of a mapping that is called `i`, where the cutoff is the parameter of that number. One that an older gateway made
+    /// has no last use.
+    private static func isUnused(_ cutoff: String) -> String {
+        """
+        i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)
+                AND NOT EXISTS (
+                    SELECT FROM entities e
+                    WHERE e.organization_id = $1 AND e.entity_type = i.entity_type AND e.id = i.server_id)
+        """
+    }
+
+    /// Whole client ids: a page ends behind all types of its last one.
+    static let pageStatement = Statement(
+        "retention_mappings",
+        """
+        SELECT i.user_id, i.client_id, i.entity_type, coalesce(\(isUnused("$4")), false)
+        FROM (
+            SELECT * FROM id_mappings x
+            WHERE x.organization_id = $1 AND (x.user_id, x.client_id) > ($2, $3)
+            ORDER BY x.user_id, x.client_id
+            FETCH FIRST $5 ROWS WITH TIES
+        ) i
+        """
+    )
+
+    static let deleteStatement = Statement(
+        "retention_delete_mappings",
+        """
+        DELETE FROM id_mappings AS i
+        USING unnest($2::uuid[], $3::uuid[], $4::text[]) AS k (user_id, client_id, entity_type)
+        WHERE i.organization_id = $1 AND i.user_id = k.user_id AND i.client_id = k.client_id
+            AND i.entity_type = k.entity_type AND CASE WHEN \(isUnused("$5")) THEN true END
+        """
+    )
+
+    static let noteStatement = Statement(
+        "retention_note_mappings",
+        """
+        INSERT INTO retention_places AS p (organization_id, mapping_user, mapping_client, mappings_seen_at)
+        SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
+        ON CONFLICT (organization_id) DO UPDATE
+        SET mapping_user = excluded.mapping_user, mapping_client = excluded.mapping_client,
+            mappings_seen_at = coalesce(excluded.mappings_seen_at, p.mappings_seen_at)
+        """
+    )
+}

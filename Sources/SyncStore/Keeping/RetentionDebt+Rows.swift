@@ -1,0 +1,37 @@
+import Foundation
+import Postgres
+import SyncModel
+
+extension RetentionDebt {
+    /// Reads a debt from ``RetentionStatements/debts``.
+    init(_ rows: Rows, _ row: Int, _ cutoffs: RetentionCutoffs) throws {
+        organization = try rows.uuid(row, 0)
+        var places: [RetentionKind: RetentionPlace] = [:]
+        if let shrunkUntil = try rows.optionalTimestamp(row, 1) {
+            places[.payloads] = .aged(
+                Timestamp(microseconds: shrunkUntil),
+                user: RetentionPlace.lastID,
+                id: RetentionPlace.lastID
+            )
+        }
+        if let user = try rows.optionalUUID(row, 2), let client = try rows.optionalUUID(row, 3) {
+            places[.mappings] = .mapping(user: user, client: client)
+        }
+        self.places = places
+        let columns: [(RetentionKind, Int)] = [
+            (.payloads, 5), (.records, 6), (.unsettled, 7), (.rejections, 8), (.tombstones, 9),
+        ]
+        var overdue: [RetentionKind: Double] = [:]
+        for (kind, column) in columns {
+            guard let at = try rows.optionalTimestamp(row, column) else { continue }
+            let late = kind.cutoff(cutoffs).microseconds - at
+            if late > 0 { overdue[kind] = Double(late) / 1_000_000 }
+        }
+        // mappings are looked through once a day; where that stopped half-way it goes on
+        if let at = try rows.optionalTimestamp(row, 10) {
+            let late = Double(cutoffs.now.microseconds - at) / 1_000_000 - MappingKeeping.interval
+            if late >= 0 || places[.mappings] != nil { overdue[.mappings] = max(0, late) }
+        }
+        self.overdue = overdue
+    }
+}

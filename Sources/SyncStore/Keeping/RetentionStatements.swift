@@ -1,0 +1,104 @@
+import Postgres
+
+/// Statements on whose turn it is, and on what there is to do. Retention is one job for all organizations, so the former
+/// name none.
+enum RetentionStatements {
+    static let claim = Statement(
+        "retention_claim",
+        """
+        UPDATE retention_runs AS r
+        SET owner = $1, token = r.token + 1, expires_at = $3, started_at = $2
+        WHERE r.name = 'retention' AND (r.expires_at IS NULL OR r.expires_at <= $2)
+            AND ($4 OR r.due_at IS NULL OR r.due_at <= $2)
+        RETURNING r.token
+        """
+    )
+
+    static let renew = Statement(
+        "retention_renew",
+        """
+        UPDATE retention_runs AS r SET expires_at = $3
+        WHERE r.name = 'retention' AND r.owner = $1 AND r.token = $2
+        """
+    )
+
+    /// A run that somebody asked for meanwhile stays asked for.
+    static let release = Statement(
+        "retention_release",
+        """
+        UPDATE retention_runs AS r
+        SET owner = NULL, expires_at = NULL, finished_at = coalesce($3, r.finished_at),
+            last_report = coalesce($4, r.last_report),
+            due_at = CASE WHEN r.due_at > r.started_at THEN least(r.due_at, $5) ELSE $5 END
+        WHERE r.name = 'retention' AND r.owner = $1 AND r.token = $2
+        """
+    )
+
+    static let ask = Statement(
+        "retention_ask",
+        "UPDATE retention_runs AS r SET due_at = $1 WHERE r.name = 'retention'"
+    )
+
+    static let status = Statement(
+        "retention_status",
+        """
+        SELECT r.owner, r.expires_at, r.due_at, r.started_at, r.finished_at, r.last_report
+        FROM retention_runs r WHERE r.name = 'retention'
+        """
+    )
+
+    static let lockPatience = Statement(
+        "retention_lock_patience",
+        "SELECT set_config('lock_timeout', $1, true)"
+    )
+
+    /// By organization: where retention is, and the age of the oldest row of each kind, each by one look into an index of
+    /// one partition.
+    static let debts = Statement(
+        "retention_debts",
+        """
+        SELECT o.id, p.shrunk_until, p.mapping_user, p.mapping_client, p.mappings_seen_at, payload.at, record.at,
+            trouble.at, rejection.at, tombstone.at, mapping.at
+        FROM (
+            SELECT x.id FROM organizations x
+            WHERE $1::uuid IS NULL OR x.id > $1
+            ORDER BY x.id
+            LIMIT $2
+        ) o
+        LEFT JOIN LATERAL (
+            SELECT * FROM retention_places x WHERE x.organization_id = o.id OFFSET 0
+        ) p ON true
+        LEFT JOIN LATERAL (
+            SELECT x.synced_at AS at FROM mutations x
+            WHERE x.organization_id = o.id AND x.synced_at > coalesce(p.shrunk_until, '-infinity')
+            ORDER BY x.synced_at LIMIT 1
+        ) payload ON true
+        LEFT JOIN LATERAL (
+            SELECT x.synced_at AS at FROM mutations x
+            WHERE x.organization_id = o.id AND x.synced_at IS NOT NULL
+            ORDER BY x.synced_at LIMIT 1
+        ) record ON true
+        LEFT JOIN LATERAL (
+            SELECT x.accepted_at AS at FROM mutations x
+            WHERE x.organization_id = o.id AND x.error IS NOT NULL AND x.synced_at IS NULL
+            ORDER BY x.accepted_at LIMIT 1
+        ) trouble ON true
+        LEFT JOIN LATERAL (
+            SELECT x.rejected_at AS at FROM rejections x
+            WHERE x.organization_id = o.id AND x.rejected_at IS NOT NULL
+            ORDER BY x.rejected_at LIMIT 1
+        ) rejection ON true
+        LEFT JOIN LATERAL (
+            SELECT x.updated_at AS at FROM entities x
+            WHERE x.organization_id = o.id AND x.is_deleted
+            ORDER BY x.updated_at LIMIT 1
+        ) tombstone ON true
+        LEFT JOIN LATERAL (
+            SELECT coalesce(p.mappings_seen_at, x.resolved_at, x.created_at) AS at FROM id_mappings x
+            WHERE x.organization_id = o.id
+            ORDER BY x.user_id, x.client_id LIMIT 1
+        ) mapping ON true
+        ORDER BY o.id
+        """
+    )
+}

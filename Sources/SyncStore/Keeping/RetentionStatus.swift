@@ -1,0 +1,26 @@
+import Foundation
+import Postgres
+public import SyncModel
+
+/// How retention stands, over all replicas.
+public struct RetentionStatus: Sendable {
+    /// When the run began that is under way; nil when none is.
+    public let runningSince: Timestamp?
+    /// When the next run is due; nil: at once.
+    public let dueAt: Timestamp?
+    /// When the last run that came to its end did so; nil before the first.
+    public let finishedAt: Timestamp?
+    /// What that run did, a JSON object by kind.
+    public let lastReport: [UInt8]?
+
+    /// Reads it from ``RetentionStatements/status``.
+    init(_ rows: Rows, now: Timestamp) throws {
+        guard rows.count > 0 else { throw PostgresError(.decoding, "retention_runs has no row") }
+        let expires = try rows.optionalTimestamp(0, 1).map(Timestamp.init(microseconds:))
+        let started = try rows.optionalTimestamp(0, 3).map(Timestamp.init(microseconds:))
+        runningSince = expires.map { $0 > now } ?? false ? started : nil
+        dueAt = try rows.optionalTimestamp(0, 2).map(Timestamp.init(microseconds:))
+        finishedAt = try rows.optionalTimestamp(0, 4).map(Timestamp.init(microseconds:))
+        lastReport = try rows.optionalBytes(0, 5)
+    }
+}
