@@ -56,7 +56,16 @@ import Testing
             LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, ReplicaHints.notifyStatement,
             WakeUps.lanesStatement, WakeUps.feedsStatement, FeedNews.statement, EventReader.endStatement,
             EventReader.keysStatement,
-            LaneStore.censusStatement,
+            LaneStore.censusStatement, GroupStatements.touchMappings,
+            FinalMutation.pageStatement, PayloadKeeping.shrinkStatement, PayloadKeeping.noteStatement,
+            RecordKeeping.deleteStatement, RejectionKeeping.pageStatement, RejectionKeeping.deleteStatement,
+            TombstoneKeeping.pageStatement, TombstoneKeeping.deleteStatement,
+            TombstoneKeeping.deleteMappingsStatement, TombstoneKeeping.horizonStatement,
+            MappingKeeping.pageStatement, MappingKeeping.deleteStatement, MappingKeeping.noteStatement,
+            TroubledMutations.pageStatement, TroubledMutations.stillOldStatement, TroubledMutations.forgetStatement,
+            RetentionStatements.claim, RetentionStatements.renew, RetentionStatements.release,
+            RetentionStatements.ask, RetentionStatements.status, RetentionStatements.opening,
+            RetentionStatements.debts,
         ] + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {

@@ -22,8 +22,10 @@ INSERT INTO retention_runs (name) VALUES ('retention');
 -- How far retention has come in an organization, so that it looks at nothing twice.
 CREATE TABLE retention_places (
     organization_id  uuid PRIMARY KEY REFERENCES organizations (id),
-    -- final mutations that were synced before have lost their payloads
+    -- the last of the final mutations, by age and key, that have lost their payloads
     shrunk_until     timestamptz,
+    shrunk_user      uuid,
+    shrunk_id        uuid,
     -- mappings are looked through once a day in the order of their key: where that is, and when it last came to the end
     mapping_user     uuid,
     mapping_client   uuid,

@@ -1,9 +1,9 @@
 /// What retention does away with, in the order in which it does.
 public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
-    /// Payloads and headers of final mutations, which shrink to idempotency records.
-    case payloads
     /// Idempotency records: final mutations.
     case records
+    /// Payloads and headers of younger ones, which shrink to idempotency records.
+    case payloads
     /// Failed and conflicting mutations that nobody settled and nothing depends on: they are discarded.
     case unsettled
     /// What is kept of refused entries.

@@ -75,7 +75,8 @@ struct PayloadKeeping: Keeping {
 
     func row(_ rows: Rows, _ index: Int) throws -> FinalMutation { try FinalMutation(rows, index) }
     func place(of row: FinalMutation) -> RetentionPlace { row.place }
-    func isDue(_ row: FinalMutation) -> Bool { row.hasPayload }
+    /// What is older goes whole.
+    func isDue(_ row: FinalMutation) -> Bool { row.hasPayload && row.syncedAt >= cutoffs.everything }
     func user(of row: FinalMutation) -> UUID { row.user }
 
     func drop(_ rows: [FinalMutation], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
@@ -84,15 +85,10 @@ struct PayloadKeeping: Keeping {
         return try await connection.run(Query(Self.shrinkStatement, columns.parameters)).affected
     }
 
-    /// Rows of the last moment of a page may lie in the next.
     func note(_ place: RetentionPlace?) -> Query? {
         var parameters = Parameters()
         parameters.add(organization)
-        if case .aged(let moment, _, _) = place {
-            parameters.add(timestamp: moment.microseconds - 1)
-        } else {
-            parameters.add(timestamp: cutoffs.payloads.microseconds - 1)
-        }
+        parameters.add(aged: place ?? .aged(cutoffs.payloads, user: RetentionPlace.firstID, id: RetentionPlace.firstID))
         return Query(Self.noteStatement, parameters)
     }
 
@@ -101,17 +97,18 @@ struct PayloadKeeping: Keeping {
         """
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL
-        FROM unnest($2::uuid[], $3::uuid[]) AS k (user_id, id)
-        WHERE m.organization_id = $1 AND m.user_id = k.user_id AND m.id = k.id
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, id)
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
     )
 
     static let noteStatement = Statement(
         "retention_note_shrunk",
         """
-        INSERT INTO retention_places AS p (organization_id, shrunk_until)
-        SELECT o.id, $2 FROM organizations o WHERE o.id = $1
-        ON CONFLICT (organization_id) DO UPDATE SET shrunk_until = excluded.shrunk_until
+        INSERT INTO retention_places AS p (organization_id, shrunk_until, shrunk_user, shrunk_id)
+        SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
+        ON CONFLICT (organization_id) DO UPDATE
+        SET shrunk_until = excluded.shrunk_until, shrunk_user = excluded.shrunk_user, shrunk_id = excluded.shrunk_id
         """
     )
 }
@@ -142,11 +139,11 @@ struct RecordKeeping: Keeping {
         "retention_delete_mutations",
         """
         DELETE FROM mutations AS m
-        USING unnest($2::uuid[], $3::uuid[]) AS k (user_id, id)
-        WHERE m.organization_id = $1 AND m.user_id = k.user_id AND m.id = k.id
+        USING unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, id)
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
             AND NOT EXISTS (
                 SELECT FROM mutations w
-                WHERE w.organization_id = $1 AND w.user_id = k.user_id AND w.blocked_on = k.id)
+                WHERE w.organization_id = k.organization_id AND w.user_id = k.user_id AND w.blocked_on = k.id)
         """
     )
 }

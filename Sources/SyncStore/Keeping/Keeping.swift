@@ -29,7 +29,8 @@ extension Keeping {
     func note(_ place: RetentionPlace?) -> Query? { nil }
 }
 
-/// Columns that name rows of an organization by user and another id.
+/// Columns that name rows of an organization by user and another id. The organization stands in each row, for with a
+/// plain parameter the planner may join the rows to all of the organization's.
 struct UserColumns {
     let organization: UUID
     var users: [UUID] = []
@@ -42,7 +43,7 @@ struct UserColumns {
 
     var parameters: Parameters {
         var parameters = Parameters()
-        parameters.add(organization)
+        parameters.add(users.map { _ in organization })
         parameters.add(users)
         parameters.add(ids)
         return parameters

@@ -51,7 +51,7 @@ struct MappingKeeping: Keeping {
         let free = rows.filter { lanes[LaneKey(organization: organization, user: $0.user)]?.openCount == 0 }
         guard !free.isEmpty else { return 0 }
         var parameters = Parameters()
-        parameters.add(organization)
+        parameters.add(free.map { _ in organization })
         parameters.add(free.map(\.user))
         parameters.add(free.map(\.clientID))
         parameters.add(free.map(\.type))
@@ -79,9 +79,10 @@ struct MappingKeeping: Keeping {
     private static func isUnused(_ cutoff: String) -> String {
         """
         i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)
-                AND NOT EXISTS (
-                    SELECT FROM entities e
-                    WHERE e.organization_id = $1 AND e.entity_type = i.entity_type AND e.id = i.server_id)
+                -- not EXISTS: that may be answered from a hash table of all entities
+                AND (SELECT e.id FROM entities e
+                     WHERE e.organization_id = i.organization_id AND e.entity_type = i.entity_type AND e.id = i.server_id
+                     LIMIT 1) IS NULL
         """
     }
 
@@ -103,8 +104,9 @@ struct MappingKeeping: Keeping {
         "retention_delete_mappings",
         """
         DELETE FROM id_mappings AS i
-        USING unnest($2::uuid[], $3::uuid[], $4::text[]) AS k (user_id, client_id, entity_type)
-        WHERE i.organization_id = $1 AND i.user_id = k.user_id AND i.client_id = k.client_id
+        USING unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[])
+            AS k (organization_id, user_id, client_id, entity_type)
+        WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
             AND i.entity_type = k.entity_type AND CASE WHEN \(isUnused("$5")) THEN true END
         """
     )

@@ -60,8 +60,8 @@ struct RejectionKeeping: Keeping {
         "retention_delete_rejections",
         """
         DELETE FROM rejections AS r
-        USING unnest($2::uuid[], $3::uuid[]) AS k (user_id, idempotency_key)
-        WHERE r.organization_id = $1 AND r.user_id = k.user_id AND r.idempotency_key = k.idempotency_key
+        USING unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, idempotency_key)
+        WHERE r.organization_id = k.organization_id AND r.user_id = k.user_id AND r.idempotency_key = k.idempotency_key
             AND CASE WHEN r.rejected_at < $4 THEN true END
         """
     )

@@ -7,19 +7,17 @@ extension RetentionDebt {
     init(_ rows: Rows, _ row: Int, _ cutoffs: RetentionCutoffs) throws {
         organization = try rows.uuid(row, 0)
         var places: [RetentionKind: RetentionPlace] = [:]
-        if let shrunkUntil = try rows.optionalTimestamp(row, 1) {
-            places[.payloads] = .aged(
-                Timestamp(microseconds: shrunkUntil),
-                user: RetentionPlace.lastID,
-                id: RetentionPlace.lastID
-            )
+        if let moment = try rows.optionalTimestamp(row, 1), let user = try rows.optionalUUID(row, 2),
+            let id = try rows.optionalUUID(row, 3)
+        {
+            places[.payloads] = .aged(Timestamp(microseconds: moment), user: user, id: id)
         }
-        if let user = try rows.optionalUUID(row, 2), let client = try rows.optionalUUID(row, 3) {
+        if let user = try rows.optionalUUID(row, 4), let client = try rows.optionalUUID(row, 5) {
             places[.mappings] = .mapping(user: user, client: client)
         }
         self.places = places
         let columns: [(RetentionKind, Int)] = [
-            (.payloads, 5), (.records, 6), (.unsettled, 7), (.rejections, 8), (.tombstones, 9),
+            (.payloads, 7), (.records, 8), (.unsettled, 9), (.rejections, 10), (.tombstones, 11),
         ]
         var overdue: [RetentionKind: Double] = [:]
         for (kind, column) in columns {
@@ -28,7 +26,7 @@ extension RetentionDebt {
             if late > 0 { overdue[kind] = Double(late) / 1_000_000 }
         }
         // mappings are looked through once a day; where that stopped half-way it goes on
-        if let at = try rows.optionalTimestamp(row, 10) {
+        if let at = try rows.optionalTimestamp(row, 12) {
             let late = Double(cutoffs.now.microseconds - at) / 1_000_000 - MappingKeeping.interval
             if late >= 0 || places[.mappings] != nil { overdue[.mappings] = max(0, late) }
         }

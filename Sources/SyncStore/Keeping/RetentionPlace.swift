@@ -10,7 +10,6 @@ public enum RetentionPlace: Sendable, Hashable {
     /// Behind all mappings of a client id.
     case mapping(user: UUID, client: UUID)
 
-    static let lastID = UUID(uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255))
     static let firstID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 }
 

@@ -98,6 +98,12 @@ public struct RetentionRun: Sendable {
                     for kind in RetentionKind.allCases where debt.overdue[kind] != nil {
                         let part = Part(organization: debt.organization, kind: kind)
                         if memory.done.contains(part) { continue }
+                        // records first: what goes whole need not lose its payload before
+                        let records = Part(organization: debt.organization, kind: .records)
+                        if kind == .payloads, debt.overdue[.records] != nil, !memory.done.contains(records) {
+                            isAnythingLeft = true
+                            continue
+                        }
                         let place = memory.places[part] ?? debt.places[kind]
                         if let ending = try await work(on: part, from: place, &memory, &result, pace: pace) {
                             result.ending = ending

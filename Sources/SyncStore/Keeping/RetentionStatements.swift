@@ -47,9 +47,17 @@ enum RetentionStatements {
         """
     )
 
-    static let lockPatience = Statement(
-        "retention_lock_patience",
-        "SELECT set_config('lock_timeout', $1, true)"
+    /// For one transaction: how long to wait for a lane, and the shape of plans, as ``SettleStatements/planShape`` has it.
+    /// An organization that is a plain parameter leaves the planner a way more to read all of its rows, by materializing
+    /// them; that is closed too.
+    static let opening = Statement(
+        "retention_opening",
+        """
+        SELECT set_config('lock_timeout', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true),
+            set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+            set_config('enable_seqscan', 'off', true), set_config('enable_material', 'off', true),
+            set_config('enable_bitmapscan', 'off', true)
+        """
     )
 
     /// By organization: where retention is, and the age of the oldest row of each kind, each by one look into an index of
@@ -57,8 +65,8 @@ enum RetentionStatements {
     static let debts = Statement(
         "retention_debts",
         """
-        SELECT o.id, p.shrunk_until, p.mapping_user, p.mapping_client, p.mappings_seen_at, payload.at, record.at,
-            trouble.at, rejection.at, tombstone.at, mapping.at
+        SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client, p.mappings_seen_at,
+            payload.at, record.at, trouble.at, rejection.at, tombstone.at, mapping.at
         FROM (
             SELECT x.id FROM organizations x
             WHERE $1::uuid IS NULL OR x.id > $1
@@ -70,7 +78,9 @@ enum RetentionStatements {
         ) p ON true
         LEFT JOIN LATERAL (
             SELECT x.synced_at AS at FROM mutations x
-            WHERE x.organization_id = o.id AND x.synced_at > coalesce(p.shrunk_until, '-infinity')
+            WHERE x.organization_id = o.id AND x.synced_at >= coalesce(p.shrunk_until, '-infinity')
+                AND (p.shrunk_until IS NULL
+                    OR (x.synced_at, x.user_id, x.id) > (p.shrunk_until, p.shrunk_user, p.shrunk_id))
             ORDER BY x.synced_at LIMIT 1
         ) payload ON true
         LEFT JOIN LATERAL (

@@ -92,7 +92,7 @@ public struct RetentionStore: Sendable {
         do {
             let rows = try await pool.transaction { [parameters] connection in
                 try await connection.run([
-                    Query(SettleStatements.planShape), Query(RetentionStatements.debts, parameters),
+                    Self.opening, Query(RetentionStatements.debts, parameters),
                 ])[1]
             }
             return try (0..<rows.count).map { try RetentionDebt(rows, $0, cutoffs) }
@@ -155,7 +155,7 @@ public struct RetentionStore: Sendable {
     ) async throws -> RetentionStep {
         // one try: a step that waits in vain for a lane is made again, later, by the caller
         try await pool.transaction(attempts: 1) { connection in
-            let opening = [Query(SettleStatements.planShape)] + (lease.map { [renewal($0), lockPatience] } ?? [])
+            let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [keeping.page(after: place, limit: limit)])
             if lease != nil, results[1].affected == 0 { throw LostTurn() }
             let found = results[results.count - 1]
@@ -206,10 +206,10 @@ public struct RetentionStore: Sendable {
         return Query(RetentionStatements.renew, parameters)
     }
 
-    private var lockPatience: Query {
+    static var opening: Query {
         var parameters = Parameters()
-        parameters.add("\(Self.lockTimeout)ms")
-        return Query(RetentionStatements.lockPatience, parameters)
+        parameters.add("\(lockTimeout)ms")
+        return Query(RetentionStatements.opening, parameters)
     }
 
     private func run(

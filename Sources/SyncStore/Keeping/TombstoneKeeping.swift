@@ -52,7 +52,7 @@ struct TombstoneKeeping: Keeping {
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
         let sorted = rows.sorted { ($0.type, $0.id) < ($1.type, $1.id) }
         var parameters = Parameters()
-        parameters.add(organization)
+        parameters.add(sorted.map { _ in organization })
         parameters.add(sorted.map(\.type))
         parameters.add(sorted.map(\.id))
         parameters.add(sorted.map(\.feedPosition))
@@ -73,7 +73,7 @@ struct TombstoneKeeping: Keeping {
         }
         if !mapped.isEmpty {
             var parameters = Parameters()
-            parameters.add(organization)
+            parameters.add(mapped.map { _ in organization })
             parameters.add(mapped.map(\.owner))
             parameters.add(mapped.compactMap(\.clientID))
             parameters.add(mapped.map(\.type))
@@ -106,8 +106,9 @@ struct TombstoneKeeping: Keeping {
         "retention_delete_tombstones",
         """
         DELETE FROM entities AS e
-        USING unnest($2::text[], $3::text[], $4::int8[]) AS k (entity_type, id, feed_position)
-        WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id
+        USING unnest($1::uuid[], $2::text[], $3::text[], $4::int8[])
+            AS k (organization_id, entity_type, id, feed_position)
+        WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AND e.id = k.id
             AND CASE WHEN e.feed_position = k.feed_position THEN true END
         RETURNING e.entity_type, e.id, e.feed_position
         """
@@ -117,8 +118,9 @@ struct TombstoneKeeping: Keeping {
         "retention_delete_mappings_of_tombstones",
         """
         DELETE FROM id_mappings AS i
-        USING unnest($2::uuid[], $3::uuid[], $4::text[], $5::text[]) AS k (user_id, client_id, entity_type, server_id)
-        WHERE i.organization_id = $1 AND i.user_id = k.user_id AND i.client_id = k.client_id
+        USING unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[])
+            AS k (organization_id, user_id, client_id, entity_type, server_id)
+        WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
             AND i.entity_type = k.entity_type AND i.server_id = k.server_id
         """
     )

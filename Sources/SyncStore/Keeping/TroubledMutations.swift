@@ -24,7 +24,7 @@ struct TroubledMutations {
         parameters.add(timestamp: cutoffs.everything.microseconds)
         parameters.add(Int64(limit))
         let rows = try await pool.transaction { [parameters] connection in
-            try await connection.run([Query(SettleStatements.planShape), Query(Self.pageStatement, parameters)])[1]
+            try await connection.run([RetentionStore.opening, Query(Self.pageStatement, parameters)])[1]
         }
         var page = Page(looked: rows.count)
         var ids: [UUID: [UUID]] = [:]
@@ -77,8 +77,8 @@ struct TroubledMutations {
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL, last_error = left(
             'discarded by retention, for nobody settled it in time' || coalesce('; ' || m.last_error, ''), 10000)
-        FROM unnest($3::uuid[]) AS k (id)
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = k.id
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, id)
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
     )
 }
@@ -94,8 +94,8 @@ extension Settlement {
             return found.filter { [.failed, .conflict].contains($0.record.status) && old.contains($0.record.id) }
         } forgetting: { ids in
             var parameters = Parameters()
-            parameters.add(lane.organization)
-            parameters.add(lane.user)
+            parameters.add(ids.map { _ in lane.organization })
+            parameters.add(ids.map { _ in lane.user })
             parameters.add(ids)
             return [Query(TroubledMutations.forgetStatement, parameters)]
         }

@@ -1,0 +1,57 @@
+import Foundation
+import JSONText
+import Logging
+import Postgres
+import SyncModel
+import Testing
+
+@testable import SyncStore
+
+extension Gateway {
+    static let day: Double = 86_400
+
+    /// A run of retention from claim to release; nil where another has the turn.
+    @discardableResult
+    func retain(
+        _ policy: RetentionPolicy = RetentionPolicy(),
+        limit: Int = 100,
+        isDryRun: Bool = false
+    ) async throws -> RetentionRun.Result? {
+        let retention = store.retention
+        let lease = isDryRun ? nil : try await retention.claim(owner: UUID(), isForced: true)
+        if !isDryRun, lease == nil { return nil }
+        var logger = Logger(label: "test")
+        logger.logLevel = .error
+        let run = RetentionRun(
+            store: retention,
+            cutoffs: policy.cutoffs(at: clock.now),
+            lease: lease,
+            logger: logger
+        )
+        let result = try await run.run { limit }
+        if let lease { try await retention.release(lease, report: result.report, due: clock.now.adding(seconds: 3_600)) }
+        return result
+    }
+
+    /// Everything in a table of one organization, as text.
+    func dump(_ table: String, _ organization: UUID) async throws -> [String] {
+        let rows = try await read(
+            """
+            SELECT t::text FROM \(table) t WHERE organization_id = '\(organization.lowercased)' ORDER BY t::text
+            """
+        )
+        return try (0..<rows.count).map { try rows.string($0, 0) }
+    }
+}
+
+extension Phone {
+    func count(_ table: String, _ condition: String = "true") async throws -> Int64 {
+        let rows = try await gateway.read(
+            """
+            SELECT count(*) FROM \(table) t
+            WHERE organization_id = '\(organization.id.lowercased)' AND (\(condition))
+            """
+        )
+        return try rows.int64(0, 0)
+    }
+}

@@ -1,0 +1,429 @@
+import Foundation
+import JSONText
+import Logging
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+@Suite struct RetentionTests {
+    private static let tables = [
+        "mutations", "rejections", "id_mappings", "entities", "devices", "users", "lanes", "feeds", "entity_types",
+    ]
+
+    // MARK: - Payloads and records
+
+    @Test func aPayloadGoesSevenDaysAfterItsMutationWasSyncedAndTheOutcomeStays() async throws {
+        let phone = try await Phone.new()
+        let (gateway, create) = (phone.gateway, phone.create(payload: #"{"title":"once"}"#))
+        let first = try await phone.push([create]).results[0]
+        gateway.clock.advance(seconds: 7 * Gateway.day)
+        #expect(try await gateway.retain()?.report.total == 0)
+        #expect(try await phone.column("payload", of: create.id) == #"{"title":"once"}"#)
+        gateway.clock.advance(seconds: 1)
+        #expect(try await gateway.retain()?.report[.payloads] == 1)
+        #expect(try await phone.column("payload", of: create.id) == nil)
+        #expect(try await gateway.retain()?.report.total == 0)
+        let again = try await phone.push([create]).results[0]
+        #expect(again.isReplayed == true && again.status == "succeeded" && again.serverID == first.serverID)
+        let other = try await phone.push([phone.entry("create", local: UUID(), key: create.key)]).results[0]
+        #expect(other.code == "idempotency_key_reused")
+        #expect(try await phone.read(create.id)["payload"]?.isNull == true)
+        #expect(try await phone.pull().count == 1)
+    }
+
+    @Test func aRecordGoesAfterThirtyDaysAndALateRepetitionIsRefusedByItsNumber() async throws {
+        let phone = try await Phone.new()
+        let (gateway, create) = (phone.gateway, phone.create())
+        try await phone.push([create])
+        gateway.clock.advance(seconds: 30 * Gateway.day + 1)
+        #expect(try await gateway.retain()?.report[.records] == 1)
+        #expect(try await phone.count("mutations") == 0)
+        let late = try await phone.push([create]).results[0]
+        #expect(late.status == "rejected" && late.code == "sequence_already_used")
+        #expect(late.rules == ["sequence_number_must_be_monotonic"])
+        let page = try await phone.pull()
+        #expect(page.count == 1 && page[0]["version"]?.int64 == 1)
+        // the entity lives, so its mapping does
+        let update = phone.entry("update", local: create.local)
+        #expect(try await phone.push([update]).results[0].status == "succeeded")
+    }
+
+    @Test func whatIsPendingNeverGoes() async throws {
+        let phone = try await Phone.forwarding()
+        let create = phone.forward("create", local: UUID())
+        let update = phone.forward("update", local: create.local, needs: [create.id])
+        try await phone.push([create, update])
+        phone.gateway.clock.advance(seconds: 400 * Gateway.day)
+        #expect(try await phone.gateway.retain()?.report.total == 0)
+        #expect(try await phone.statuses([create, update]) == ["pending", "blocked"])
+        #expect(try await phone.mapping(try #require(create.local)).hasPrefix("pending"))
+    }
+
+    @Test func onlyTheOrganizationWhoseRowsAreOldLosesAny() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let stranger = Phone(gateway, try await gateway.organization())
+        try await phone.push([phone.create(), phone.create()])
+        gateway.clock.advance(seconds: 20 * Gateway.day)
+        let theirs = stranger.create()
+        try await stranger.push([theirs, stranger.entry("delete", local: theirs.local)])
+        gateway.clock.advance(seconds: 11 * Gateway.day)
+        var before: [String: [String]] = [:]
+        for table in Self.tables { before[table] = try await gateway.dump(table, stranger.organization.id) }
+        // eleven days old: their payload goes, so look at everything but that
+        let report = try #require(try await gateway.retain(RetentionPolicy(payloadDays: 30, days: 30))).report
+        #expect(report[.records] == 2 && report.total == 2)
+        for table in Self.tables {
+            #expect(try await gateway.dump(table, stranger.organization.id) == before[table], "\(table)")
+        }
+        #expect(try await phone.count("mutations") == 0)
+    }
+
+    // MARK: - What nobody settled
+
+    @Test func aFailedMutationIsDiscardedThirtyDaysAfterItsLastChangeAndItsUserIsTold() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let update = phone.entry("update", server: #""nothing""#, payload: #"{"a":"secret"}"#)
+        #expect(try await phone.push([update]).results[0].status == "failed")
+        let lane = LaneKey(organization: phone.organization.id, user: phone.user)
+        let cursor = try await gateway.store.events.start(after: nil, of: lane)
+        gateway.clock.advance(seconds: 30 * Gateway.day)
+        #expect(try await gateway.retain()?.report.total == 0)
+        gateway.clock.advance(seconds: 1)
+        #expect(try await gateway.retain()?.report[.unsettled] == 1)
+        let events = try await gateway.store.events.page(after: cursor, of: lane).events
+        #expect(events.count == 1)
+        let told = try JSONTree(parsing: try #require(events.first).data).root
+        #expect(told["id"]?.uuid == update.id && told.status == "discarded" && told.code == "upstream_rejected")
+        let detail = try await phone.read(update.id)
+        #expect(detail["payload"]?.isNull == true)
+        #expect(detail["last_error"]?.string?.hasPrefix("discarded by retention") == true)
+        #expect(try await phone.push([update]).results[0].status == "discarded")
+        #expect(try await phone.disorder() == [])
+        // the record that is left goes like any other
+        gateway.clock.advance(seconds: 30 * Gateway.day + 1)
+        #expect(try await gateway.retain()?.report[.records] == 1)
+        #expect(try await phone.count("mutations") == 0)
+    }
+
+    @Test func aFailedMutationStaysWhileSomethingDependsOnIt() async throws {
+        let phone = try await Phone.forwarding()
+        let gateway = phone.gateway
+        let failed = phone.forward("create", local: UUID())
+        let needing = phone.forward("update", local: failed.local, needs: [failed.id])
+        try await phone.push([failed, needing])
+        try await phone.leave(failed.id, "failed")
+        gateway.clock.advance(seconds: 31 * Gateway.day)
+        #expect(try await gateway.retain()?.report.total == 0)
+        #expect(try await phone.statuses([failed, needing]) == ["failed", "blocked"])
+        _ = try await phone.discard(needing.id)
+        #expect(try await gateway.retain()?.report[.unsettled] == 1)
+        #expect(try await phone.statuses([failed, needing]) == ["discarded", "discarded"])
+        #expect(try await phone.disorder() == [])
+    }
+
+    @Test func aConflictThatIsDiscardedLetsItsLaneGoOn() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let tablet = Phone(gateway, phone.organization, user: UUID())
+        let create = phone.create()
+        let id = try #require(try await phone.push([create]).results[0].serverID)
+        try await tablet.push([tablet.entry("update", server: "\"\(id)\"")])
+        let update = phone.entry("update", local: create.local, extra: ["base_version": "1"])
+        let behind = phone.create()
+        let results = try await phone.push([update, behind]).results
+        #expect(results.map(\.status) == ["conflict", "pending"])
+        gateway.clock.advance(seconds: 30 * Gateway.day + 1)
+        #expect(try await gateway.retain()?.report[.unsettled] == 1)
+        let lane = try await gateway.read(
+            "SELECT halted_by IS NULL AND ready_at IS NOT NULL FROM lanes WHERE \(phone.owner)"
+        )
+        #expect(try lane.bool(0, 0))
+        #expect(try await phone.statuses([update, behind]) == ["discarded", "pending"])
+        #expect(try await phone.disorder() == [])
+    }
+
+    @Test func oneThatIsRetriedInTimeIsLeftAlone() async throws {
+        let phone = try await Phone.forwarding()
+        let failed = phone.forward("create", local: UUID())
+        try await phone.push([failed])
+        try await phone.leave(failed.id, "failed")
+        phone.gateway.clock.advance(seconds: 29 * Gateway.day)
+        _ = try await phone.retry(failed.id)
+        try await phone.leave(failed.id, "failed")
+        phone.gateway.clock.advance(seconds: 29 * Gateway.day)
+        #expect(try await phone.gateway.retain()?.report.total == 0)
+        #expect(try await phone.statuses([failed]) == ["failed"])
+    }
+
+    // MARK: - Rejections, tombstones, mappings
+
+    @Test func aRefusedEntryIsForgottenAfterThirtyDays() async throws {
+        let phone = try await Phone.new()
+        let bad = phone.entry("update", local: UUID())
+        #expect(try await phone.push([bad]).results[0].status == "rejected")
+        phone.gateway.clock.advance(seconds: 30 * Gateway.day + 1)
+        #expect(try await phone.gateway.retain()?.report[.rejections] == 1)
+        let late = try await phone.push([bad]).results[0]
+        #expect(late.code == "sequence_already_used" && late.isReplayed == false)
+    }
+
+    @Test func aTombstoneGoesWithItsMappingAndOldCursorsStartOver() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let (gone, kept) = (phone.create(), phone.create())
+        try await phone.push([gone, kept])
+        let old = try await gateway.store.changes.page(
+            since: nil,
+            limit: 100,
+            entityTypes: [],
+            organization: phone.organization,
+            user: phone.user
+        )
+        let cursor = try #require(try JSONTree(parsing: old).root["next"]?.string)
+        try await phone.push([phone.entry("delete", local: gone.local)])
+        gateway.clock.advance(seconds: 30 * Gateway.day + 1)
+        #expect(try await gateway.retain()?.report[.tombstones] == 1)
+        #expect(try await phone.mapping(try #require(gone.local)) == "-")
+        #expect(try await phone.mapping(try #require(kept.local)).hasPrefix("resolved"))
+        let first = try await phone.pull()
+        #expect(first.count == 1)
+        await #expect { try await phone.pull(since: cursor) } throws: { ($0 as? Problem)?.code == .cursorExpired }
+        // a number that comes late is refused, so the dead entity cannot come back
+        #expect(try await phone.push([gone]).results[0].code == "sequence_already_used")
+    }
+
+    @Test func anEntityThatLivesKeepsItsMappingForEver() async throws {
+        let phone = try await Phone.new()
+        let create = phone.create()
+        try await phone.push([create])
+        for _ in 0..<5 {
+            phone.gateway.clock.advance(seconds: 90 * Gateway.day)
+            try await phone.gateway.retain()
+        }
+        #expect(try await phone.mapping(try #require(create.local)).hasPrefix("resolved"))
+        #expect(try await phone.push([phone.entry("update", local: create.local)]).results[0].status == "succeeded")
+    }
+
+    @Test func aMappingWithoutAnEntityGoesThirtyDaysAfterItsLastUse() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let create = phone.create()
+        try await phone.push([create])
+        let client = try #require(create.local)
+        // somebody else had made the entity, and it is gone
+        try await phone.execute("DELETE FROM entities WHERE organization_id = '\(phone.organization.id)'")
+        for _ in 0..<3 {
+            gateway.clock.advance(seconds: 20 * Gateway.day)
+            // named in passing
+            try await phone.push([phone.create(payload: #"{"of":"\#(client.lowercased)"}"#)])
+            #expect(try await gateway.retain()?.report[.mappings] == 0)
+        }
+        gateway.clock.advance(seconds: 29 * Gateway.day)
+        #expect(try await gateway.retain()?.report[.mappings] == 0)
+        #expect(try await phone.mapping(client).hasPrefix("resolved"))
+        gateway.clock.advance(seconds: 2 * Gateway.day)
+        #expect(try await gateway.retain()?.report[.mappings] == 1)
+        #expect(try await phone.mapping(client) == "-")
+    }
+
+    @Test func aMappingWhoseCreateWasDiscardedGoes() async throws {
+        let phone = try await Phone.forwarding()
+        let create = phone.forward("create", local: UUID())
+        try await phone.push([create])
+        try await phone.leave(create.id, "failed")
+        _ = try await phone.discard(create.id)
+        phone.gateway.clock.advance(seconds: 31 * Gateway.day)
+        #expect(try await phone.gateway.retain()?.report[.mappings] == 1)
+        #expect(try await phone.mapping(try #require(create.local)) == "-")
+    }
+
+    @Test func aMappingStaysWhileItsLaneHasOpenMutations() async throws {
+        let phone = try await Phone.forwarding()
+        let create = phone.forward("create", local: UUID())
+        try await phone.push([create])
+        try await phone.leave(create.id, "failed")
+        _ = try await phone.discard(create.id)
+        try await phone.push([phone.forward("create", local: UUID())])
+        phone.gateway.clock.advance(seconds: 60 * Gateway.day)
+        #expect(try await phone.gateway.retain()?.report[.mappings] == 0)
+        #expect(try await phone.mapping(try #require(create.local)).hasPrefix("failed"))
+    }
+
+    // MARK: - Runs
+
+    @Test func aDryRunSaysWhatARunDoesAndChangesNothing() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let creates = (0..<30).map { _ in phone.create() }
+        try await phone.push(creates)
+        try await phone.push(creates[..<10].map { phone.entry("delete", local: $0.local) })
+        try await phone.push([phone.entry("update", server: #""nothing""#), phone.entry("update", local: UUID())])
+        gateway.clock.advance(seconds: 31 * Gateway.day)
+        var before: [[String]] = []
+        for table in Self.tables { before.append(try await gateway.dump(table, phone.organization.id)) }
+        let forecast = try #require(try await gateway.retain(limit: 7, isDryRun: true)).report
+        for (table, rows) in zip(Self.tables, before) {
+            #expect(try await gateway.dump(table, phone.organization.id) == rows, "\(table)")
+        }
+        let done = try #require(try await gateway.retain(limit: 7)).report
+        for kind in RetentionKind.allCases where kind != .mappings { #expect(forecast[kind] == done[kind], "\(kind)") }
+        #expect(done[.payloads] == 0 && done[.records] == 40 && done[.unsettled] == 1 && done[.rejections] == 1)
+        #expect(done[.tombstones] == 10)
+        #expect(try await gateway.retain()?.report.total == 0)
+    }
+
+    /// A push's mutations have one moment; a page may end among them.
+    @Test func pagesSmallerThanAPushReachEveryRow() async throws {
+        let phone = try await Phone.new()
+        for _ in 0..<3 { try await phone.push((0..<100).map { _ in phone.create() }) }
+        phone.gateway.clock.advance(seconds: 8 * Gateway.day)
+        #expect(try await phone.gateway.retain(limit: 50)?.report[.payloads] == 300)
+        #expect(try await phone.count("mutations", "payload IS NOT NULL") == 0)
+        phone.gateway.clock.advance(seconds: 30 * Gateway.day)
+        #expect(try await phone.gateway.retain(limit: 50)?.report[.records] == 300)
+    }
+
+    @Test func oneReplicaWorksAtATimeAndALateOneIsThrownOut() async throws {
+        let phone = try await Phone.new()
+        let (one, two) = (phone.gateway, try await Gateway(replicaOf: phone.gateway))
+        try await phone.push([phone.create()])
+        one.clock.advance(seconds: 8 * Gateway.day)
+        two.clock.advance(seconds: 8 * Gateway.day)
+        let retention = one.store.retention
+        let first = try #require(try await retention.claim(owner: UUID()))
+        #expect(try await two.store.retention.claim(owner: UUID(), isForced: true) == nil)
+        two.clock.advance(seconds: RetentionStore.leaseSeconds + 1)
+        let second = try #require(try await two.store.retention.claim(owner: UUID()))
+        let cutoffs = RetentionPolicy().cutoffs(at: one.clock.now)
+        func step(_ gateway: Gateway, _ lease: RetentionLease) async throws -> RetentionStep? {
+            try await gateway.store.retention.step(
+                .payloads,
+                of: phone.organization.id,
+                after: nil,
+                limit: 10,
+                cutoffs,
+                lease: lease
+            )
+        }
+        #expect(try await step(one, first) == nil)
+        #expect(try await phone.count("mutations", "payload IS NULL") == 0)
+        // what the late one gives back is not its own any more
+        try await retention.release(first, report: RetentionReport(), due: one.clock.now)
+        #expect(try await step(two, second)?.changed == 1)
+        try await two.store.retention.release(second, report: RetentionReport(), due: two.clock.now.adding(seconds: 60))
+        let status = try await two.store.retention.status()
+        #expect(status.runningSince == nil && status.finishedAt == two.clock.now)
+        #expect(try await two.store.retention.claim(owner: UUID()) == nil)
+        try await two.store.retention.ask()
+        #expect(try await two.store.retention.claim(owner: UUID()) != nil)
+    }
+
+    @Test func aLockedLaneIsLeftToALaterStepAndTheOthersGoOn() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let other = Phone(gateway, try await gateway.organization())
+        try await phone.push([phone.create()])
+        try await other.push([other.create()])
+        gateway.clock.advance(seconds: 8 * Gateway.day)
+        let holder = try await gateway.database.connect()
+        _ = try await holder.run([.begin])
+        _ = try await holder.run(Query(Statement("hold", "SELECT 1 FROM lanes WHERE \(phone.owner) FOR UPDATE")))
+        let result = try #require(try await gateway.retain())
+        #expect(!result.isComplete && result.report[.payloads] == 1)
+        #expect(try await other.count("mutations", "payload IS NULL") == 1)
+        _ = try await holder.run([.rollback])
+        holder.close()
+        #expect(try await gateway.retain()?.report[.payloads] == 1)
+    }
+
+    @Test func runsThatAreCutOffAnywhereAreGoneOnWith() async throws {
+        let seed = Seed()
+        var generator = seed.generator
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let creates = (0..<80).map { _ in phone.create() }
+        try await phone.push(creates)
+        try await phone.push(creates[..<40].map { phone.entry("delete", local: $0.local) })
+        gateway.clock.advance(seconds: 31 * Gateway.day)
+        var total = RetentionReport()
+        for _ in 0..<200 {
+            let lease = try #require(try await gateway.store.retention.claim(owner: UUID(), isForced: true))
+            let steps = Countdown(Int.random(in: 1...3, using: &generator))
+            let run = RetentionRun(
+                store: gateway.store.retention,
+                cutoffs: RetentionPolicy().cutoffs(at: gateway.clock.now),
+                lease: lease,
+                logger: .init(label: "test"),
+                shouldStop: { steps.isOver },
+                onStep: { _, _, _ in steps.finishOne() }
+            )
+            let result = try await run.run { 13 }
+            for kind in RetentionKind.allCases { total[kind] += result.report[kind] }
+            // as a killed one does: nothing is given back
+            gateway.clock.advance(seconds: RetentionStore.leaseSeconds + 1)
+            if result.ending == .finished { break }
+        }
+        #expect(total[.records] == 120 && total[.tombstones] == 40, "\(seed)")
+        #expect(try await phone.count("mutations") == 0)
+        #expect(try await phone.count("id_mappings") == 40)
+        #expect(try await phone.pull().count == 40)
+    }
+
+    // MARK: - Plans
+
+    /// A step reads what is old and nothing else, whatever the tables' size was when it was planned.
+    @Test(arguments: [false, true]) func stepsLookUpByIndexAndPrunePartitions(isAnalyzed: Bool) async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        for _ in 0..<6 {
+            let creates = (0..<200).map { _ in phone.create() }
+            try await phone.push(creates)
+            try await phone.push(creates[..<50].map { phone.entry("delete", local: $0.local) })
+            gateway.clock.advance(seconds: Gateway.day)
+        }
+        let connection = try await gateway.database.connect(
+            settings: Store.hotSettings + [("enable_material", "off"), ("enable_bitmapscan", "off")]
+        )
+        if isAnalyzed { try await connection.execute(script: "ANALYZE") }
+        let organization = "'\(phone.organization.id.lowercased)'"
+        let (early, late) = ("'2020-01-01T00:00:00Z'", "'2036-01-01T00:00:00Z'")
+        let (zero, user) = ("'\(RetentionPlace.firstID.lowercased)'", "'\(phone.user.lowercased)'")
+        let found = try await gateway.read("SELECT id FROM mutations WHERE \(phone.owner) LIMIT 50")
+        let listed = try (0..<found.count).map { "'\(try found.uuid($0, 0).lowercased)'" }
+        let ids = "ARRAY[\(listed.joined(separator: ","))]::uuid[]"
+        let users = "ARRAY[\(listed.map { _ in user }.joined(separator: ","))]::uuid[]"
+        let organizations = "ARRAY[\(listed.map { _ in organization }.joined(separator: ","))]::uuid[]"
+        let calls: [(Statement, String, String)] = [
+            (FinalMutation.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "synced_at_idx"),
+            (PayloadKeeping.shrinkStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
+            (RecordKeeping.deleteStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
+            (TroubledMutations.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "accepted_at_idx"),
+            (RejectionKeeping.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "rejected_at_idx"),
+            (TombstoneKeeping.pageStatement, "\(organization), \(early), '', '', \(late), 50", "updated_at_idx"),
+            (MappingKeeping.pageStatement, "\(organization), \(zero), \(zero), \(late), 50", "id_mappings_p\\d+_pkey"),
+        ]
+        for (statement, values, index) in calls {
+            try await connection.execute(script: "PREPARE explained AS \(statement.sql)")
+            let query = Statement(
+                "explain_" + statement.name,
+                "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE explained(\(values))"
+            )
+            _ = try await connection.run([.begin])
+            let rows = try await connection.run(Query(query))
+            _ = try await connection.run([.rollback])
+            try await connection.execute(script: "DEALLOCATE explained")
+            let plan = try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
+            #expect(!plan.contains("Seq Scan") && !plan.contains("Hash"), "\(statement.name):\n\(plan)")
+            #expect(plan.contains(try Regex(index)), "\(statement.name):\n\(plan)")
+            #expect(plan.contains("never executed") || plan.contains("Subplans Removed"), "\(statement.name):\n\(plan)")
+            let most = plan.matches(of: /rows=(\d+)/).compactMap { Int($0.output.1) }.max() ?? 0
+            #expect(most <= 1_000, "\(statement.name) reads \(most) rows:\n\(plan)")
+        }
+        connection.close()
+    }
+}
