@@ -8,7 +8,8 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct CommandTests {
     private static let commands = [
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
-        ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"], ["doctor"],
+        ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"], ["retention"],
+        ["doctor"],
     ]
 
     @Test func helpListsEveryCommandAndTheExitCodes() async throws {
@@ -16,7 +17,7 @@ import Testing
         #expect(help.status == 0)
         for command in Self.commands { #expect(help.output.contains(command[0])) }
         #expect(help.output.contains("EXAMPLES") && help.output.contains("EXIT CODES"))
-        for code in ["64", "69", "78"] { #expect(help.output.contains(code)) }
+        for code in ["64", "69", "75", "78"] { #expect(help.output.contains(code)) }
         #expect(help.complaint == "")
         #expect(try await Program.run([]).output == help.output)
     }
@@ -36,7 +37,7 @@ import Testing
             "DATABASE_URL", "DATABASE_POOL_SIZE", "COMMITTERS", "PUBLIC_ADDRESS", "OPERATIONS_ADDRESS", "JWT_SECRET",
             "JWT_KEYS_FILE", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_USER_CLAIM", "JWT_ORGANIZATION_CLAIM",
             "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "SIGNING_KEY_FILE", "RETRY_BASE_SECONDS", "RETRY_CAP_SECONDS",
-            "LEASE_SECONDS", "MAX_LANES", "LOG_LEVEL", "LOG_FORMAT", "MAX_MUTATIONS",
+            "LEASE_SECONDS", "MAX_LANES", "RETENTION_SUCCEEDED_DAYS", "RETENTION_DAYS", "RETENTION_INTERVAL_SECONDS", "LOG_LEVEL", "LOG_FORMAT", "MAX_MUTATIONS",
             "MAX_BODY_BYTES",
             "MAX_PAYLOAD_BYTES", "MAX_CONNECTIONS", "MAX_BODY_BYTES_IN_FLIGHT",
         ]

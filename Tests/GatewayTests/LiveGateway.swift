@@ -32,12 +32,14 @@ final class LiveGateway: Sendable {
     ///   - database: nil makes a migrated one.
     ///   - tokens: which ones it takes.
     ///   - forwards: whether lanes are run, against real upstreams.
+    ///   - retains: whether retention is run when it is due.
     ///   - isPatient: whether nothing is late because many tests run at once; else what is late is told as in service.
     ///   - configure: changes the servers' settings.
     static func start(
         on database: TestDatabase? = nil,
         tokens: TokenConfiguration = tokens,
         forwards: Bool = false,
+        retains: Bool = false,
         isPatient: Bool = true,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws -> LiveGateway {
@@ -53,7 +55,7 @@ final class LiveGateway: Sendable {
         let registry = PrometheusRegistry()
         HTTPMetrics.describe(in: registry)
         return try await GatewayMetrics.$registry.withValue(registry) { [configuration] in
-            try await LiveGateway(database, clock, tokens, forwards, isPatient, configuration)
+            try await LiveGateway(database, clock, tokens, forwards, retains, isPatient, configuration)
         }
     }
 
@@ -62,6 +64,7 @@ final class LiveGateway: Sendable {
         _ clock: Clock,
         _ tokens: TokenConfiguration,
         _ forwards: Bool,
+        _ retains: Bool,
         _ isPatient: Bool,
         _ configuration: HTTPConfiguration
     ) async throws {
@@ -99,8 +102,16 @@ final class LiveGateway: Sendable {
         dispatch.pollInterval = 0.05
         let dispatcher = Dispatcher(store: store, upstream: upstream, configuration: dispatch, logger: logger)
         let lanes: [any Service] = forwards ? [store.lanes, dispatcher] : []
+        let retention = RetentionService(
+            store: store,
+            policy: configuration.retention,
+            interval: 3_600,
+            now: { clock.now },
+            logger: logger
+        )
+        let keeping: [any Service] = retains ? [retention] : []
         let group = ServiceGroup(
-            services: [store.wakeUps, store.pushes] + lanes + [operations, server],
+            services: [store.wakeUps, store.pushes] + lanes + keeping + [operations, server],
             logger: logger
         )
         service = Task {

@@ -23,6 +23,7 @@ struct Scene: Sendable {
         on database: TestDatabase? = nil,
         tokens: TokenConfiguration = LiveGateway.tokens,
         forwards: Bool = false,
+        retains: Bool = false,
         isPatient: Bool = true,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
@@ -31,6 +32,7 @@ struct Scene: Sendable {
             on: database,
             tokens: tokens,
             forwards: forwards,
+            retains: retains,
             isPatient: isPatient,
             configure: configure
         )

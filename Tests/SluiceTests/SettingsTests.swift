@@ -35,7 +35,8 @@ import Testing
             "jwt_keys_file": "/keys", "jwt_issuer": "https://i", "jwt_audience": "a", "jwt_user_claim": "u",
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
             "signing_key_file": "/key", "retry_base_seconds": "0.5", "retry_cap_seconds": "60", "lease_seconds": "30",
-            "max_lanes": "7",
+            "max_lanes": "7", "retention_succeeded_days": "2.5", "retention_days": "14",
+            "retention_interval_seconds": "60",
             "log_level": "debug", "log_format": "text", "max_mutations": "10000", "max_body_bytes": "67108864",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
         ]
@@ -64,6 +65,8 @@ import Testing
             #expect(settings.retryCapSeconds == 60)
             #expect(settings.leaseSeconds == 30)
             #expect(settings.maxLanes == 7)
+            #expect(settings.retentionSucceededDays == 2.5 && settings.retentionDays == 14)
+            #expect(settings.retentionIntervalSeconds == 60)
             #expect(settings.logLevel == .debug)
             #expect(settings.logFormat == .text)
             #expect(settings.maxMutations == 10_000)

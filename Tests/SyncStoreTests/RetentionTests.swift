@@ -242,16 +242,28 @@ import Testing
         #expect(try await phone.mapping(try #require(create.local)) == "-")
     }
 
-    @Test func aMappingStaysWhileItsLaneHasOpenMutations() async throws {
+    @Test func aMappingStaysWhileAnOpenMutationNamesIt() async throws {
         let phone = try await Phone.forwarding()
-        let create = phone.forward("create", local: UUID())
-        try await phone.push([create])
-        try await phone.leave(create.id, "failed")
-        _ = try await phone.discard(create.id)
-        try await phone.push([phone.forward("create", local: UUID())])
-        phone.gateway.clock.advance(seconds: 60 * Gateway.day)
-        #expect(try await phone.gateway.retain()?.report[.mappings] == 0)
-        #expect(try await phone.mapping(try #require(create.local)).hasPrefix("failed"))
+        let gateway = phone.gateway
+        let (named, other) = (phone.forward("create", local: UUID()), phone.forward("create", local: UUID()))
+        try await phone.push([named, other])
+        let ids = [named, other].compactMap(\.local)
+        for entry in [named, other] { try await phone.leave(entry.id, "succeeded") }
+        try await phone.execute(
+            """
+            UPDATE id_mappings SET status = 'resolved', server_id = 'x', resolved_at = created_at WHERE \(phone.owner)
+            """
+        )
+        let waiting = phone.forward("create", local: UUID(), payload: #"{"of":"\#(ids[0].lowercased)"}"#)
+        try await phone.push([waiting])
+        gateway.clock.advance(seconds: 60 * Gateway.day)
+        #expect(try await gateway.retain()?.report[.mappings] == 1)
+        #expect(try await phone.mapping(ids[0]).hasPrefix("resolved"))
+        #expect(try await phone.mapping(ids[1]) == "-")
+        _ = try await phone.discard(waiting.id)
+        gateway.clock.advance(seconds: 31 * Gateway.day)
+        try await gateway.retain()
+        #expect(try await phone.mapping(ids[0]) == "-")
     }
 
     // MARK: - Runs

@@ -63,7 +63,7 @@ import Testing
             TombstoneKeeping.deleteMappingsStatement, TombstoneKeeping.horizonStatement,
             MappingKeeping.pageStatement, MappingKeeping.deleteStatement, MappingKeeping.noteStatement,
             TroubledMutations.pageStatement, TroubledMutations.stillOldStatement, TroubledMutations.forgetStatement,
-            RetentionStatements.claim, RetentionStatements.renew, RetentionStatements.release,
+            NeededIDs.statement, RetentionStatements.claim, RetentionStatements.renew, RetentionStatements.release,
             RetentionStatements.ask, RetentionStatements.status, RetentionStatements.opening,
             RetentionStatements.debts,
         ] + Administration.purgeStatements + Administration.lastStatements

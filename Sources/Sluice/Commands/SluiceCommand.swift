@@ -16,7 +16,7 @@ struct SluiceCommand: AsyncParsableCommand {
 
             EXIT CODES
               0 done, 1 failed, 64 wrong usage, 69 database not reachable,
-              78 wrong configuration
+              75 somebody else is at it just now, 78 wrong configuration
             """,
         version: Version.current,
         subcommands: [

@@ -48,7 +48,8 @@ struct MappingKeeping: Keeping {
 
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
         // an open mutation may need the client id, whenever it was last named
-        let free = rows.filter { lanes[LaneKey(organization: organization, user: $0.user)]?.openCount == 0 }
+        let needed = try await NeededIDs(of: lanes, on: connection)
+        let free = rows.filter { !needed.contains($0.clientID, of: $0.user) }
         guard !free.isEmpty else { return 0 }
         var parameters = Parameters()
         parameters.add(free.map { _ in organization })

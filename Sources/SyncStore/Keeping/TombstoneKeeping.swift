@@ -66,9 +66,10 @@ struct TombstoneKeeping: Keeping {
         }
         var queries: [Query] = []
         // an open mutation may still need the client id; then the mapping goes when mappings are looked through
+        let needed = try await NeededIDs(of: lanes, on: connection)
         let mapped = sorted.filter { row in
-            let lane = lanes[LaneKey(organization: organization, user: row.owner)]
-            return row.clientID != nil && lane?.openCount == 0
+            guard let client = row.clientID else { return false }
+            return !needed.contains(client, of: row.owner)
                 && entities.contains(EntityKey(type: row.type, id: row.id))
         }
         if !mapped.isEmpty {

@@ -5,6 +5,7 @@ from statistics import median
 
 from .delivery import Delivery
 from .forwarding import Forward, Quiet
+from .keeping import Keeping
 from .runs import Load, Run
 
 PUSHES = {
@@ -18,7 +19,7 @@ REPLAYS = {
     "replay-50": Load(mutations=50, connections=32, mode="replay", pool=1000),
 }
 MEMORY = Load(mutations=50, connections=1000)
-ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet", "listeners", "feed"]
+ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet", "listeners", "feed", "retention"]
 
 # At least so many times the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
@@ -36,6 +37,8 @@ MEMORY_BAR = 150.0
 HINT_BAR = 1000.0
 # Pulls of a feed's last tenth, against those of its first.
 FEED_BAR = 0.8
+# p99 of pushes while retention works, against without.
+RETENTION_BAR = 1.5
 
 
 @dataclass
@@ -201,3 +204,20 @@ def compare_deliveries(runs: list[Delivery]) -> list[Figure]:
                 met=ratio >= FEED_BAR,
             ))
     return figures
+
+
+def compare_keeping(run: Keeping | None) -> list[Figure]:
+    """Pushes beside retention."""
+    if run is None or not run.beside:
+        return []
+    beside, without = (median(one.p99_ms for one in side) for side in (run.beside, run.without))
+    rates = [median(one.mutations_per_second for one in side) for side in (run.beside, run.without)]
+    alone = f", {run.alone_per_second:,.0f}/s alone" if run.alone_per_second else ""
+    return [
+        Figure("retention p99", f"{beside:,.1f} ms beside it", f"{without:,.1f} ms without", run.ratio,
+               (min(one.p99_ms for one in run.beside) / without, max(one.p99_ms for one in run.beside) / without),
+               f"≤ {RETENTION_BAR}", run.ratio <= RETENTION_BAR),
+        Figure("retention rate", f"{rates[0]:,.0f} mutations/s beside it", f"{rates[1]:,.0f}/s without",
+               rates[0] / rates[1]),
+        Figure("retention", f"{run.rows:,} rows in {run.seconds:,.0f} s", f"{run.rows_per_second:,.0f} rows/s{alone}"),
+    ]

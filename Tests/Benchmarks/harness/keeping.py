@@ -1,0 +1,117 @@
+"""Retention: millions of old mutations are worked off while pushes go on."""
+
+import time
+from dataclasses import asdict, dataclass, field
+from statistics import median
+
+from . import cpu
+from .cluster import Cluster
+from .gateway import Gateway, organization
+from .runs import ORGANIZATIONS, USERS, Load, Run, Runner
+
+DATABASE = "keeping"
+ROWS = 1_000_000
+# Neither one at a time nor as many as will go: retention has to find its gaps.
+LOAD = Load(mutations=10, connections=8)
+SETTINGS = {"SLUICE_RETENTION_INTERVAL_SECONDS": "604800"}
+CHUNK = 250_000
+
+
+@dataclass
+class Keeping:
+    """What was measured."""
+
+    rows: int
+    without: list[Run] = field(default_factory=list)
+    beside: list[Run] = field(default_factory=list)
+    seconds: float = 0.0
+    rows_per_second: float = 0.0
+    """Over the whole run of retention, most of it beside pushes."""
+    alone_per_second: float = 0.0
+    """While nothing else went on, at the end."""
+    heap_mb: tuple[float, float] = (0.0, 0.0)
+    """The table of mutations before and after."""
+
+    @property
+    def ratio(self) -> float:
+        return median(run.p99_ms for run in self.beside) / median(run.p99_ms for run in self.without)
+
+    def as_json(self) -> dict:
+        return asdict(self)
+
+
+def keep(gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, rounds: int, say, show) -> Keeping:
+    """Latency of pushes without retention and while it works; how long it takes."""
+    gateway.create_organizations(ORGANIZATIONS)
+    result = Keeping(rows)
+    runner.push("first", gateway, DATABASE, LOAD, seconds=runner.seconds)
+    say(f"making {rows:,} old mutations of the users that push")
+    for start in range(0, rows, CHUNK):
+        cluster.query(DATABASE, _old(start, min(rows, start + CHUNK)))
+    cluster.vacuum(DATABASE)
+    result.heap_mb = (_heap(cluster), 0.0)
+    say("pushes without retention, and beside it")
+    for _ in range(rounds):
+        result.without.append(show(runner.push("without", gateway, DATABASE, LOAD)))
+    began = time.monotonic()
+    gateway.administer([("POST", "/retention", None)])
+    while not _done(gateway) and _running(gateway) is False:
+        time.sleep(0.1)
+    while _running(gateway) and len(result.beside) < 100:
+        result.beside.append(show(runner.push("beside", gateway, DATABASE, LOAD)))
+        if len(result.beside) >= 3 * rounds and rows <= ROWS:
+            break
+    before, at = _rows(gateway), time.monotonic()
+    while _running(gateway):
+        time.sleep(0.5)
+    ended = time.monotonic()
+    result.seconds = ended - began
+    result.rows_per_second = _rows(gateway) / result.seconds
+    if ended - at > 2:
+        result.alone_per_second = (_rows(gateway) - before) / (ended - at)
+    for _ in range(rounds):
+        result.without.append(show(runner.push("without", gateway, DATABASE, LOAD)))
+    result.heap_mb = (result.heap_mb[0], _heap(cluster))
+    left = int(cluster.query(DATABASE, "SELECT count(*) FROM mutations WHERE synced_at < now() - interval '30 days' "
+                                       "OR (synced_at < now() - interval '7 days' AND payload IS NOT NULL)"))
+    if left:
+        raise RuntimeError(f"{left:,} old rows are left")
+    return result
+
+
+def _rows(gateway: Gateway) -> float:
+    return sum(value for name, value in gateway.metrics().items() if name.startswith("sluice_retention_rows_total"))
+
+
+def _running(gateway: Gateway) -> bool:
+    return gateway.metrics().get("sluice_retention_running", 0) == 1
+
+
+def _done(gateway: Gateway) -> bool:
+    return _rows(gateway) > 0 and not _running(gateway)
+
+
+def _heap(cluster: Cluster) -> float:
+    return float(cluster.query(DATABASE, "SELECT sum(pg_total_relation_size(inhrelid)) / 1e6 FROM pg_inherits "
+                                         "WHERE inhparent = 'mutations'::regclass"))
+
+
+def _old(first: int, end: int) -> str:
+    """Mutations as pushes would have left them: half of them old enough to go, half to lose their payload."""
+    return f"""
+        INSERT INTO mutations (organization_id, user_id, id, device_id, sequence_number, position, change_position,
+            idempotency_key, fingerprint, operation, entity_type, local_id, server_id, payload, priority, max_attempts,
+            conflict_resolution, status, version, response_status, created_at, accepted_at, changed_at, synced_at)
+        SELECT ('00000000-0000-4000-8000-' || lpad(o::text, 12, '0'))::uuid,
+            ('00000000-0000-4000-9000-' || lpad((o * 1000 + u)::text, 12, '0'))::uuid, gen_random_uuid(),
+            '{organization(0)}', 1 + n, -1 - n, 0, gen_random_uuid(),
+            decode('01' || repeat(md5(n::text), 3), 'hex'), 'create', 'task', gen_random_uuid(),
+            gen_random_uuid()::text, ('{{"title":"Visit ' || n || '","notes":"' || repeat('x', 400) || '"}}')::json,
+            0, 10, 'manual', 'succeeded', 1, 201, at, at, at, at
+        FROM (
+            SELECT n, 1 + n % {ORGANIZATIONS} AS o, (n / {ORGANIZATIONS}) % {USERS} AS u,
+                now() - CASE WHEN n % 2 = 0 THEN interval '40 days' ELSE interval '10 days' END
+                    + n * interval '10 milliseconds' AS at
+            FROM generate_series({first}::bigint, {end - 1}::bigint) n
+        ) x
+        """

@@ -1,0 +1,79 @@
+import Foundation
+import Logging
+import Postgres
+import ServiceLifecycle
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncStore
+
+@Suite struct RetentionServiceTests {
+    private static func service(_ gateway: Gateway) -> RetentionService {
+        let clock = gateway.clock
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        return RetentionService(
+            store: gateway.store,
+            policy: RetentionPolicy(),
+            interval: 3_600,
+            now: { clock.now },
+            logger: logger
+        )
+    }
+
+    @Test func itWorksWhenItIsDueAndNotBefore() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        let service = Self.service(gateway)
+        await service.look()
+        let first = gateway.clock.now
+        #expect(service.state.finishedAt == first && service.state.overdue == 0)
+        try await phone.push([phone.create()])
+        gateway.clock.advance(seconds: 31 * 86_400)
+        await service.look()
+        #expect(service.state.finishedAt == gateway.clock.now)
+        let status = try await gateway.store.retention.status()
+        #expect(status.lastReport.map { String(decoding: $0, as: UTF8.self) }?.hasPrefix(#"{"records":1"#) == true)
+        let second = gateway.clock.now
+        gateway.clock.advance(seconds: 3_599)
+        await service.look()
+        #expect(service.state.finishedAt == second)
+        gateway.clock.advance(seconds: 2)
+        await service.look()
+        #expect(service.state.finishedAt == gateway.clock.now)
+        #expect(!service.state.isRunning)
+    }
+
+    @Test func ofTwoReplicasOneWorksAndBothKnowOfIt() async throws {
+        let gateway = try await Gateway()
+        let other = try await Gateway(replicaOf: gateway)
+        let services = [Self.service(gateway), Self.service(other)]
+        await withDiscardingTaskGroup { group in
+            for service in services { group.addTask { await service.look() } }
+        }
+        for service in services { await service.look() }
+        #expect(services.map(\.state.finishedAt) == [gateway.clock.now, gateway.clock.now])
+        let runs = try await gateway.read("SELECT token FROM retention_runs")
+        #expect(try runs.int64(0, 0) == 1)
+    }
+
+    @Test func itRunsWhenItIsAskedAndEndsWithItsGroup() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let service = Self.service(gateway)
+        let group = ServiceGroup(services: [service], logger: logger)
+        async let running: Void = group.run()
+        while service.state.finishedAt == nil { await Task.yield() }
+        try await phone.push([phone.create()])
+        gateway.clock.advance(seconds: 60)
+        try await gateway.store.retention.ask()
+        while service.state.finishedAt != gateway.clock.now { await Task.yield() }
+        await group.triggerGracefulShutdown()
+        try await running
+        #expect(try await gateway.store.retention.status().runningSince == nil)
+    }
+}

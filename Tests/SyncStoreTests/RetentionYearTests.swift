@@ -1,0 +1,72 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// A year in a few seconds: what is made is given up after some days, and tables keep their size.
+@Suite struct RetentionYearTests {
+    @Test func tablesAndIndexesStayAsLargeAsTheyWereOverAYear() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let stranger = Phone(gateway, try await gateway.organization())
+        let vacuum = try await gateway.database.connect()
+        var living: [[Entry]] = []
+        var sizes: [Int: [String: Int64]] = [:]
+        for day in 1...365 {
+            let creates = (0..<24).map { _ in phone.create(payload: #"{"title":"\#(String(repeating: "x", count: 200))"}"#) }
+            living.append(creates)
+            var entries = creates + creates.prefix(6).map { phone.entry("update", local: $0.local) }
+            if living.count > 5 { entries += living.removeFirst().map { phone.entry("delete", local: $0.local) } }
+            // what fails or is refused, and nobody does anything about
+            entries += [phone.entry("update", server: "\"nothing-\(day)\""), phone.entry("update", local: UUID())]
+            try await phone.push(entries)
+            if day % 30 == 0 { try await stranger.push([stranger.create()]) }
+            gateway.clock.advance(seconds: Gateway.day)
+            let result = try #require(try await gateway.retain(limit: 500))
+            #expect(result.isComplete)
+            // as autovacuum does, which does not know that a day has passed
+            if day % 5 == 0 {
+                for table in ["mutations", "entities", "id_mappings", "rejections", "lanes", "devices", "feeds"] {
+                    try await vacuum.execute(script: "VACUUM \(table)")
+                }
+            }
+            if [90, 120, 365].contains(day) { sizes[day] = try await Self.sizes(gateway) }
+        }
+        vacuum.close()
+        // sixty days: thirty until what failed is discarded, thirty until its record goes
+        let early = try #require(sizes[90])
+        let late = try #require(sizes[365])
+        for (table, size) in late {
+            let before = early[table] ?? 0
+            // a page here and there is chance
+            #expect(size <= before + before / 10 + 65_536, "\(table): \(before) bytes after 90 days, \(size) after 365")
+        }
+        let records = try await phone.count("mutations")
+        #expect(records < 31 * 60 + 31, "\(records)")
+        #expect(try await phone.count("id_mappings") < 36 * 25)
+        #expect(try await phone.pull().filter { $0["deleted"]?.bool == false }.count == 5 * 24)
+        // the stranger's twelve entities live
+        #expect(try await stranger.pull().count == 12)
+    }
+
+    /// Bytes by table and by index, partitions together.
+    private static func sizes(_ gateway: Gateway) async throws -> [String: Int64] {
+        let rows = try await gateway.read(
+            """
+            SELECT coalesce(p.relname, c.relname), sum(pg_total_relation_size(c.oid))::int8
+            FROM pg_class c
+            LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+            LEFT JOIN pg_class p ON p.oid = i.inhparent
+            WHERE c.relkind IN ('r', 'i') AND c.relnamespace = 'public'::regnamespace
+            GROUP BY 1
+            """
+        )
+        var sizes: [String: Int64] = [:]
+        for row in 0..<rows.count { sizes[try rows.string(row, 0)] = try rows.int64(row, 1) }
+        return sizes
+    }
+}
