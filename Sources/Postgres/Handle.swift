@@ -20,7 +20,10 @@ final class Handle {
     /// Starts connecting. The URI's own words never reach a message: what is malformed in it may be the password.
     init(connecting configuration: ConnectionConfiguration) throws(PostgresError) {
         guard let password = Self.password(in: configuration.uri) else {
-            throw PostgresError(.unavailable, "the connection URI is malformed (in a password, write @ as %40, / as %2F)")
+            throw PostgresError(
+                .unavailable,
+                "the connection URI is malformed (in a password, write @ as %40, / as %2F)"
+            )
         }
         self.password = password.isEmpty ? nil : password
         let options = [

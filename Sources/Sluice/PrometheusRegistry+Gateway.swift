@@ -123,7 +123,11 @@ extension PrometheusRegistry {
         describe(refreshes, kind: .counter, help: "Fetches of key sets, by outcome: changed, unchanged, failed.")
         describe(age, kind: .gauge, help: "Time since the key set fetched longest ago was; absent without any.")
         describe(missing, kind: .gauge, help: "Key sets that have never been fetched.")
-        describe(broken, kind: .gauge, help: "1 while files of keys or issuers cannot be used, and older ones are in force.")
+        describe(
+            broken,
+            kind: .gauge,
+            help: "1 while files of keys or issuers cannot be used, and older ones are in force."
+        )
         onScrape { registry in
             registry.setGauge(cached, to: Double(verifier.cachedTokens))
             registry.setGauge(broken, to: keeper.isFileBroken ? 1 : 0)

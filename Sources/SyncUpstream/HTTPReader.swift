@@ -50,7 +50,8 @@ public final class HTTPReader: Sendable {
             return .failed(reason.text)
         case .success(let response):
             let (status, fields) = (response.head.status.code, response.head.headers)
-            let cacheControl = fields.contains(name: "Cache-Control") ? fields["Cache-Control"].joined(separator: ",") : nil
+            let cacheControl =
+                fields.contains(name: "Cache-Control") ? fields["Cache-Control"].joined(separator: ",") : nil
             switch status {
             case 200:
                 guard let body = response.body else { return .failed("the document is too large") }

@@ -227,7 +227,9 @@ import Testing
         #expect(good?.status == "ok")
         #expect(good?.finding == "gateway, who owns nothing and has the rights that are needed")
 
-        try await connection.execute(script: "REVOKE DELETE ON lanes FROM gateway; REVOKE UPDATE, INSERT ON feeds FROM gateway")
+        try await connection.execute(
+            script: "REVOKE DELETE ON lanes FROM gateway; REVOKE UPDATE, INSERT ON feeds FROM gateway"
+        )
         let lacking = try await Self.examine(settings)
         #expect(lacking.result.status == 1)
         #expect(lacking.checks["role"]?.finding == "gateway lacks rights on feeds (INSERT, UPDATE), lanes (DELETE)")

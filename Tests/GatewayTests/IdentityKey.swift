@@ -46,7 +46,13 @@ struct IdentityKey: Sendable {
         return signed + "." + base64(Data(code))
     }
 
-    private static func signed(_ header: String, _ organization: UUID, _ user: UUID, _ issuer: String?, _ expires: Int64) -> String {
+    private static func signed(
+        _ header: String,
+        _ organization: UUID,
+        _ user: UUID,
+        _ issuer: String?,
+        _ expires: Int64
+    ) -> String {
         let name = issuer.map { #""iss":"\#($0)","# } ?? ""
         let claims = #"{\#(name)"sub":\#(user.quoted),"org":\#(organization.quoted),"exp":\#(expires)}"#
         return base64(Data(header.utf8)) + "." + base64(Data(claims.utf8))

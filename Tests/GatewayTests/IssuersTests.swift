@@ -79,7 +79,9 @@ import Tokens
         var unknown: [String] = []
         for (key, owner) in [(stage.northKey, Self.north), (stage.southKey, Self.south)] {
             for issuer in [Self.north, Self.south, nil, "https://west.example"] {
-                for (tenant, of) in [(stage.tenants.north, Self.north), (stage.tenants.south, Self.south), (nobodys, "")] {
+                for (tenant, of) in [
+                    (stage.tenants.north, Self.north), (stage.tenants.south, Self.south), (nobodys, ""),
+                ] {
                     let reply = try await stage.get(try stage.token(key, issuer, tenant))
                     if owner != issuer {
                         expectProblem(reply, .unauthorized, errors: [])

@@ -17,7 +17,11 @@ import Testing
     private static let issuerSecret = "hushissuer-secret-0123456789-abcdef"
     private static let query = "hushquery"
 
-    private static func expectNothing(in text: String, _ what: String, sourceLocation: SourceLocation = #_sourceLocation) {
+    private static func expectNothing(
+        in text: String,
+        _ what: String,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
         #expect(!text.contains("hush"), "\(what): \(text)", sourceLocation: sourceLocation)
     }
 
@@ -96,7 +100,7 @@ import Testing
         )
         let push = """
             {"device_id":\(UUID().quoted),"mutations":[{"id":\(UUID().quoted),"idempotency_key":\(UUID().quoted),
-            "sequence_number":1,"operation":"create","entity_type":"task","local_id":\(UUID().quoted),
+            "sequence_number":1,"operation":"create","entity_type":"task","endpoint":"/tasks","local_id":\(UUID().quoted),
             "payload":{"title":"x"},"created_at":"2026-11-18T07:00:00.000Z"}]}
             """
         let pushed = try await ask("POST", gateway.address + "/v1/mutations", push, token)

@@ -91,7 +91,10 @@ import Tokens
 
     @Test(arguments: [
         ("/organizations", #""jwks_url":"https://a/k""#, "is missing: list the organizations"),
-        ("/organizations", #""jwks_url":"https://a/k","organizations":"all""#, "must be a list of organizations' UUIDs"),
+        (
+            "/organizations", #""jwks_url":"https://a/k","organizations":"all""#,
+            "must be a list of organizations' UUIDs"
+        ),
         ("/organizations", #""jwks_url":"https://a/k","organizations":[]"#, "must hold 1 to 10000 organizations"),
         ("/organizations/1", #""jwks_url":"https://a/k","organizations":["ID","x"]"#, "must be a UUID"),
         ("/organizations/1", #""jwks_url":"https://a/k","organizations":["ID","ID"]"#, "comes twice"),
@@ -155,7 +158,9 @@ import Tokens
         #expect(found.first?.contains("hushhush") == false)
     }
 
-    @Test(arguments: ["https://id.example/keys?p=1&t=a%20b", "http://localhost:8080/k", "https://[::1]:1/a/b", "https://id"])
+    @Test(arguments: [
+        "https://id.example/keys?p=1&t=a%20b", "http://localhost:8080/k", "https://[::1]:1/a/b", "https://id",
+    ])
     func otherURLsAreTakenAndTheirQueriesNotShown(text: String) throws {
         let settings = try load(["SLUICE_JWT_JWKS_URL": text])
         #expect(settings.jwtJWKSURL == text)

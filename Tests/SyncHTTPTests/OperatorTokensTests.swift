@@ -37,7 +37,8 @@ import Testing
         let hash = OperatorTokens.hash(of: old)
         for text in [
             "", " ", "short", "fifteen-letters", "with,comma-and-more", "\"quoted-token-here\"", "ünïcode-token-here",
-            String(hash.dropLast()), hash + "0", "sha256:" + String(repeating: "g", count: 64), "sha512:" + hash.dropFirst(7),
+            String(hash.dropLast()), hash + "0", "sha256:" + String(repeating: "g", count: 64),
+            "sha512:" + hash.dropFirst(7),
             old + " short", hash + " x",
         ] {
             #expect(OperatorTokens(parsing: text) == nil, "\(text)")

@@ -27,7 +27,10 @@ import Testing
         let body = #"{"keys":[]}"#
         let server = try await ScriptedServer.start(answering: text + "Content-Length: \(body.count)\r\n\r\n" + body)
         let answers = try await withReader { reader in
-            [await reader.keySet(server.baseURL + "/keys?a=b", nil), await reader.keySet(server.baseURL + "/keys", "W/\"0\"")]
+            [
+                await reader.keySet(server.baseURL + "/keys?a=b", nil),
+                await reader.keySet(server.baseURL + "/keys", "W/\"0\""),
+            ]
         }
         let expected = KeySetAnswer.document(Array(body.utf8), etag: "W/\"1\"", cacheControl: "public,max-age=60")
         #expect(answers == [expected, expected])
@@ -65,7 +68,8 @@ import Testing
 
     @Test func whatIsTooLargeIsNotRead() async throws {
         #expect(
-            try await answer("HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n{") == .failed("the document is too large")
+            try await answer("HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n{")
+                == .failed("the document is too large")
         )
         let chunk = "80000\r\n" + String(repeating: " ", count: 0x80000) + "\r\n"
         let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk + chunk + chunk

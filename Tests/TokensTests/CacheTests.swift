@@ -76,7 +76,7 @@ struct CacheTests {
         #expect(verifier.refusal(old) == .unknownKey)
         #expect(verifier.refusal(new) == nil)
 
-        await #expect(throws: TokenConfigurationError.self) { 
+        await #expect(throws: TokenConfigurationError.self) {
             try await verifier.replace(TokenConfiguration(keys: [Keys.pem("")]))
         }
         #expect(verifier.refusal(new) == nil)

@@ -141,8 +141,11 @@ struct FetchedKeysTests {
         try provider.publish(
             ["kty": "oct", "kid": "s", "alg": "HS256", "k": base64URL(Data(secret))],
             leaked,
-            ["kid": "no type"], ["kty": 7], ["kty": "EC", "crv": "P-521", "x": "AA", "y": "AA"],
-            ["kty": "RSA", "n": "!", "e": "AQAB"], ["kty": "EC", "crv": "P-256"],
+            ["kid": "no type"],
+            ["kty": 7],
+            ["kty": "EC", "crv": "P-521", "x": "AA", "y": "AA"],
+            ["kty": "RSA", "n": "!", "e": "AQAB"],
+            ["kty": "EC", "crv": "P-256"],
             Keys.jwk(first.publicKey, id: "enc", extra: ["use": "enc"]),
             Keys.jwk(first.publicKey, id: "384", extra: ["alg": "ES384"]),
             Keys.jwk(first.publicKey, id: "1")
@@ -204,7 +207,9 @@ struct FetchedKeysTests {
 
     @Test("Files that change are taken; files that are broken change nothing, and are complained of once")
     func files() async throws {
-        let read = Mutex(Result<TokenConfiguration, TokenConfigurationError>.success(TokenConfiguration(secret: Keys.secret)))
+        let read = Mutex(
+            Result<TokenConfiguration, TokenConfigurationError>.success(TokenConfiguration(secret: Keys.secret))
+        )
         let verifier = try await TokenVerifier(configuration: TokenConfiguration(secret: Keys.secret))
         let clock = Mutex(now)
         var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

@@ -78,7 +78,9 @@ struct IssuerTests {
         let verifier = try await verifier()
         let exp = now + 60
         for (first, second) in [(Self.north, Self.south), (Self.south, Self.north)] {
-            for (key, tenant, other) in [(northKey, Self.tenantN, Self.tenantS), (southKey, Self.tenantS, Self.tenantN)] {
+            for (key, tenant, other) in [
+                (northKey, Self.tenantN, Self.tenantS), (southKey, Self.tenantS, Self.tenantN),
+            ] {
                 let header = base64URL(Data(#"{"alg":"ES256","kid":"k"}"#.utf8))
                 let payload = base64URL(
                     Data(
@@ -118,7 +120,10 @@ struct IssuerTests {
             let unsigned = TestKey(algorithm: "none") { _ in Data() }
             #expect(verifier.refusal(try token(unsigned, iss: Self.north, org: org)) == .algorithmNotAllowed)
             let renamed = ["alg": "HS256", "kid": "k"]
-            #expect(verifier.refusal(try token(.es256(northKey), iss: Self.south, org: org, header: renamed)) == .badSignature)
+            #expect(
+                verifier.refusal(try token(.es256(northKey), iss: Self.south, org: org, header: renamed))
+                    == .badSignature
+            )
         }
     }
 
@@ -152,16 +157,22 @@ struct IssuerTests {
         }
         let right = try token(.es256(northKey), iss: Self.north, org: Self.tenantN, ["aud": "n"])
         #expect(verifier.refusal(right) == nil)
-        #expect(verifier.refusal(try token(.es256(northKey), iss: Self.north, org: Self.tenantN)) == .missingClaim("aud"))
+        #expect(
+            verifier.refusal(try token(.es256(northKey), iss: Self.north, org: Self.tenantN)) == .missingClaim("aud")
+        )
         let south = ["uid": user.uuidString, "tenant": Self.tenantS.uuidString]
         // what another issuer calls organization is nothing here
         #expect(verifier.refusal(try token(.es256(southKey), iss: Self.south, org: Self.tenantN, south)) == nil)
-        #expect(verifier.refusal(try token(.es256(southKey), iss: Self.south, org: Self.tenantS)) == .missingClaim("tenant"))
+        #expect(
+            verifier.refusal(try token(.es256(southKey), iss: Self.south, org: Self.tenantS)) == .missingClaim("tenant")
+        )
     }
 
     @Test("Issuers with one name, or without keys, are refused")
     func refused() async throws {
-        await #expect(throws: TokenConfigurationError.self) { try await verifier { north, south, _ in south.issuer = north.issuer } }
+        await #expect(throws: TokenConfigurationError.self) {
+            try await verifier { north, south, _ in south.issuer = north.issuer }
+        }
         await #expect(throws: TokenConfigurationError.self) { try await verifier { north, _, _ in north.keys = [] } }
         await #expect(throws: TokenConfigurationError.self) {
             try await verifier { north, _, _ in
@@ -169,7 +180,9 @@ struct IssuerTests {
                 north.jwksURL = "ftp://north.example/keys"
             }
         }
-        await #expect(throws: TokenConfigurationError.self) { try await TokenVerifier(configuration: TokenConfiguration()) }
+        await #expect(throws: TokenConfigurationError.self) {
+            try await TokenVerifier(configuration: TokenConfiguration())
+        }
     }
 
     @Test("What an issuer may no longer say is refused at once, though it was remembered")

@@ -11,7 +11,9 @@ private final class Schedule {
     var failures: Int { state.failures }
 
     func begin(at moment: Timestamp) -> Bool { state.begin(at: moment) }
-    func demand(at moment: Timestamp, waiting: Int) -> RemoteKeysState.Demand { state.demand(at: moment, waiting: waiting) }
+    func demand(at moment: Timestamp, waiting: Int) -> RemoteKeysState.Demand {
+        state.demand(at: moment, waiting: waiting)
+    }
     func secondsUntilDue(at moment: Timestamp) -> Int { state.secondsUntilDue(at: moment) }
 
     func finish(_ outcome: RemoteKeysState.Outcome, maximumAge: Int64?, at moment: Timestamp, luck: Double) -> Bool {
@@ -21,7 +23,9 @@ private final class Schedule {
 
 @Suite("When keys are fetched")
 struct RemoteKeysStateTests {
-    private func at(_ seconds: Double) -> Timestamp { Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds) }
+    private func at(_ seconds: Double) -> Timestamp {
+        Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds)
+    }
 
     /// Fetched at 0, good for so long.
     private func fetched(maximumAge: Int64? = nil, luck: Double = 0) -> Schedule {
@@ -45,7 +49,9 @@ struct RemoteKeysStateTests {
 
     @Test(
         "A set is fetched anew when its provider says so, from a minute to an hour",
-        arguments: [(nil, 600), (0, 60), (59, 60), (61, 61), (300, 300), (3_600, 3_600), (86_400, 3_600), (.max, 3_600)]
+        arguments: [
+            (nil, 600), (0, 60), (59, 60), (61, 61), (300, 300), (3_600, 3_600), (86_400, 3_600), (.max, 3_600),
+        ]
             as [(Int64?, Double)]
     )
     func age(maximumAge: Int64?, seconds: Double) {
@@ -147,7 +153,8 @@ struct RemoteKeysStateTests {
         "Cache-Control says how long",
         arguments: [
             (nil, nil), ("", nil), ("public", nil), ("max-age=300", 300), ("public, max-age=300", 300),
-            ("Public,MAX-AGE = \"300\" , immutable", 300), ("max-age=0", 0), ("no-store", 0), ("no-cache, max-age=9", 0),
+            ("Public,MAX-AGE = \"300\" , immutable", 300), ("max-age=0", 0), ("no-store", 0),
+            ("no-cache, max-age=9", 0),
             ("max-age=-1", nil), ("max-age", nil), ("max-age=", nil), ("max-age=1e3", nil), ("s-maxage=5", nil),
             ("max-age=99999999999999999999", .max), ("max-age=300, max-age=200", 200),
         ] as [(String?, Int64?)]

@@ -25,7 +25,9 @@ extension Settings {
         if let jwtKeysFile { configuration.keys = [try Self.keys(in: jwtKeysFile, .jwtKeysFile)] }
         if let jwtIssuersFile {
             let own = hasOwnKeys ? jwtIssuer : nil
-            configuration.otherIssuers = try IssuersFile(path: jwtIssuersFile, defaults: configuration).issuers(beside: own)
+            configuration.otherIssuers = try IssuersFile(path: jwtIssuersFile, defaults: configuration).issuers(
+                beside: own
+            )
         }
         return configuration
     }

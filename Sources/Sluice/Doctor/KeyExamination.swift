@@ -45,7 +45,8 @@ struct KeyExamination {
                 let isForgeable = KeySetURL.isOpenToForgery(url)
                 if usable > 0 {
                     return [.ok(subject, finding)]
-                        + (isForgeable ? [.warning(subject + " (http)", "anybody on the way can forge them", "Use https.")] : [])
+                        + (isForgeable
+                            ? [.warning(subject + " (http)", "anybody on the way can forge them", "Use https.")] : [])
                 }
                 return [.failed(subject, finding, "RS256, ES256 (P-256) and EdDSA (Ed25519) keys are.")]
             } catch {

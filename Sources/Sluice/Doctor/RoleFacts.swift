@@ -31,10 +31,15 @@ struct RoleFacts: Sendable {
             let finding = "\(name) lacks rights on \(missing.joined(separator: ", "))"
             return .failed("role", finding, "GRANT them to it, as the owner of the tables.")
         }
-        let advice = "Let the gateway connect as a role that owns nothing and may SELECT, INSERT, UPDATE and DELETE only."
+        let advice =
+            "Let the gateway connect as a role that owns nothing and may SELECT, INSERT, UPDATE and DELETE only."
         if isSuperuser { return .warning("role", "\(name) is a superuser, who may do anything to the server", advice) }
         if ownedTables > 0 {
-            return .warning("role", "\(name) owns \(ownedTables) of the tables, so it could change or drop them", advice)
+            return .warning(
+                "role",
+                "\(name) owns \(ownedTables) of the tables, so it could change or drop them",
+                advice
+            )
         }
         if bypassesRowSecurity {
             return .warning("role", "\(name) has BYPASSRLS", "ALTER ROLE … NOBYPASSRLS; the gateway does not need it.")

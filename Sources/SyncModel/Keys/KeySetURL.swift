@@ -21,7 +21,8 @@ public enum KeySetURL {
     /// Whether somebody between gateway and provider could put in keys of their own.
     public static func isOpenToForgery(_ text: String) -> Bool {
         guard let url = BaseURL(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
-        let host = url.authority.hasPrefix("[") ? url.authority.prefix { $0 != "]" } : url.authority.prefix { $0 != ":" }
+        let host =
+            url.authority.hasPrefix("[") ? url.authority.prefix { $0 != "]" } : url.authority.prefix { $0 != ":" }
         return host != "localhost" && host != "[::1" && !host.hasPrefix("127.")
     }
 
