@@ -66,6 +66,11 @@ public struct TokenConfiguration: Sendable, Equatable {
     }
 }
 
+extension TokenConfiguration: CustomStringConvertible {
+    /// Whose tokens are accepted: what it is made of holds secrets.
+    public var description: String { "TokenConfiguration(\(issuers))" }
+}
+
 /// A configuration that cannot work; the text is for the operator.
 public struct TokenConfigurationError: Error, Sendable, CustomStringConvertible {
     /// What is wrong and what to do, in a sentence or two; holds no secret.

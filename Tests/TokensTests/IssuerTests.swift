@@ -185,6 +185,15 @@ struct IssuerTests {
         }
     }
 
+    @Test("A configuration that is printed shows no secret")
+    func printed() {
+        let issuer = TrustedIssuer(issuer: "i", organizations: .any, secret: southSecret)
+        let configuration = TokenConfiguration(secret: southSecret, otherIssuers: [issuer])
+        for text in ["\(issuer)", String(reflecting: issuer), "\(configuration)", String(reflecting: configuration)] {
+            #expect(!text.contains("\(southSecret[0]), \(southSecret[1])"), "\(text)")
+        }
+    }
+
     @Test("What an issuer may no longer say is refused at once, though it was remembered")
     func replaced() async throws {
         let verifier = try await verifier()

@@ -56,6 +56,7 @@ struct UpstreamExamination {
         }
     }
 
+    /// Over all organizations, since it is the operator who asks; of a credential it reads nothing.
     private static let list = Statement(
         "doctor_upstreams",
         """

@@ -55,3 +55,8 @@ public struct TrustedIssuer: Sendable, Equatable {
         self.jwksURL = jwksURL
     }
 }
+
+extension TrustedIssuer: CustomStringConvertible {
+    /// Its name: what it is made of holds a secret.
+    public var description: String { "TrustedIssuer(\(issuer ?? "without a name"))" }
+}
