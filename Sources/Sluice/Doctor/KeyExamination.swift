@@ -11,11 +11,12 @@ struct KeyExamination {
         [await verifier()] + (await keySets()) + (await signer())
     }
 
+    /// As far as keys are at hand; those that are fetched are looked at by themselves.
     private func verifier() async -> Diagnosis {
         do throws(ConfigurationError) {
             _ = try await settings.tokenVerifier()
             let count = try settings.tokenConfiguration().issuers.count
-            return .ok("keys", "tokens can be verified" + (count == 1 ? "" : ", of \(count) issuers"))
+            return .ok("keys", "what is configured can be used" + (count == 1 ? "" : ", of \(count) issuers"))
         } catch {
             return .failed("keys", error.description, "Without a usable key, serve does not start.")
         }
