@@ -20,7 +20,10 @@ final class Handle {
     /// Starts connecting. The URI's own words never reach a message: what is malformed in it may be the password.
     init(connecting configuration: ConnectionConfiguration) throws(PostgresError) {
         guard let password = Self.password(in: configuration.uri) else {
-            throw PostgresError(.unavailable, "the connection URI is malformed")
+            throw PostgresError(
+                .unavailable,
+                "the connection URI is malformed (in a password, write @ as %40, / as %2F)"
+            )
         }
         self.password = password.isEmpty ? nil : password
         let options = [
@@ -52,15 +55,25 @@ final class Handle {
     deinit { PQfinish(connection) }
 
     /// The password in the URI, empty where there is none; `nil` where it is no URI.
+    ///
+    /// A password with an `@` or `/` that is not percent-encoded ends, in part, in what libpq takes for host, port or
+    /// database, and from there in its messages. No such URI is used.
     private static func password(in uri: String) -> String? {
         guard let options = PQconninfoParse(uri, nil) else { return nil }
         defer { PQconninfoFree(options) }
+        var password = ""
         var option = options
         while let keyword = option.pointee.keyword {
-            if strcmp(keyword, "password") == 0, let value = option.pointee.val { return String(cString: value) }
+            let value = option.pointee.val.map { String(cString: $0) } ?? ""
+            switch String(cString: keyword) {
+            case "password": password = value
+            case "host" where value.contains("@"), "dbname" where value.contains("@"): return nil
+            case "port" where !value.utf8.allSatisfy({ (48...57).contains($0) || $0 == UInt8(ascii: ",") }): return nil
+            default: break
+            }
             option += 1
         }
-        return ""
+        return password
     }
 
     // Connecting

@@ -146,10 +146,34 @@ extension PrometheusRegistry {
         }
     }
 
-    /// How well remembering verified tokens works.
-    func addTokenMetrics(of verifier: TokenVerifier) {
+    /// How well remembering verified tokens works, and how fresh the keys are that they are verified by.
+    func addTokenMetrics(of verifier: TokenVerifier, _ keeper: KeyKeeper) {
         let cached = "sluice_tokens_cached"
         describe(cached, kind: .gauge, help: "Verified tokens that are remembered.")
-        onScrape { $0.setGauge(cached, to: Double(verifier.cachedTokens)) }
+        let refreshes = "sluice_jwks_refreshes_total"
+        let age = "sluice_jwks_age_seconds"
+        let missing = "sluice_jwks_missing"
+        let broken = "sluice_jwt_files_broken"
+        describe(refreshes, kind: .counter, help: "Fetches of key sets, by outcome: changed, unchanged, failed.")
+        describe(age, kind: .gauge, help: "Time since the key set fetched longest ago was; absent without any.")
+        describe(missing, kind: .gauge, help: "Key sets that have never been fetched.")
+        describe(
+            broken,
+            kind: .gauge,
+            help: "1 while files of keys or issuers cannot be used, and older ones are in force."
+        )
+        onScrape { registry in
+            registry.setGauge(cached, to: Double(verifier.cachedTokens))
+            registry.setGauge(broken, to: keeper.isFileBroken ? 1 : 0)
+            let report = verifier.keyReport
+            guard report.providers > 0 else { return }
+            for (outcome, count) in report.refreshes {
+                registry.setCounter(refreshes, [("outcome", outcome)], to: Double(count))
+            }
+            registry.setGauge(missing, to: Double(report.missing.count))
+            guard let oldest = report.oldest else { return }
+            let elapsed = SystemClock.now().microseconds - oldest.microseconds
+            registry.setGauge(age, to: Double(max(0, elapsed)) / 1_000_000)
+        }
     }
 }

@@ -83,7 +83,15 @@ enum Wiring {
     ) async throws {
         let store = store(settings, logger: logger)
         registry.addStoreMetrics(of: store)
-        registry.addTokenMetrics(of: verifier)
+        let reader = HTTPReader(version: Version.current, logger: logger)
+        let keeper = KeyKeeper(
+            verifier: verifier,
+            fetch: reader.keySet,
+            load: settings.tokenConfiguration,
+            now: SystemClock.now,
+            logger: logger
+        )
+        registry.addTokenMetrics(of: verifier, keeper)
         let http = httpConfiguration(settings, signer: signer)
         let upstream = upstream(signer: signer, logger: logger)
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, logger: logger)
@@ -101,7 +109,8 @@ enum Wiring {
             store: store,
             registry: registry,
             configuration: http,
-            readiness: { state.reasons + dispatcher.reasons },
+            readiness: { state.reasons + dispatcher.reasons + KeyHealth(verifier).reasons },
+            notices: { KeyHealth(verifier).notices },
             logger: logger,
             onRunning: state.operationsListens
         )
@@ -115,7 +124,7 @@ enum Wiring {
         // In this order they start; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + [
-                store.wakeUps, store.pushes, store.lanes, retention, dispatcher, operations, server, state,
+                keeper, store.wakeUps, store.pushes, store.lanes, retention, dispatcher, operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
@@ -127,6 +136,7 @@ enum Wiring {
         async let _ = Impatience.watch(logger: logger)
         try await ServiceGroup(configuration: configuration).run()
         await upstream.shutdown()
+        await reader.shutdown()
         await store.close()
         logger.info("Sluice ended")
     }
@@ -160,7 +170,7 @@ enum Wiring {
         var configuration = HTTPConfiguration(now: SystemClock.now)
         configuration.publicAddress = settings.publicAddress
         configuration.operationsAddress = settings.operationsAddress
-        configuration.operatorToken = settings.operatorToken
+        configuration.operatorTokens = settings.operatorTokens
         configuration.limits.mutations = settings.maxMutations
         configuration.limits.bodyBytes = settings.maxBodyBytes
         configuration.limits.payloadBytes = settings.maxPayloadBytes

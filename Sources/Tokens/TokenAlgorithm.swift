@@ -5,4 +5,7 @@ enum TokenAlgorithm: String, Sendable {
     case rs256 = "RS256"
     case es256 = "ES256"
     case eddsa = "EdDSA"
+
+    /// Whether whoever verifies cannot sign: only such keys are published.
+    var isAsymmetric: Bool { self != .hs256 }
 }

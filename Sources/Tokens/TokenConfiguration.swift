@@ -1,10 +1,12 @@
 /// Which tokens are accepted.
-public struct TokenConfiguration: Sendable {
+public struct TokenConfiguration: Sendable, Equatable {
     /// The secret of HS256 tokens; at least 16 bytes, better 32 or more. Nil: no HS256 token is accepted.
     public var secret: [UInt8]?
     /// Public keys, for RS256, ES256 and EdDSA.
     public var keys: [TokenKeySource]
-    /// The one `iss` that is accepted; nil accepts any, or none.
+    /// Where more public keys are fetched from; nil: nowhere.
+    public var jwksURL: String?
+    /// The one `iss` that is accepted; nil accepts any that is no other issuer's, or none.
     public var issuer: String?
     /// What `aud` must be, or hold; nil accepts any, or none.
     public var audience: String?
@@ -18,27 +20,55 @@ public struct TokenConfiguration: Sendable {
     /// How many verified tokens are remembered at most; a remembered token costs no signature check. About 100
     /// bytes each; 0 remembers none.
     public var cacheCapacity: Int
+    /// Issuers beside the one that the members above make.
+    public var otherIssuers: [TrustedIssuer]
 
     /// A configuration; it is checked when a ``TokenVerifier`` is made of it.
     public init(
         secret: [UInt8]? = nil,
         keys: [TokenKeySource] = [],
+        jwksURL: String? = nil,
         issuer: String? = nil,
         audience: String? = nil,
         userClaim: String = "sub",
         organizationClaim: String = "org",
         leewaySeconds: Int64 = 0,
-        cacheCapacity: Int = 49_152
+        cacheCapacity: Int = 49_152,
+        otherIssuers: [TrustedIssuer] = []
     ) {
         self.secret = secret
         self.keys = keys
+        self.jwksURL = jwksURL
         self.issuer = issuer
         self.audience = audience
         self.userClaim = userClaim
         self.organizationClaim = organizationClaim
         self.leewaySeconds = leewaySeconds
         self.cacheCapacity = cacheCapacity
+        self.otherIssuers = otherIssuers
     }
+
+    /// Everybody whose tokens are accepted. The one that has its members here, which is left out if it has no key,
+    /// speaks for every organization.
+    public var issuers: [TrustedIssuer] {
+        guard secret != nil || !keys.isEmpty || jwksURL != nil else { return otherIssuers }
+        let own = TrustedIssuer(
+            issuer: issuer,
+            audience: audience,
+            userClaim: userClaim,
+            organizationClaim: organizationClaim,
+            organizations: .any,
+            secret: secret,
+            keys: keys,
+            jwksURL: jwksURL
+        )
+        return [own] + otherIssuers
+    }
+}
+
+extension TokenConfiguration: CustomStringConvertible {
+    /// Whose tokens are accepted: what it is made of holds secrets.
+    public var description: String { "TokenConfiguration(\(issuers))" }
 }
 
 /// A configuration that cannot work; the text is for the operator.

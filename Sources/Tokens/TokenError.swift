@@ -1,4 +1,4 @@
-/// Why a token is refused. Every case means 401.
+/// Why a token is refused. Every case means 401, save the two that say otherwise.
 public enum TokenError: Error, Sendable, Hashable {
     /// There is none.
     case missing
@@ -22,6 +22,12 @@ public enum TokenError: Error, Sendable, Hashable {
     case unknownKey
     /// `alg` is not one of ours, is `none`, or is not the one that the key is for.
     case algorithmNotAllowed
+    /// The issuer does not speak for the organization that the token names. To be answered (403) as if there were no
+    /// such organization, so that nobody learns which there are.
+    case organizationNotCovered
+    /// The token may be good, but the keys that could tell have never been fetched: 503, to be tried again after so
+    /// many seconds.
+    case keysUnavailable(retryAfter: Int)
 
     /// A sentence for the client, fit for `error_description` in `WWW-Authenticate`: no quote, no backslash, nothing
     /// about our keys, nothing that came from the token.
@@ -37,6 +43,8 @@ public enum TokenError: Error, Sendable, Hashable {
         case .missingClaim: "The token lacks a required claim."
         case .malformedClaim: "A claim of the token is malformed."
         case .algorithmNotAllowed: "The token's algorithm is not accepted."
+        case .organizationNotCovered: "The organization of this token is not known here."
+        case .keysUnavailable: "The keys that verify this token cannot be fetched at present."
         }
     }
 }

@@ -14,7 +14,7 @@ public struct TokenIssuer: Sendable {
             throw TokenConfigurationError("Tokens can only be issued with a JWT secret, and none is configured.")
         }
         self.configuration = configuration
-        self.key = try await TokenKeySet(secret: secret, sources: []).keys[0]
+        self.key = try await TokenKeySet.keys(secret: secret, sources: [])[0]
     }
 
     /// A token for this user, with the configured issuer and audience.

@@ -1,12 +1,18 @@
-/// All keys in force at a moment.
+/// All keys of an issuer that are in force at a moment.
 struct TokenKeySet: Sendable {
     /// A kid-less token is tried against every key of its algorithm, so there must not be many.
     static let maximumKeys = 64
 
     let keys: [TokenKey]
 
-    /// - Throws: `TokenConfigurationError` for a secret or source that does not work, and when there is no key at all.
-    init(secret: [UInt8]?, sources: [TokenKeySource]) async throws {
+    init(_ keys: [TokenKey]) {
+        self.keys = keys
+    }
+
+    /// The keys that are at hand: a secret, and what sources hold.
+    ///
+    /// - Throws: `TokenConfigurationError` for a secret or source that does not work.
+    static func keys(secret: [UInt8]?, sources: [TokenKeySource]) async throws -> [TokenKey] {
         var keys: [TokenKey] = []
         if let secret {
             guard secret.count >= 16 else {
@@ -19,13 +25,10 @@ struct TokenKeySet: Sendable {
         for source in sources {
             keys += try await source.keys()
         }
-        guard !keys.isEmpty else {
-            throw TokenConfigurationError("No JWT key is configured: set a secret or a file of public keys.")
+        guard keys.count <= maximumKeys else {
+            throw TokenConfigurationError("\(keys.count) JWT keys are configured; at most \(maximumKeys) may be.")
         }
-        guard keys.count <= Self.maximumKeys else {
-            throw TokenConfigurationError("\(keys.count) JWT keys are configured; at most \(Self.maximumKeys) may be.")
-        }
-        self.keys = keys
+        return keys
     }
 
     /// The keys that may have signed a token with this header.
@@ -42,4 +45,7 @@ struct TokenKeySet: Sendable {
         // The algorithm is in use, but under other ids: it may be a key that is newer than our key set.
         throw named.isEmpty && keys.contains { $0.algorithm == algorithm } ? .unknownKey : .algorithmNotAllowed
     }
+
+    /// Whether a key goes by this id.
+    func knows(_ id: String) -> Bool { keys.contains { $0.id == id } }
 }

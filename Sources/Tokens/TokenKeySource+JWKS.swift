@@ -15,40 +15,102 @@ private struct JWKMember: Decodable {
     var d: String?
 }
 
+/// A member that may be of any form; nil where it is none that anybody could use.
+private struct AnyMember: Decodable {
+    let member: JWKMember?
+
+    init(from decoder: any Decoder) throws {
+        member = try? JWKMember(from: decoder)
+    }
+}
+
 private struct JWKDocument: Decodable {
-    var keys: [JWKMember]
+    var keys: [AnyMember]
+}
+
+/// A key of a published document that is not used.
+struct SkippedKey: Sendable, Equatable {
+    /// Counted from 1.
+    let position: Int
+    let reason: String
+    /// Whether it should not be there at all, since whoever has it can sign.
+    let isSecret: Bool
+}
+
+/// The keys of a published document, and what was passed over.
+struct PublishedKeys: Sendable {
+    var keys: [TokenKey] = []
+    var skipped: [SkippedKey] = []
 }
 
 extension TokenKeySource {
-    /// The signature keys of a JWKS document. Keys of other types, curves, algorithms and uses are passed over, as
-    /// RFC 7517 wants it, but one that is usable must remain.
+    /// The signature keys of a JWKS document that the operator gave. Keys of other types, curves, algorithms and uses
+    /// are passed over, as RFC 7517 wants it; a private or a broken one is a mistake to be told.
     func jwksKeys() async throws -> [TokenKey] {
+        let published = try await publishedKeys()
+        if let secret = published.skipped.first(where: \.isSecret), secret.reason != Self.symmetric {
+            throw TokenConfigurationError(
+                "key \(secret.position) of \(name) is a private key. Give its public half only."
+            )
+        }
+        if let broken = published.skipped.first(where: { $0.reason == Self.unusable }) {
+            throw TokenConfigurationError(
+                "key \(broken.position) of \(name) is not a usable key: RSA of at least 2048 bits, EC on P-256 or "
+                    + "Ed25519 is."
+            )
+        }
+        guard !published.keys.isEmpty else {
+            throw TokenConfigurationError("\(name) holds no key for RS256, ES256 or EdDSA.")
+        }
+        return published.keys
+    }
+
+    /// The signature keys of a document that somebody publishes, where one bad key is no reason to do without the
+    /// others (RFC 7517, section 5). Secrets and private keys are never used: whoever reads the document could sign.
+    ///
+    /// - Throws: `TokenConfigurationError` where it is no JWKS document, or holds more keys than may be.
+    func publishedKeys() async throws -> PublishedKeys {
         let decoder = DefaultJWTParser().jsonDecoder
         guard let document = try? decoder.decode(JWKDocument.self, from: Data(text.utf8)) else {
             throw TokenConfigurationError("\(name) is not a JWKS document.")
         }
-        var keys: [TokenKey] = []
-        for (index, member) in document.keys.enumerated() {
-            let position = "key \(index + 1) of \(name)"
-            guard member.kty == "oct" || member.d == nil else {
-                throw TokenConfigurationError("\(position) is a private key. Give its public half only.")
+        var published = PublishedKeys()
+        for (index, entry) in document.keys.enumerated() {
+            let skip = { (reason: String, isSecret: Bool) in
+                published.skipped.append(SkippedKey(position: index + 1, reason: reason, isSecret: isSecret))
             }
-            guard member.use == nil || member.use == "sig" else { continue }
-            do {
-                if let key = try await Self.key(member) { keys.append(key) }
-            } catch {
-                throw TokenConfigurationError(
-                    "\(position) is not a usable key: RSA of at least 2048 bits, EC on P-256 or Ed25519 is."
-                )
+            guard let member = entry.member else {
+                skip(Self.unusable, false)
+                continue
+            }
+            if member.kty == "oct" {
+                skip(Self.symmetric, true)
+            } else if member.d != nil {
+                skip("a private key", true)
+            } else if member.use != nil, member.use != "sig" {
+                skip("not for signatures", false)
+            } else {
+                do {
+                    if let key = try await Self.key(member) {
+                        published.keys.append(key)
+                    } else {
+                        skip("of a type, curve or algorithm that is not supported", false)
+                    }
+                } catch {
+                    skip(Self.unusable, false)
+                }
             }
         }
-        guard !keys.isEmpty else {
-            throw TokenConfigurationError("\(name) holds no key for RS256, ES256 or EdDSA.")
+        guard published.keys.count <= TokenKeySet.maximumKeys else {
+            throw TokenConfigurationError("\(name) holds more than \(TokenKeySet.maximumKeys) keys.")
         }
-        return keys
+        return published
     }
 
-    /// Nil for a key that is fine and not for us. `oct` keys are secrets and have no place in a published document.
+    private static let symmetric = "a shared secret"
+    private static let unusable = "not a usable key"
+
+    /// Nil for a key that is fine and not for us.
     private static func key(_ member: JWKMember) async throws -> TokenKey? {
         switch (member.kty, member.crv, member.alg ?? "") {
         case ("RSA", _, ""), ("RSA", _, "RS256"):

@@ -17,7 +17,7 @@ extension TokenKeySource {
         return keys
     }
 
-    /// All blocks, with their labels.
+    /// All blocks, with their labels. What is no label of any kind of key is text like any other, and not to be told.
     func pemBlocks() throws -> [(label: String, text: String)] {
         var blocks: [(label: String, text: String)] = []
         var open: (label: String, lines: [String])?
@@ -59,6 +59,8 @@ extension Substring {
 extension String {
     fileprivate func between(_ prefix: String, _ suffix: String) -> String? {
         guard hasPrefix(prefix), hasSuffix(suffix), count > prefix.count + suffix.count else { return nil }
-        return String(dropFirst(prefix.count).dropLast(suffix.count))
+        let label = dropFirst(prefix.count).dropLast(suffix.count)
+        let isLabel = label.utf8.allSatisfy { (65...90).contains($0) || (48...57).contains($0) || $0 == 32 }
+        return isLabel ? String(label) : nil
     }
 }

@@ -1,5 +1,5 @@
 /// A text that holds public keys: PEM blocks or a JWKS document, told apart by their first character.
-public struct TokenKeySource: Sendable {
+public struct TokenKeySource: Sendable, Equatable {
     /// The most bytes a source may have.
     public static let maximumBytes = 1_048_576
 

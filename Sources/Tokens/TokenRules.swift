@@ -4,25 +4,22 @@ struct TokenRules: Sendable {
     let audience: String?
     let userClaim: String
     let organizationClaim: String
+    let organizations: TrustedIssuer.Organizations
     let leewaySeconds: Int64
 
-    init(_ configuration: TokenConfiguration) throws {
-        guard (0...600).contains(configuration.leewaySeconds) else {
+    init(_ issuer: TrustedIssuer, leewaySeconds: Int64) throws {
+        guard (0...600).contains(leewaySeconds) else {
             throw TokenConfigurationError("The JWT leeway must be 0 to 600 seconds.")
         }
-        guard !configuration.userClaim.isEmpty, !configuration.organizationClaim.isEmpty else {
+        guard !issuer.userClaim.isEmpty, !issuer.organizationClaim.isEmpty else {
             throw TokenConfigurationError("The names of the JWT claims for user and organization must not be empty.")
         }
-        self.issuer = configuration.issuer
-        self.audience = configuration.audience
-        self.userClaim = configuration.userClaim
-        self.organizationClaim = configuration.organizationClaim
-        self.leewaySeconds = configuration.leewaySeconds
-    }
-
-    /// RFC 7519: a token is expired on and after `exp`, and valid on and after `nbf`.
-    func isExpired(_ claims: TokenClaims, now: Int64) -> Bool {
-        claims.expiresAt + leewaySeconds <= now
+        self.issuer = issuer.issuer
+        self.audience = issuer.audience
+        self.userClaim = issuer.userClaim
+        self.organizationClaim = issuer.organizationClaim
+        self.organizations = issuer.organizations
+        self.leewaySeconds = leewaySeconds
     }
 
     func claims(of payload: TokenPayload, now: Int64) throws(TokenError) -> TokenClaims {
@@ -37,10 +34,9 @@ struct TokenRules: Sendable {
             guard let found = try payload.texts("aud") else { throw .missingClaim("aud") }
             guard found.contains(audience) else { throw .wrongAudience }
         }
-        return TokenClaims(
-            organization: try payload.uuid(organizationClaim),
-            user: try payload.uuid(userClaim),
-            expiresAt: expiresAt
-        )
+        let organization = try payload.uuid(organizationClaim)
+        let user = try payload.uuid(userClaim)
+        guard organizations.covers(organization) else { throw .organizationNotCovered }
+        return TokenClaims(organization: organization, user: user, expiresAt: expiresAt)
     }
 }

@@ -1,48 +1,101 @@
+public import SyncModel
 import Synchronization
 
 /// Decides whose a bearer token is.
 ///
-/// Accepts HS256 by the secret, and RS256, ES256 and EdDSA by public keys, each key for its own algorithm only;
-/// `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. Everything is synchronous: a token
-/// that was verified before costs a hash and a look-up (about a microsecond), a new one a signature check (tens).
-/// Refusals are not remembered.
+/// Accepts HS256 by the secret, and RS256, ES256 and EdDSA by public keys, each key for its own algorithm and its own
+/// issuer only; `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. A token that was verified
+/// before costs a hash and a look-up (about a microsecond), a new one a signature check (tens); one whose key is not
+/// known may wait for its issuer's newer keys. Refusals are not remembered.
 public final class TokenVerifier: Sendable {
     /// Longer tokens are refused unread.
     public static let maximumTokenBytes = 8_192
 
     private struct State {
-        var keys: TokenKeySet
+        var configuration: TokenConfiguration
+        var table: IssuerTable
+        /// By URL.
+        var remotes: [String: RemoteKeys]
         var cache: TokenCache<TokenDigest, TokenClaims>
         /// Counts key changes, so that a verdict by an old key set is not remembered after the change.
         var epoch = 0
+        /// What fetches of keys came to.
+        var refreshes: [RemoteKeysState.Outcome: Int] = [:]
+
+        mutating func forget() {
+            cache.removeAll()
+            epoch += 1
+        }
     }
 
-    private let rules: TokenRules
-    private let secret: [UInt8]?
+    /// Why a token is refused, and whose newer keys might change that.
+    private struct Refused: Error {
+        let reason: TokenError
+        var remote: RemoteKeys?
+    }
+
+    /// Tells a ``KeyKeeper`` to look what is to be fetched.
+    let wakes: AsyncStream<Void>
+    private let wake: AsyncStream<Void>.Continuation
+    private let leewaySeconds: Int64
     private let state: Mutex<State>
 
-    /// A verifier with the configured keys.
+    /// A verifier with the configured keys. Those that are to be fetched are not there yet: see ``KeyKeeper``.
     ///
     /// - Throws: ``TokenConfigurationError`` when no key is configured or one is unusable.
     public init(configuration: TokenConfiguration) async throws {
-        self.rules = try TokenRules(configuration)
-        self.secret = configuration.secret
-        let keys = try await TokenKeySet(secret: configuration.secret, sources: configuration.keys)
-        self.state = Mutex(State(keys: keys, cache: TokenCache(capacity: configuration.cacheCapacity)))
+        (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+        leewaySeconds = configuration.leewaySeconds
+        let (table, remotes) = try await Self.table(configuration, known: [:], wake: wake)
+        let cache = TokenCache<TokenDigest, TokenClaims>(capacity: configuration.cacheCapacity)
+        state = Mutex(State(configuration: configuration, table: table, remotes: remotes, cache: cache))
     }
 
-    /// Puts other public keys in force, for a key file or URL that has changed; the secret stays. Every remembered
-    /// token is forgotten.
+    /// Puts other issuers and keys in force, for files that have changed; leeway and capacity stay as they are, and so
+    /// do keys fetched from a URL that is still named. Every remembered token is forgotten.
     ///
-    /// - Throws: ``TokenConfigurationError``; the keys are then what they were.
-    public func replaceKeys(_ sources: [TokenKeySource]) async throws {
-        let keys = try await TokenKeySet(secret: secret, sources: sources)
-        state.withLock {
-            $0.keys = keys
-            $0.cache.removeAll()
-            $0.epoch += 1
+    /// - Throws: ``TokenConfigurationError``; everything is then as it was.
+    public func replace(_ configuration: TokenConfiguration) async throws {
+        let known = state.withLock { $0.remotes }
+        let (table, remotes) = try await Self.table(configuration, known: known, wake: wake)
+        state.withLock { state in
+            state.configuration = configuration
+            state.table = table
+            state.remotes = remotes
+            // they may have been fetched meanwhile
+            for remote in remotes.values { state.table.takeKeys(of: remote) }
+            state.forget()
         }
+        wake.yield()
     }
+
+    private static func table(
+        _ configuration: TokenConfiguration,
+        known: [String: RemoteKeys],
+        wake: AsyncStream<Void>.Continuation
+    ) async throws -> (IssuerTable, [String: RemoteKeys]) {
+        var entries: [IssuerEntry] = []
+        var remotes: [String: RemoteKeys] = [:]
+        for issuer in configuration.issuers {
+            let given = try await TokenKeySet.keys(secret: issuer.secret, sources: issuer.keys)
+            guard !given.isEmpty || issuer.jwksURL != nil else {
+                throw TokenConfigurationError("The JWT issuer \(issuer.issuer ?? "without a name") has no key.")
+            }
+            var remote: RemoteKeys?
+            if let url = issuer.jwksURL {
+                if let problem = KeySetURL.problem(url) {
+                    throw TokenConfigurationError("The URL of a key set \(problem).")
+                }
+                remote = remotes[url] ?? known[url] ?? RemoteKeys(url: url) { wake.yield() }
+                remotes[url] = remote
+            }
+            let rules = try TokenRules(issuer, leewaySeconds: configuration.leewaySeconds)
+            entries.append(IssuerEntry(rules: rules, given: given, remote: remote))
+        }
+        return (try IssuerTable(entries), remotes)
+    }
+
+    // MARK: - Verifying
 
     /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
     ///
@@ -59,31 +112,35 @@ public final class TokenVerifier: Sendable {
         cached(token[...], now: now)
     }
 
-    /// The claims of a token, verified now or before.
+    /// The claims of a token, verified now or before. One that names a key that nobody knows waits for its issuer's
+    /// newer keys, for 3 seconds at most, and not always: see ``RemoteKeysState``.
     ///
-    /// - Parameters:
-    ///   - token: what follows `Bearer ` in the header.
-    ///   - now: seconds since 1970.
-    public func verify(_ token: Substring, now: Int64) throws(TokenError) -> TokenClaims {
-        guard !token.isEmpty else { throw .missing }
-        guard token.utf8.count <= Self.maximumTokenBytes else { throw .malformed }
-        let digest = Self.digest(of: token)
-        if let claims = cached(digest, now: now) { return claims }
-        let (keys, epoch) = state.withLock { ($0.keys, $0.epoch) }
-        let claims = try Self.verify(Array(token.utf8), keys: keys, rules: rules, now: now)
-        state.withLock {
-            if $0.epoch == epoch { $0.cache.insert(claims, for: digest) }
+    /// - Parameter token: what follows `Bearer ` in the header.
+    public func verifyOrFetch(_ token: Substring, now: Timestamp) async throws(TokenError) -> TokenClaims {
+        do throws(Refused) {
+            return try decide(token, now: now)
+        } catch {
+            guard let remote = error.remote, await remote.demand(at: now) else { throw error.reason }
+            return try verify(token, now: now)
         }
-        return claims
     }
 
-    /// The claims of a token, verified now or before.
+    /// The claims of a token, verified now or before by the keys that are at hand.
+    public func verify(_ token: Substring, now: Timestamp) throws(TokenError) -> TokenClaims {
+        do throws(Refused) {
+            return try decide(token, now: now)
+        } catch {
+            throw error.reason
+        }
+    }
+
+    /// The claims of a token, verified now or before by the keys that are at hand.
     ///
     /// - Parameters:
     ///   - token: what follows `Bearer ` in the header.
     ///   - now: seconds since 1970.
     public func verify(_ token: String, now: Int64) throws(TokenError) -> TokenClaims {
-        try verify(token[...], now: now)
+        try verify(token[...], now: Timestamp(microseconds: now * 1_000_000))
     }
 
     /// How many verified tokens are remembered now, for a gauge.
@@ -91,10 +148,24 @@ public final class TokenVerifier: Sendable {
         state.withLock { $0.cache.count }
     }
 
+    private func decide(_ token: Substring, now: Timestamp) throws(Refused) -> TokenClaims {
+        guard !token.isEmpty else { throw Refused(reason: .missing) }
+        guard token.utf8.count <= Self.maximumTokenBytes else { throw Refused(reason: .malformed) }
+        let digest = Self.digest(of: token)
+        if let claims = cached(digest, now: now.seconds) { return claims }
+        let (table, epoch) = state.withLock { ($0.table, $0.epoch) }
+        let claims = try Self.decide(Array(token.utf8), table: table, now: now)
+        state.withLock {
+            if $0.epoch == epoch { $0.cache.insert(claims, for: digest) }
+        }
+        return claims
+    }
+
     private func cached(_ digest: TokenDigest, now: Int64) -> TokenClaims? {
         state.withLock { state in
             guard let claims = state.cache.find(digest) else { return nil }
-            if rules.isExpired(claims, now: now) {
+            // RFC 7519: a token is expired on and after `exp`
+            if claims.expiresAt + leewaySeconds <= now {
                 state.cache.remove(digest)
                 return nil
             }
@@ -107,16 +178,100 @@ public final class TokenVerifier: Sendable {
         return token.withUTF8 { TokenDigest(UnsafeRawBufferPointer($0)) }
     }
 
-    /// The signature comes first: nothing that a stranger wrote is parsed beyond the header.
-    private static func verify(
-        _ token: [UInt8],
-        keys: TokenKeySet,
-        rules: TokenRules,
-        now: Int64
-    ) throws(TokenError) -> TokenClaims {
-        let text = try TokenText(token)
-        let candidates = try keys.candidates(algorithm: text.header.alg, id: text.header.kid)
-        guard candidates.contains(where: { $0.verifies(text.signature, of: text.signed) }) else { throw .badSignature }
-        return try rules.claims(of: TokenPayload(text.payload), now: now)
+    /// The signature comes first: beside the header, and the issuer's name where there are several, nothing that a
+    /// stranger wrote counts.
+    private static func decide(_ token: [UInt8], table: IssuerTable, now: Timestamp) throws(Refused) -> TokenClaims {
+        let (text, issuer, payload) = try refusing { () throws(TokenError) in
+            let text = try TokenText(token)
+            let (issuer, payload) = try table.issuer(of: text)
+            return (text, issuer, payload)
+        }
+        if let refused = refusal(of: text, by: issuer, now: now) { throw refused }
+        return try refusing { () throws(TokenError) in
+            let payload = if let payload { payload } else { try TokenPayload(text.payload) }
+            return try issuer.rules.claims(of: payload, now: now.seconds)
+        }
+    }
+
+    private static func refusing<Value>(_ body: () throws(TokenError) -> Value) throws(Refused) -> Value {
+        do throws(TokenError) {
+            return try body()
+        } catch {
+            throw Refused(reason: error)
+        }
+    }
+
+    /// Why a token's signature is not good; nil when it is.
+    private static func refusal(of text: TokenText, by issuer: IssuerEntry, now: Timestamp) -> Refused? {
+        let reason: TokenError
+        do throws(TokenError) {
+            let candidates = try issuer.keys.candidates(algorithm: text.header.alg, id: text.header.kid)
+            if candidates.contains(where: { $0.verifies(text.signature, of: text.signed) }) { return nil }
+            reason = .badSignature
+        } catch {
+            reason = error
+        }
+        // secrets are never published, so keys that are fetched are no help
+        guard let remote = issuer.remote, TokenAlgorithm(rawValue: text.header.alg)?.isAsymmetric == true else {
+            return Refused(reason: reason)
+        }
+        if remote.keys == nil {
+            return Refused(reason: .keysUnavailable(retryAfter: remote.secondsUntilDue(at: now)))
+        }
+        let isUnknown = text.header.kid.map { !issuer.keys.knows($0) } ?? false
+        return Refused(reason: isUnknown ? .unknownKey : reason, remote: isUnknown ? remote : nil)
+    }
+}
+
+// MARK: - Keys that are fetched
+
+extension TokenVerifier {
+    /// The URLs that keys are fetched from.
+    var remotes: [RemoteKeys] { state.withLock { Array($0.remotes.values) } }
+
+    /// Puts what was fetched in force.
+    func takeKeys(of remote: RemoteKeys) {
+        state.withLock { state in
+            state.table.takeKeys(of: remote)
+            state.forget()
+        }
+    }
+
+    func count(_ outcome: RemoteKeysState.Outcome) {
+        state.withLock { $0.refreshes[outcome, default: 0] += 1 }
+    }
+
+    /// What is in force.
+    var configuration: TokenConfiguration { state.withLock { $0.configuration } }
+
+    /// Makes the ``KeyKeeper`` look what is to be fetched.
+    func lookForWork() { wake.yield() }
+
+    /// How fetched keys stand.
+    public struct KeyReport: Sendable {
+        /// URLs, without their queries, whose keys have never been fetched.
+        public var missing: [String] = []
+        /// Whether no key is at hand at all, so that no token can be verified.
+        public var isWithoutKeys = false
+        /// Providers that keys are fetched from.
+        public var providers = 0
+        /// When the keys that were fetched longest ago were; nil when all are missing, or there are none.
+        public var oldest: Timestamp?
+        /// What fetches came to: `changed`, `unchanged`, `failed`.
+        public var refreshes: [(outcome: String, count: Int)] = []
+    }
+
+    /// How fetched keys stand, for health and metrics.
+    public var keyReport: KeyReport {
+        let (remotes, entries, refreshes) = state.withLock {
+            (Array($0.remotes.values), $0.table.entries, $0.refreshes)
+        }
+        var report = KeyReport()
+        report.providers = remotes.count
+        report.missing = remotes.filter { $0.keys == nil }.map { KeySetURL.shown($0.url) }.sorted()
+        report.isWithoutKeys = entries.allSatisfy(\.keys.keys.isEmpty)
+        report.oldest = remotes.compactMap(\.freshAt).min()
+        report.refreshes = RemoteKeysState.Outcome.allCases.map { ($0.rawValue, refreshes[$0] ?? 0) }
+        return report
     }
 }

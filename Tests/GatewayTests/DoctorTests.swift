@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import NIOHTTP1
 import Postgres
 import SyncStore
 import TestSupport
@@ -47,7 +48,7 @@ import Testing
         #expect(isOK == true)
         for subject in [
             "configuration", "keys", "operator token", "database", "encoding", "durability", "connections", "clock",
-            "schema", "listener \(settings["SLUICE_PUBLIC_ADDRESS"] ?? "")",
+            "autovacuum", "schema", "upstreams", "listener \(settings["SLUICE_PUBLIC_ADDRESS"] ?? "")",
             "listener \(settings["SLUICE_OPERATIONS_ADDRESS"] ?? "")",
         ] {
             #expect(checks[subject]?.status == "ok", "\(subject): \(checks[subject]?.finding ?? "not looked at")")
@@ -122,5 +123,139 @@ import Testing
         #expect(checks["keys"]?.finding.contains("SLUICE_JWT_SECRET") == true)
         #expect(result.output.contains("is SLUICE_MAX_MUTATIONS meant?"))
         withExtendedLifetime(occupant) {}
+    }
+
+    // MARK: - Keys and upstreams
+
+    @Test func keysThatAreFetchedAreCounted() async throws {
+        let key = IdentityKey("1")
+        let text = #"{"keys":[\#(key.jwk),{"kty":"oct","k":"hushhush"},{"kty":"new"}]}"#
+        let provider = try await KeyProvider(.document(text))
+        let database = try await LiveGateway.migratedDatabase()
+        var settings = try Self.settings(database)
+        settings["SLUICE_JWT_JWKS_URL"] = provider.url + "?client=hushhush"
+        let good = try await Self.examine(settings).checks["keys of \(provider.url)"]
+        #expect(good?.status == "ok")
+        #expect(
+            good?.finding
+                == "1 usable; not used: key 2: a shared secret, key 3: of a type, curve or algorithm that is not supported"
+        )
+        for (manner, reason) in [
+            (KeyProvider.Manner.status(500), "status 500"), (.document("{}"), "not a JWKS document"),
+            (.document(#"{"keys":[]}"#), "0 usable"), (.status(301, headers: [("Location", "/x")]), "not followed"),
+            (.silence, "timed out after 5 s"),
+        ] {
+            provider.behave(manner)
+            let (result, _, checks) = try await Self.examine(settings)
+            let bad = checks["keys of \(provider.url)"]
+            #expect(result.status == 1)
+            #expect(bad?.status == "failed")
+            #expect(bad?.finding.contains(reason) == true, "\(bad?.finding ?? "-")")
+            #expect(bad?.advice != nil)
+            #expect(checks["keys"]?.status == "ok", "there is a secret too")
+            #expect(!result.output.contains("hushhush"))
+        }
+    }
+
+    @Test func aSigningKeyThatIsNoneIsFound() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        var settings = try Self.settings(database)
+        settings["SLUICE_SIGNING_KEY_FILE"] = "/nowhere"
+        let (_, _, checks) = try await Self.examine(settings)
+        #expect(checks["signing key"]?.status == "failed")
+        #expect(checks["signing key"]?.finding == "SLUICE_SIGNING_KEY_FILE names /nowhere, which cannot be read.")
+    }
+
+    @Test func upstreamsAreAskedUpToABound() async throws {
+        let server = try await KeyProvider(.status(404))
+        let database = try await LiveGateway.migratedDatabase()
+        let settings = try Self.settings(database)
+        #expect(try await Self.examine(settings).checks["upstreams"]?.finding == "none")
+        let address = "http://127.0.0.1:\(server.port)"
+        let connection = try await database.connect()
+        let rows = """
+            INSERT INTO organizations (id, name, status, settings, created_at, updated_at)
+            SELECT gen_random_uuid(), 'x', 'active', '{}', clock_timestamp(), clock_timestamp()
+            FROM generate_series(1, 3);
+            INSERT INTO upstreams (organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer,
+                headers, updated_at)
+            SELECT id, CASE row_number() OVER () WHEN 1 THEN 'http://127.0.0.1:9/api' ELSE '\(address)' END,
+                '{"bearer":"hushhush"}', 30, 16, '/id', '{}', clock_timestamp()
+            FROM organizations;
+            """
+        try await connection.execute(script: rows)
+        let some = try await Self.examine(settings)
+        #expect(some.checks["upstream \(address)"]?.finding == "answers (status 404); of 2 organizations")
+        let dead = some.checks["upstream http://127.0.0.1:9/api"]
+        #expect(dead?.status == "warning")
+        #expect(dead?.finding == "does not answer: connection refused; of 1 organization")
+        #expect(some.result.output.contains("hushhush") == false)
+        #expect(server.requests.allSatisfy { !$0.headers.contains(name: "Authorization") })
+
+        let many = """
+            INSERT INTO organizations (id, name, status, settings, created_at, updated_at)
+            SELECT gen_random_uuid(), 'y', 'active', '{}', clock_timestamp(), clock_timestamp()
+            FROM generate_series(1, 60);
+            INSERT INTO upstreams (organization_id, base_url, timeout_seconds, max_concurrency, id_pointer,
+                headers, updated_at)
+            SELECT id, '\(address)/' || row_number() OVER (), 30, 16, '/id', '{}', clock_timestamp()
+            FROM organizations WHERE name = 'y';
+            """
+        try await connection.execute(script: many)
+        await connection.closeAndWait()
+        let all = try await Self.examine(settings)
+        #expect(all.checks.keys.count { $0.hasPrefix("upstream http") } == 50)
+        #expect(all.checks["upstreams"]?.status == "warning")
+    }
+
+    // MARK: - The database's side
+
+    @Test func aRoleThatOwnsTheTablesOrLacksRightsIsFound() async throws {
+        let cluster = try await TestCluster.dedicated()
+        let database = try await LiveGateway.migratedDatabase(on: cluster)
+        var settings = try Self.settings(database)
+        let super_ = try await Self.examine(settings).checks["role"]
+        #expect(super_?.status == "warning")
+        #expect(super_?.finding.contains("superuser") == true)
+        let connection = try await database.connect()
+        let script = """
+            CREATE ROLE gateway LOGIN; CREATE ROLE owner LOGIN; CREATE ROLE bypasser LOGIN BYPASSRLS;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO gateway, bypasser;
+            """
+        try await connection.execute(script: script)
+        settings["SLUICE_DATABASE_URL"] = database.uri + "&user=gateway"
+        let good = try await Self.examine(settings).checks["role"]
+        #expect(good?.status == "ok")
+        #expect(good?.finding == "gateway, who owns nothing and has the rights that are needed")
+
+        try await connection.execute(
+            script: "REVOKE DELETE ON lanes FROM gateway; REVOKE UPDATE, INSERT ON feeds FROM gateway"
+        )
+        let lacking = try await Self.examine(settings)
+        #expect(lacking.result.status == 1)
+        #expect(lacking.checks["role"]?.finding == "gateway lacks rights on feeds (INSERT, UPDATE), lanes (DELETE)")
+
+        settings["SLUICE_DATABASE_URL"] = database.uri + "&user=bypasser"
+        #expect(try await Self.examine(settings).checks["role"]?.finding == "bypasser has BYPASSRLS")
+        let own = "GRANT ALL ON ALL TABLES IN SCHEMA public TO owner; ALTER TABLE feeds OWNER TO owner"
+        try await connection.execute(script: own)
+        settings["SLUICE_DATABASE_URL"] = database.uri + "&user=owner"
+        let owning = try await Self.examine(settings).checks["role"]
+        #expect(owning?.status == "warning")
+        #expect(owning?.finding.contains("owns 1 of the tables") == true)
+
+        try await connection.execute(script: "ALTER ROLE gateway CONNECTION LIMIT 3")
+        try await connection.execute(script: "ALTER SYSTEM SET autovacuum = off")
+        try await connection.execute(script: "SELECT pg_reload_conf()")
+        settings["SLUICE_DATABASE_URL"] = database.uri + "&user=gateway"
+        while true {
+            let found = try await Self.examine(settings).checks
+            guard found["autovacuum"]?.status == "failed" else { continue }
+            #expect(found["autovacuum"]?.advice?.contains("autovacuum = on") == true)
+            #expect(found["connections"]?.status == "failed")
+            #expect(found["connections"]?.finding == "a gateway uses up to 15 of 3")
+            break
+        }
+        await connection.closeAndWait()
     }
 }

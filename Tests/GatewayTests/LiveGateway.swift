@@ -48,7 +48,7 @@ final class LiveGateway: Sendable {
         var configuration = HTTPConfiguration(now: { clock.now })
         configuration.publicAddress.port = 0
         configuration.operationsAddress.port = 0
-        configuration.operatorToken = operatorToken
+        configuration.operatorTokens = OperatorTokens(parsing: operatorToken)
         configuration.version = "test"
         configure(&configuration)
         let database = if let database { database } else { try await migratedDatabase() }
@@ -85,9 +85,10 @@ final class LiveGateway: Sendable {
             logger: logger,
             onRunning: { tellOperations.yield($0.port) }
         )
+        let verifier = try await TokenVerifier(configuration: tokens)
         let server = PublicServer(
             store: store,
-            verifier: try await TokenVerifier(configuration: tokens),
+            verifier: verifier,
             configuration: configuration,
             logger: logger,
             onRunning: { tellPublic.yield($0.port) }
@@ -98,6 +99,8 @@ final class LiveGateway: Sendable {
             now: { clock.now },
             logger: logger
         )
+        let reader = HTTPReader(version: "test", logger: logger)
+        let keeper = KeyKeeper(verifier: verifier, fetch: reader.keySet, now: { clock.now }, logger: logger)
         var dispatch = DispatchConfiguration(now: { clock.now })
         dispatch.pollInterval = 0.05
         let dispatcher = Dispatcher(store: store, upstream: upstream, configuration: dispatch, logger: logger)
@@ -111,12 +114,13 @@ final class LiveGateway: Sendable {
         )
         let keeping: [any Service] = retains ? [retention] : []
         let group = ServiceGroup(
-            services: [store.wakeUps, store.pushes] + lanes + keeping + [operations, server],
+            services: [keeper, store.wakeUps, store.pushes] + lanes + keeping + [operations, server],
             logger: logger
         )
         service = Task {
             try? await group.run()
             await upstream.shutdown()
+            await reader.shutdown()
             tellPublic.finish()
             tellOperations.finish()
             await store.close()

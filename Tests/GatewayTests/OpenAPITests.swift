@@ -161,7 +161,7 @@ import Tokens
         let logger = Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
         let now: TimeSource = { Timestamp(microseconds: 0) }
         var configuration = HTTPConfiguration(now: now)
-        configuration.operatorToken = LiveGateway.operatorToken
+        configuration.operatorTokens = OperatorTokens(parsing: LiveGateway.operatorToken)
         let store = Store(StoreConfiguration(databaseURL: "postgresql:///"), now: now, logger: logger)
         return (
             PublicServer(

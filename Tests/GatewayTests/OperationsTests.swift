@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test func withoutAnOperatorTokenThereIsNoAdministration() async throws {
-        let gateway = try await LiveGateway.start { $0.operatorToken = nil }
+        let gateway = try await LiveGateway.start { $0.operatorTokens = nil }
         for token in [LiveGateway.operatorToken, nil] {
             expectProblem(try await send(.GET, gateway.operations + "/admin/organizations", token: token), .notFound)
         }

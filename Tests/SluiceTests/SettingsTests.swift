@@ -17,7 +17,7 @@ import Testing
         #expect(settings.jwtIssuer == nil && settings.jwtAudience == nil)
         #expect(settings.jwtUserClaim == "sub" && settings.jwtOrganizationClaim == "org")
         #expect(settings.jwtLeewaySeconds == 0)
-        #expect(settings.operatorToken == nil && settings.signingKeyFile == nil)
+        #expect(settings.operatorTokens == nil && settings.signingKeyFile == nil)
         #expect(settings.logLevel == .info && settings.logFormat == nil)
         #expect(settings.maxMutations == 500)
         #expect(settings.maxBodyBytes == 4_194_304)
@@ -32,7 +32,8 @@ import Testing
             "database_url": "host=db dbname=sluice", "database_pool_size": "20", "committers": "4",
             "public_address": "[::]:80", "operations_address": "0.0.0.0:81",
             "jwt_secret": "0123456789abcdef0123456789abcdef",
-            "jwt_keys_file": "/keys", "jwt_issuer": "https://i", "jwt_audience": "a", "jwt_user_claim": "u",
+            "jwt_keys_file": "/keys", "jwt_jwks_url": "https://i/keys?v=1", "jwt_issuers_file": "/issuers",
+            "jwt_issuer": "https://i", "jwt_audience": "a", "jwt_user_claim": "u",
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
             "signing_key_file": "/key", "retry_base_seconds": "0.5", "retry_cap_seconds": "60", "lease_seconds": "30",
             "max_lanes": "7", "retention_succeeded_days": "2.5", "retention_days": "14",
@@ -54,12 +55,14 @@ import Testing
             #expect(settings.operationsAddress == ListenAddress(host: "0.0.0.0", port: 81))
             #expect(settings.jwtSecret == values["jwt_secret"])
             #expect(settings.jwtKeysFile == "/keys")
+            #expect(settings.jwtJWKSURL == "https://i/keys?v=1")
+            #expect(settings.jwtIssuersFile == "/issuers")
             #expect(settings.jwtIssuer == "https://i")
             #expect(settings.jwtAudience == "a")
             #expect(settings.jwtUserClaim == "u")
             #expect(settings.jwtOrganizationClaim == "o")
             #expect(settings.jwtLeewaySeconds == 60)
-            #expect(settings.operatorToken == values["operator_token"])
+            #expect(settings.operatorTokens == OperatorTokens(parsing: "abcdefghijklmnop"))
             #expect(settings.signingKeyFile == "/key")
             #expect(settings.retryBaseSeconds == 0.5)
             #expect(settings.retryCapSeconds == 60)

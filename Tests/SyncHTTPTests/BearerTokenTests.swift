@@ -43,21 +43,4 @@ struct BearerTokenTests {
         let refusal = try #require(throws: Refusal.self) { _ = try BearerToken.of(headers) }
         #expect(refusal.headers[.wwwAuthenticate]?.contains("error=\"invalid_request\"") == true)
     }
-
-    @Test("An operator's token is one that a header can carry")
-    func operatorTokenForm() {
-        for text in ["a", "A.b_c-9~+/=", "0123456789abcdef"] { #expect(HTTPConfiguration.isOperatorToken(text)) }
-        for text in ["", "a b", "a\n", "é", "\"a\"", "a,b"] { #expect(!HTTPConfiguration.isOperatorToken(text)) }
-    }
-
-    @Test("Only the operator's token opens the administration")
-    func operatorToken() throws {
-        #expect(OperatorToken(nil) == nil)
-        #expect(OperatorToken("") == nil)
-        let token = try #require(OperatorToken("secret"))
-        #expect(token.matches("secret"))
-        #expect(!token.matches("secre"))
-        #expect(!token.matches("Secret"))
-        #expect(!token.matches(""))
-    }
 }

@@ -1,17 +1,21 @@
 import ArgumentParser
 import Foundation
+import SyncUpstream
 
 /// Looks at everything that the gateway depends on.
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Check configuration, database, schema, keys, listeners and clocks.",
+        abstract: "Check configuration, database, schema, roles, keys, upstreams, listeners and clocks.",
         discussion: """
             EXAMPLES
               sluice doctor
               sluice doctor --json | jq '.checks[] | select(.status != "ok")'
 
-            Exits with 1 if something does not work. Changes nothing.
+            Each line is ok, a warning (it works, but deserves a look) or failed (it does
+            not work), with what to do about it. Exits with 1 if something failed. Changes
+            nothing. Key sets and upstreams are asked over the network, 5 seconds each at
+            most, without credentials.
             """
     )
 
@@ -34,8 +38,12 @@ struct DoctorCommand: AsyncParsableCommand {
         do throws(ConfigurationError) {
             let environment = ProcessInfo.processInfo.environment
             let settings = try Settings.load(configFile: options.configFile, environment: environment)
-            return await HostExamination(settings: settings).diagnoses()
-                + DatabaseExamination(settings: settings).diagnoses()
+            let reader = HTTPReader(version: Version.current, logger: Wiring.commandLogger())
+            let diagnoses =
+                await HostExamination(settings: settings, reader: reader).diagnoses()
+                + DatabaseExamination(settings: settings, reader: reader).diagnoses()
+            await reader.shutdown()
+            return diagnoses
         } catch {
             return error.problems.map { .failed("configuration", $0, "Correct it; serve --help lists all settings.") }
         }

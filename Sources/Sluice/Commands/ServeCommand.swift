@@ -12,6 +12,7 @@ struct ServeCommand: AsyncParsableCommand {
             EXAMPLES
               SLUICE_JWT_SECRET_FILE=/run/secrets/jwt sluice serve
               SLUICE_JWT_KEYS_FILE=/etc/sluice/jwks.json sluice serve
+              SLUICE_JWT_JWKS_URL=https://id.example/.well-known/jwks.json sluice serve
               sluice serve --config /etc/sluice.json
 
             SIGTERM and SIGINT end it within 15 seconds: what is in hand is finished

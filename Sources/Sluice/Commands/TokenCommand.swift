@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncHTTP
 import SyncModel
 import Tokens
 
@@ -7,33 +8,51 @@ import Tokens
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token",
-        abstract: "Print a token, signed with the JWT secret.",
+        abstract: "Print a token, signed with the JWT secret, or a new one for operators.",
         discussion: """
             EXAMPLES
               sluice token --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
                            --user 0192f0c2-2345-7abc-8def-0123456789ab
               TOKEN=$(sluice token --organization ID --user ID --ttl 600)
 
-            For tests and for looking around; an app's tokens come from its identity provider.
+              sluice token --operator
+
+            A user's token is for tests and for looking around; an app's tokens come from
+            its identity provider.
+
+            With --operator it prints a new random token of 256 bits, which is kept
+            nowhere, and the line to put into the configuration, which holds its hash. To
+            replace a token, put both hashes there for a while, with a space between.
             """
     )
 
     @Option(help: "The organization's UUID.", transform: uuidArgument)
-    var organization: UUID
+    var organization: UUID?
 
     @Option(help: "The user's UUID.", transform: uuidArgument)
-    var user: UUID
+    var user: UUID?
 
     @Option(help: ArgumentHelp("How long it lives, from 1 to 31536000.", valueName: "seconds"))
     var ttl: Int64 = 3_600
 
+    @Flag(name: .customLong("operator"), help: "Make a token of /admin instead.")
+    var isForOperators = false
+
     @OptionGroup var options: ConfigurationOptions
 
     func validate() throws {
+        if isForOperators {
+            guard organization == nil, user == nil else {
+                throw ValidationError("--operator goes without --organization and --user.")
+            }
+        } else if organization == nil || user == nil {
+            throw ValidationError("--organization and --user are needed, or --operator.")
+        }
         guard (1...31_536_000).contains(ttl) else { throw ValidationError("--ttl must be from 1 to 31536000.") }
     }
 
     func run() async throws {
+        guard let organization, let user else { return sayOperatorToken() }
         let settings = try await options.load()
         guard settings.jwtSecret != nil else {
             let message = "\(Setting.jwtSecret.variable) (or …_FILE) is not set; tokens are signed with it."
@@ -45,5 +64,17 @@ struct TokenCommand: AsyncParsableCommand {
         let issuer = try await TokenIssuer(configuration: configuration)
         let now = SystemClock.now().seconds
         Terminal.say(try await issuer.issue(organization: organization, user: user, ttlSeconds: ttl, now: now))
+    }
+
+    private func sayOperatorToken() {
+        // the system's generator is a cryptographic one
+        var generator = SystemRandomNumberGenerator()
+        let token = (0..<32).map { _ in
+            let byte = UInt8.random(in: 0...255, using: &generator)
+            return (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }
+        .joined()
+        Terminal.say("token: \(token)")
+        Terminal.say("\(Setting.operatorToken.variable)=\(OperatorTokens.hash(of: token))")
     }
 }

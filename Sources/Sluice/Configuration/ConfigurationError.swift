@@ -1,5 +1,5 @@
 /// Settings that cannot work. Each problem names the setting and says what is allowed; none holds a secret.
-struct ConfigurationError: Error, Sendable {
+struct ConfigurationError: Error, Sendable, CustomStringConvertible {
     /// Whole sentences, in the order of the settings.
     let problems: [String]
 
@@ -10,4 +10,6 @@ struct ConfigurationError: Error, Sendable {
     init(_ problem: String) {
         self.init([problem])
     }
+
+    var description: String { problems.joined(separator: " ") }
 }

@@ -45,6 +45,16 @@ extension Setting {
         form: .path,
         meaning: "Public keys (RS256, ES256, EdDSA): PEM blocks or a JWKS document."
     )
+    static let jwtJWKSURL = Setting(
+        name: "jwt_jwks_url",
+        form: .keySetURL,
+        meaning: "Where more public keys are fetched from, a JWKS document; kept fresh."
+    )
+    static let jwtIssuersFile = Setting(
+        name: "jwt_issuers_file",
+        form: .path,
+        meaning: "More issuers, each with keys of its own and the organizations it speaks for (JSON)."
+    )
     static let jwtIssuer = Setting(
         name: "jwt_issuer",
         form: .text,
@@ -75,9 +85,9 @@ extension Setting {
     )
     static let operatorToken = Setting(
         name: "operator_token",
-        form: .bearerToken(minimumBytes: 16),
+        form: .operatorTokens,
         fallbackHint: "none: /admin is off",
-        meaning: "The bearer token of /admin.",
+        meaning: "The bearer token of /admin, better its hash (sluice token --operator); several may be given.",
         isSecret: true
     )
 
@@ -179,7 +189,8 @@ extension Setting {
     static let all = [
         databaseURL, databasePoolSize, committers,
         publicAddress, operationsAddress,
-        jwtSecret, jwtKeysFile, jwtIssuer, jwtAudience, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
+        jwtSecret, jwtKeysFile, jwtJWKSURL, jwtIssuersFile,
+        jwtIssuer, jwtAudience, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
         operatorToken, signingKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
         retentionSucceededDays, retentionDays, retentionIntervalSeconds,

@@ -1,5 +1,6 @@
 import Logging
 import SyncHTTP
+import SyncModel
 
 extension Setting.Form {
     /// What is allowed, to stand behind "must be".
@@ -12,7 +13,10 @@ extension Setting.Form {
         case .decimal(let range): "a number from \(Self.shown(range.lowerBound)) to \(Self.shown(range.upperBound))"
         case .choice(let choices): "one of \(choices.joined(separator: ", "))"
         case .secret(let bytes): "at least \(bytes) bytes long"
-        case .bearerToken(let bytes): "at least \(bytes) characters, of letters, digits and -._~+/="
+        case .operatorTokens:
+            "at least \(OperatorTokens.minimumBytes) characters, of letters, digits and -._~+/=, or sha256: and 64 "
+                + "hexadecimal digits, or up to \(OperatorTokens.maximum) of these with spaces or line ends between"
+        case .keySetURL: "a URL such as https://id.example/.well-known/jwks.json, without user and password"
         }
     }
 
@@ -26,7 +30,9 @@ extension Setting.Form {
         case .number(let range): "\(range.lowerBound) to \(range.upperBound)"
         case .decimal(let range): "\(Self.shown(range.lowerBound)) to \(Self.shown(range.upperBound))"
         case .choice(let choices): choices.joined(separator: " | ")
-        case .secret(let bytes), .bearerToken(let bytes): "text, at least \(bytes) bytes"
+        case .secret(let bytes): "text, at least \(bytes) bytes"
+        case .operatorTokens: "texts of at least \(OperatorTokens.minimumBytes) bytes, or sha256:HEX"
+        case .keySetURL: "URL"
         }
     }
 
@@ -39,7 +45,8 @@ extension Setting.Form {
         case .decimal(let range): Self.decimal(text).map(range.contains) ?? false
         case .choice(let choices): choices.contains(text)
         case .secret(let bytes): text.utf8.count >= bytes
-        case .bearerToken(let bytes): text.utf8.count >= bytes && HTTPConfiguration.isOperatorToken(text)
+        case .operatorTokens: OperatorTokens(parsing: text) != nil
+        case .keySetURL: KeySetURL.problem(text) == nil
         }
     }
 

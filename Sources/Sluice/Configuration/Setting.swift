@@ -14,8 +14,10 @@ struct Setting: Sendable {
         case choice([String])
         /// A secret of at least this many bytes.
         case secret(minimumBytes: Int)
-        /// A secret that can be sent as a bearer token.
-        case bearerToken(minimumBytes: Int)
+        /// Secrets that can be sent as bearer tokens, or their digests.
+        case operatorTokens
+        /// `http://` or `https://`.
+        case keySetURL
     }
 
     /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`.

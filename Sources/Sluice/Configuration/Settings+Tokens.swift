@@ -2,17 +2,20 @@ import Foundation
 import Tokens
 
 extension Settings {
-    /// Which tokens are accepted.
+    /// Which tokens are accepted. Reads every file of keys, secrets and issuers, which may have changed.
     ///
-    /// - Throws: where no key is configured, or the file of keys cannot be read.
+    /// - Throws: where no key is configured, or a file cannot be read.
     func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
-        guard jwtSecret != nil || jwtKeysFile != nil else {
+        let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
+        guard hasOwnKeys || jwtIssuersFile != nil else {
             throw ConfigurationError(
-                "No key verifies tokens: set \(Setting.jwtSecret.variable) (or …_FILE) or \(Setting.jwtKeysFile.variable)."
+                "No key verifies tokens: set \(Setting.jwtSecret.variable) (or …_FILE), \(Setting.jwtKeysFile.variable), "
+                    + "\(Setting.jwtJWKSURL.variable) or \(Setting.jwtIssuersFile.variable)."
             )
         }
         var configuration = TokenConfiguration(
             secret: jwtSecret.map { Array($0.utf8) },
+            jwksURL: jwtJWKSURL,
             issuer: jwtIssuer,
             audience: jwtAudience,
             userClaim: jwtUserClaim,
@@ -20,6 +23,12 @@ extension Settings {
             leewaySeconds: Int64(jwtLeewaySeconds)
         )
         if let jwtKeysFile { configuration.keys = [try Self.keys(in: jwtKeysFile, .jwtKeysFile)] }
+        if let jwtIssuersFile {
+            let own = hasOwnKeys ? jwtIssuer : nil
+            configuration.otherIssuers = try IssuersFile(path: jwtIssuersFile, defaults: configuration).issuers(
+                beside: own
+            )
+        }
         return configuration
     }
 

@@ -1,5 +1,6 @@
 import Logging
 import SyncHTTP
+import SyncModel
 
 /// Every setting with a value that was checked.
 struct Settings: Sendable {
@@ -12,12 +13,14 @@ struct Settings: Sendable {
 
     var jwtSecret: String?
     var jwtKeysFile: String?
+    var jwtJWKSURL: String?
+    var jwtIssuersFile: String?
     var jwtIssuer: String?
     var jwtAudience: String?
     var jwtUserClaim: String
     var jwtOrganizationClaim: String
     var jwtLeewaySeconds: Int
-    var operatorToken: String?
+    var operatorTokens: OperatorTokens?
     var signingKeyFile: String?
 
     var retryBaseSeconds: Double
@@ -70,12 +73,14 @@ struct Settings: Sendable {
         operationsAddress = reader.text(.operationsAddress).flatMap(ListenAddress.init(parsing:)) ?? nowhere
         jwtSecret = reader.text(.jwtSecret)
         jwtKeysFile = reader.text(.jwtKeysFile)
+        jwtJWKSURL = reader.text(.jwtJWKSURL)
+        jwtIssuersFile = reader.text(.jwtIssuersFile)
         jwtIssuer = reader.text(.jwtIssuer)
         jwtAudience = reader.text(.jwtAudience)
         jwtUserClaim = reader.text(.jwtUserClaim) ?? ""
         jwtOrganizationClaim = reader.text(.jwtOrganizationClaim) ?? ""
         jwtLeewaySeconds = reader.number(.jwtLeewaySeconds)
-        operatorToken = reader.text(.operatorToken)
+        operatorTokens = reader.text(.operatorToken).flatMap(OperatorTokens.init(parsing:))
         signingKeyFile = reader.text(.signingKeyFile)
         retryBaseSeconds = reader.decimal(.retryBaseSeconds)
         retryCapSeconds = reader.decimal(.retryCapSeconds)
@@ -122,6 +127,9 @@ struct Settings: Sendable {
         )
         if let jwtSecret, jwtSecret.utf8.count < 32 {
             warnings.append("\(Setting.jwtSecret.variable) has \(jwtSecret.utf8.count) bytes; 32 or more are good.")
+        }
+        if let jwtJWKSURL, KeySetURL.isOpenToForgery(jwtJWKSURL) {
+            warnings.append("\(Setting.jwtJWKSURL.variable) is http: whoever is on the way can put in keys; use https.")
         }
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import SyncModel
 
 /// Looks settings up, the environment before a file before the default, and gathers what is wrong with them.
 struct SettingsReader {
@@ -73,12 +74,14 @@ struct SettingsReader {
     }
 
     private static func refusal(of value: String, label: String, _ setting: Setting) -> String {
+        if case .keySetURL = setting.form { return "\(label) must be \(setting.form.allowed)." }
         if setting.isSecret { return "\(label) must be \(setting.form.allowed)." }
         return "\(label) is \"\(value)\", but must be \(setting.form.allowed)."
     }
 
     private static func shown(_ value: String?, _ setting: Setting) -> String {
         guard let value else { return setting.fallbackHint ?? "not set" }
+        if case .keySetURL = setting.form { return KeySetURL.shown(value) }
         return setting.isSecret ? "set" : value
     }
 }

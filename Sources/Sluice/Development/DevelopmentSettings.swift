@@ -4,8 +4,8 @@ import SyncHTTP
 enum DevelopmentSettings {
     /// What dev decides by itself.
     private static let own: [Setting] = [
-        .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtIssuer, .jwtAudience,
-        .jwtUserClaim, .jwtOrganizationClaim, .operatorToken,
+        .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
+        .jwtIssuer, .jwtAudience, .jwtUserClaim, .jwtOrganizationClaim, .operatorToken,
     ]
 
     /// Variables of the environment that have no effect here.

@@ -1,16 +1,22 @@
 import Postgres
+import SyncUpstream
 
 /// What can be told of the database.
 struct DatabaseExamination {
     let settings: Settings
+    let reader: HTTPReader
 
     func diagnoses() async -> [Diagnosis] {
         do {
             let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
                 try await DatabaseFacts(on: $0)
             }
-            return [reached(facts), encoding(facts)] + durability(facts) + [connections(facts), clock(facts)]
-                + [await schema()]
+            let diagnoses =
+                [reached(facts), encoding(facts)] + durability(facts)
+                + [autovacuum(facts), connections(facts), clock(facts)]
+            let schema = await schema()
+            guard schema.status == .ok else { return diagnoses + [schema] }
+            return diagnoses + [schema, await role()] + (await upstreams())
         } catch let error as PostgresError where error.isUnavailable {
             let advice = "Start it, or correct \(Setting.databaseURL.variable); serve starts without it and recovers."
             return [.failed("database", "cannot be reached: \(error.message)", advice)]
@@ -49,12 +55,22 @@ struct DatabaseExamination {
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
-        let needed = settings.databasePoolSize + settings.committers
-        let available = facts.maximumConnections - facts.reservedConnections
+        // committers of pushes and as many of lanes, and one that listens
+        let needed = settings.databasePoolSize + 2 * settings.committers + 1
+        let available = min(facts.maximumConnections - facts.reservedConnections, facts.connectionLimit ?? .max)
         let finding = "a gateway uses up to \(needed) of \(available)"
         if needed <= available { return .ok("connections", finding) }
-        let advice = "Raise max_connections, or lower \(Setting.databasePoolSize.variable)."
+        let advice =
+            "Raise max_connections or the CONNECTION LIMIT of role or database, or lower "
+            + "\(Setting.databasePoolSize.variable)."
         return .failed("connections", finding, advice)
+    }
+
+    private func autovacuum(_ facts: DatabaseFacts) -> Diagnosis {
+        if facts.autovacuum == "on", facts.trackCounts == "on" { return .ok("autovacuum", "on") }
+        let setting = facts.autovacuum == "on" ? "track_counts" : "autovacuum"
+        let finding = "\(setting) is off: tables grow, and plans go stale"
+        return .failed("autovacuum", finding, "Set autovacuum = on and track_counts = on in postgresql.conf.")
     }
 
     private func clock(_ facts: DatabaseFacts) -> Diagnosis {
@@ -73,6 +89,26 @@ struct DatabaseExamination {
         case .unfit(let reason):
             .failed("schema", reason, "Use a database of the gateway's own, and the version that migrated it.")
         case .unreachable(let reason): .failed("schema", reason, "Try again.")
+        }
+    }
+
+    private func role() async -> Diagnosis {
+        do {
+            let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) { try await RoleFacts(on: $0) }
+            return facts.diagnosis
+        } catch {
+            return .failed("role", "cannot be asked for: \(error)", "Try again.")
+        }
+    }
+
+    private func upstreams() async -> [Diagnosis] {
+        do {
+            let list = try await SchemaCheck.withConnection(to: settings.databaseURL) {
+                try await UpstreamExamination.addresses(on: $0)
+            }
+            return await UpstreamExamination(reader: reader).diagnoses(of: list)
+        } catch {
+            return [.failed("upstreams", "cannot be listed: \(error)", "Try again.")]
         }
     }
 }

@@ -13,6 +13,10 @@ struct DatabaseFacts: Sendable {
     let fullPageWrites: String
     let maximumConnections: Int
     let reservedConnections: Int
+    /// The least of what role and database allow; nil where they set no limit.
+    let connectionLimit: Int?
+    let autovacuum: String
+    let trackCounts: String
     /// By how much its clock is ahead of the host's, in seconds; half the time of asking is uncertain.
     let clockSkew: Double
 
@@ -33,6 +37,9 @@ struct DatabaseFacts: Sendable {
         fullPageWrites = try rows.string(0, 6)
         maximumConnections = Int(try rows.string(0, 7)) ?? 0
         reservedConnections = Int(try rows.string(0, 8)) ?? 0
+        autovacuum = try rows.string(0, 9)
+        trackCounts = try rows.string(0, 10)
+        connectionLimit = [try rows.string(0, 11), try rows.string(0, 12)].compactMap(Int.init).filter { $0 >= 0 }.min()
     }
 
     private static let clock = Statement("doctor_clock", "SELECT clock_timestamp()")
@@ -43,7 +50,10 @@ struct DatabaseFacts: Sendable {
         SELECT current_database()::text, current_setting('server_version_num'), current_setting('server_version'),
             current_setting('server_encoding'), current_setting('fsync'), current_setting('synchronous_commit'),
             current_setting('full_page_writes'), current_setting('max_connections'),
-            current_setting('superuser_reserved_connections')
+            current_setting('superuser_reserved_connections'), current_setting('autovacuum'),
+            current_setting('track_counts'),
+            coalesce((SELECT rolconnlimit::text FROM pg_roles WHERE rolname = current_user), '-1'),
+            coalesce((SELECT datconnlimit::text FROM pg_database WHERE datname = current_database()), '-1')
         """
     )
 }

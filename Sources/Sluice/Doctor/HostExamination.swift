@@ -1,25 +1,19 @@
 import SyncHTTP
+import SyncUpstream
 
 /// What can be told without the database: keys, listeners, limits of the process.
 struct HostExamination {
     let settings: Settings
+    let reader: HTTPReader
 
     func diagnoses() async -> [Diagnosis] {
         let warnings = settings.warnings.map { Diagnosis.warning("configuration", $0, "Correct it, or leave it out.") }
-        return [.ok("configuration", "can be read")] + warnings + [await keys()] + [
+        let keys = await KeyExamination(settings: settings, reader: reader).diagnoses()
+        return [.ok("configuration", "can be read")] + warnings + keys + [
             listener(settings.publicAddress, .publicAddress),
             listener(settings.operationsAddress, .operationsAddress),
             openFiles(), operatorToken(),
         ]
-    }
-
-    private func keys() async -> Diagnosis {
-        do throws(ConfigurationError) {
-            _ = try await settings.tokenVerifier()
-            return .ok("keys", "tokens can be verified")
-        } catch {
-            return .failed("keys", error.problems.joined(separator: " "), "Without a usable key, serve does not start.")
-        }
     }
 
     private func listener(_ address: ListenAddress, _ setting: Setting) -> Diagnosis {
@@ -43,7 +37,7 @@ struct HostExamination {
     }
 
     private func operatorToken() -> Diagnosis {
-        if settings.operatorToken != nil { return .ok("operator token", "set; /admin is on") }
+        if settings.operatorTokens != nil { return .ok("operator token", "set; /admin is on") }
         return .ok("operator token", "not set; /admin is off")
     }
 }

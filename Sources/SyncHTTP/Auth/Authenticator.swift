@@ -12,7 +12,7 @@ struct Authenticator: Sendable {
 
     /// The caller of a request with a valid token of an organization that is served.
     func caller(_ headers: HTTPFields) async throws -> Caller {
-        let claims = try claims(BearerToken.of(headers))
+        let claims = try await claims(BearerToken.of(headers))
         let organization = try await organization(claims.organization, serving: claims.user)
         return Caller(organization: organization, user: claims.user, expiresAt: claims.expiresAt)
     }
@@ -52,11 +52,30 @@ struct Authenticator: Sendable {
         { exchange in try await endpoint(exchange, caller(exchange.headers)) }
     }
 
-    private func claims(_ token: Substring) throws(Refusal) -> TokenClaims {
+    private func claims(_ token: Substring) async throws -> TokenClaims {
         do throws(TokenError) {
-            return try verifier.verify(token, now: now().seconds)
+            return try await verified(token)
         } catch {
-            throw BearerToken.refusal("invalid_token", error.explanation)
+            switch error {
+            case .organizationNotCovered:
+                throw Self.unknown
+            case .keysUnavailable(let seconds):
+                var problem = Problem(.overloaded, error.explanation)
+                problem.retryAfter = seconds
+                throw problem
+            default:
+                throw BearerToken.refusal("invalid_token", error.explanation)
+            }
+        }
+    }
+
+    private func verified(_ token: Substring) async throws(TokenError) -> TokenClaims {
+        let now = now()
+        do throws(TokenError) {
+            return try verifier.verify(token, now: now)
+        } catch {
+            guard error == .unknownKey else { throw error }
+            return try await verifier.verifyOrFetch(token, now: now)
         }
     }
 

@@ -6,6 +6,8 @@ struct HealthEndpoints: Sendable {
     let version: String
     /// Why requests can't be served; empty when they can.
     let reasons: @Sendable () async -> [String]
+    /// What an operator should know although requests can be served.
+    let notices: @Sendable () -> [String]
 
     /// The process runs. Says nothing of the database: restarting would not bring it back.
     func live(_ exchange: Exchange) async throws -> Answer {
@@ -27,6 +29,13 @@ struct HealthEndpoints: Sendable {
             writer.name("reasons")
             writer.beginArray()
             for reason in reasons { writer.string(reason) }
+            writer.endArray()
+        }
+        let notices = notices()
+        if !notices.isEmpty {
+            writer.name("notices")
+            writer.beginArray()
+            for notice in notices { writer.string(notice) }
             writer.endArray()
         }
         writer.endObject()

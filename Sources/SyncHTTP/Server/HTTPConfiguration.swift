@@ -6,8 +6,8 @@ public struct HTTPConfiguration: Sendable {
     public var publicAddress = ListenAddress(host: "127.0.0.1", port: 8080)
     /// Where health, metrics and `/admin` are served; `SLUICE_OPERATIONS_ADDRESS`.
     public var operationsAddress = ListenAddress(host: "127.0.0.1", port: 8081)
-    /// The bearer token of `/admin`, which does not exist without one; `SLUICE_OPERATOR_TOKEN`.
-    public var operatorToken: String?
+    /// The bearer tokens of `/admin`, which does not exist without one; `SLUICE_OPERATOR_TOKEN`.
+    public var operatorTokens: OperatorTokens?
     /// Whether there is a key to sign `signed` upstream credentials with; `SLUICE_SIGNING_KEY_FILE`.
     public var canSign = false
     /// How long a worker has a lane, in seconds; an upstream's timeout has to be shorter.
@@ -59,11 +59,5 @@ public struct HTTPConfiguration: Sendable {
     /// The defaults.
     public init(now: @escaping TimeSource) {
         self.now = now
-    }
-
-    /// Whether a text can be ``operatorToken``: other than letters, digits and `-._~+/=`, no bearer token holds
-    /// anything (RFC 6750, 2.1).
-    public static func isOperatorToken(_ text: String) -> Bool {
-        BearerToken.isToken(text)
     }
 }

@@ -12,24 +12,30 @@ public struct OperationsServer: Service {
     ///
     /// - Parameters:
     ///   - readiness: why requests can't be served, beside what the store says; empty when they can.
+    ///   - notices: what an operator should know although they can.
     ///   - onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
     public init(
         store: Store,
         registry: PrometheusRegistry,
         configuration: HTTPConfiguration,
         readiness: @escaping @Sendable () async -> [String] = { [] },
+        notices: @escaping @Sendable () -> [String] = { [] },
         logger: Logger,
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
         var routes = RouteTable()
-        let health = HealthEndpoints(version: configuration.version) {
-            async let reasons = store.readiness()
-            return await reasons + readiness()
-        }
+        let health = HealthEndpoints(
+            version: configuration.version,
+            reasons: {
+                async let reasons = store.readiness()
+                return await reasons + readiness()
+            },
+            notices: notices
+        )
         routes.add(.get, "/livez", answers: nil, health.live)
         routes.add(.get, "/readyz", answers: nil, health.ready)
         routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: registry).scrape)
-        if let token = OperatorToken(configuration.operatorToken) {
+        if let token = configuration.operatorTokens {
             Self.addAdministration(to: &routes, configuration, store: store, token: token, logger: logger)
         }
         listener = Listener(
@@ -53,7 +59,7 @@ public struct OperationsServer: Service {
         to routes: inout RouteTable,
         _ configuration: HTTPConfiguration,
         store: Store,
-        token: OperatorToken,
+        token: OperatorTokens,
         logger: Logger
     ) {
         let budget = ByteBudget(limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)

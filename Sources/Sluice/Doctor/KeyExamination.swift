@@ -1,0 +1,67 @@
+import SyncModel
+import SyncUpstream
+import Tokens
+
+/// Whether tokens can be verified, and those for upstreams signed.
+struct KeyExamination {
+    let settings: Settings
+    let reader: HTTPReader
+
+    func diagnoses() async -> [Diagnosis] {
+        [await verifier()] + (await keySets()) + (await signer())
+    }
+
+    /// As far as keys are at hand; those that are fetched are looked at by themselves.
+    private func verifier() async -> Diagnosis {
+        do throws(ConfigurationError) {
+            _ = try await settings.tokenVerifier()
+            let count = try settings.tokenConfiguration().issuers.count
+            return .ok("keys", "what is configured can be used" + (count == 1 ? "" : ", of \(count) issuers"))
+        } catch {
+            return .failed("keys", error.description, "Without a usable key, serve does not start.")
+        }
+    }
+
+    private func keySets() async -> [Diagnosis] {
+        guard let configuration = try? settings.tokenConfiguration() else { return [] }
+        var diagnoses: [Diagnosis] = []
+        for url in Set(configuration.issuers.compactMap(\.jwksURL)).sorted() {
+            diagnoses += await keySet(at: url)
+        }
+        return diagnoses
+    }
+
+    private func keySet(at url: String) async -> [Diagnosis] {
+        let subject = "keys of \(KeySetURL.shown(url))"
+        let advice = "Correct the URL, or see to the provider; serve starts without it, answers 503, and recovers."
+        switch await reader.keySet(url, nil) {
+        case .failed(let reason): return [.failed(subject, "cannot be fetched: \(reason)", advice)]
+        case .unchanged: return [.failed(subject, "cannot be fetched: it sends nothing", advice)]
+        case .document(let text, _, _):
+            let source = TokenKeySource(name: "the document", text: String(decoding: text, as: UTF8.self))
+            do {
+                let (usable, skipped) = try await source.examine()
+                let others = skipped.isEmpty ? "" : "; not used: \(skipped.prefix(10).joined(separator: ", "))"
+                let finding = "\(usable) usable\(others)"
+                let isForgeable = KeySetURL.isOpenToForgery(url)
+                if usable > 0 {
+                    return [.ok(subject, finding)]
+                        + (isForgeable
+                            ? [.warning(subject + " (http)", "anybody on the way can forge them", "Use https.")] : [])
+                }
+                return [.failed(subject, finding, "RS256, ES256 (P-256) and EdDSA (Ed25519) keys are.")]
+            } catch {
+                return [.failed(subject, "cannot be used: \(error)", advice)]
+            }
+        }
+    }
+
+    private func signer() async -> [Diagnosis] {
+        do throws(ConfigurationError) {
+            guard try await settings.requestSigner() != nil else { return [] }
+            return [.ok("signing key", "can be used")]
+        } catch {
+            return [.failed("signing key", error.description, "serve does not start with it.")]
+        }
+    }
+}

@@ -1,0 +1,67 @@
+import Postgres
+import SyncUpstream
+
+/// Whether the upstreams of organizations answer anything at all. No credential is sent, so any answer will do.
+struct UpstreamExamination {
+    /// The most that are looked at.
+    static let maximum = 50
+    /// How many at a time.
+    private static let atOnce = 8
+
+    /// A server, and how many organizations have it for their upstream.
+    struct Address: Sendable {
+        let baseURL: String
+        let organizations: Int64
+    }
+
+    let reader: HTTPReader
+
+    /// Those of organizations that are served; one more than are looked at, where there are more.
+    static func addresses(on connection: Connection) async throws -> [Address] {
+        let rows = try await connection.run(Query(list))
+        return try (0..<rows.count).map {
+            Address(baseURL: try rows.string($0, 0), organizations: try rows.int64($0, 1))
+        }
+    }
+
+    func diagnoses(of addresses: [Address]) async -> [Diagnosis] {
+        if addresses.isEmpty { return [.ok("upstreams", "none")] }
+        let looked = Array(addresses.prefix(Self.maximum))
+        var found: [Int: Diagnosis] = [:]
+        await withTaskGroup(of: (Int, Diagnosis).self) { group in
+            for (index, address) in looked.enumerated() {
+                if index >= Self.atOnce, let (index, diagnosis) = await group.next() { found[index] = diagnosis }
+                group.addTask { (index, await diagnosis(of: address)) }
+            }
+            for await (index, diagnosis) in group { found[index] = diagnosis }
+        }
+        var diagnoses = looked.indices.compactMap { found[$0] }
+        if addresses.count > looked.count {
+            let finding = "there are more than \(Self.maximum); the others were not looked at"
+            let advice = "See sluice_upstream_attempts_total and sluice_upstream_circuits_open in /metrics."
+            diagnoses.append(.warning("upstreams", finding, advice))
+        }
+        return diagnoses
+    }
+
+    private func diagnosis(of address: Address) async -> Diagnosis {
+        let subject = "upstream \(address.baseURL)"
+        let whose = address.organizations == 1 ? "1 organization" : "\(address.organizations) organizations"
+        switch await reader.probe(address.baseURL) {
+        case .success(let status):
+            return .ok(subject, "answers (status \(status)); of \(whose)")
+        case .failure(let failure):
+            let advice = "Mutations wait for it, and are tried again. See to it, or correct it by /admin."
+            return .warning(subject, "does not answer: \(failure.text); of \(whose)", advice)
+        }
+    }
+
+    /// Over all organizations, since it is the operator who asks; of a credential it reads nothing.
+    private static let list = Statement(
+        "doctor_upstreams",
+        """
+        SELECT u.base_url, count(*) FROM upstreams u JOIN organizations o ON o.id = u.organization_id
+        WHERE o.status = 'active' GROUP BY u.base_url ORDER BY u.base_url LIMIT 51
+        """
+    )
+}

@@ -1,0 +1,111 @@
+import AsyncHTTPClient
+public import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+public import SyncModel
+
+/// Reads small documents of identity providers, and looks whether servers answer; sends no credentials.
+///
+/// Redirects are not followed: whoever can make a provider redirect could else name the keys that we trust, and the
+/// operator can write down the final URL.
+public final class HTTPReader: Sendable {
+    /// How long a request may take in all.
+    public static let timeout: Duration = .seconds(5)
+    /// The longest document, in bytes.
+    public static let maximumBytes = 1_048_576
+
+    private let client: HTTPClient
+    private let userAgent: String
+    private let logger: Logger
+
+    /// Opens nothing yet. ``shutdown()`` must be called before the last reference goes.
+    public init(version: String, logger: Logger) {
+        var configuration = HTTPUpstreamConfiguration()
+        configuration.connectTimeout = .seconds(3)
+        configuration.connectionsPerHost = 8
+        client = HTTPClient(
+            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
+            configuration: configuration.client
+        )
+        userAgent = "sluice/\(version)"
+        self.logger = logger
+    }
+
+    /// Closes all connections; requests under way fail.
+    public func shutdown() async {
+        do {
+            try await client.shutdown()
+        } catch {
+            logger.debug("Connections were not closed", metadata: ["error": "\(type(of: error))"])
+        }
+    }
+
+    /// Fetches a key set, unless it is still the one with this `ETag`. Takes 5 seconds at most.
+    public func keySet(_ url: String, _ etag: String?) async -> KeySetAnswer {
+        var headers = [("Accept", "application/jwk-set+json, application/json")]
+        if let etag { headers.append(("If-None-Match", etag)) }
+        switch await get(url, headers: headers) {
+        case .failure(let reason):
+            return .failed(reason.text)
+        case .success(let response):
+            let (status, fields) = (response.head.status.code, response.head.headers)
+            let cacheControl =
+                fields.contains(name: "Cache-Control") ? fields["Cache-Control"].joined(separator: ",") : nil
+            switch status {
+            case 200:
+                guard let body = response.body else { return .failed("the document is too large") }
+                let etag = fields.first(name: "ETag").flatMap { $0.utf8.count <= 1_000 ? $0 : nil }
+                return .document(Array(body.readableBytesView), etag: etag, cacheControl: cacheControl)
+            case 304: return .unchanged(cacheControl: cacheControl)
+            case 300..<400: return .failed("a redirect (\(status)), which is not followed; name the final URL")
+            default: return .failed("status \(status)")
+            }
+        }
+    }
+
+    /// Whether a server answers anything at all; within 5 seconds.
+    ///
+    /// - Returns: the status, or why there was no answer.
+    public func probe(_ url: String) async -> Result<Int, ProbeFailure> {
+        await get(url, headers: [("Accept", "*/*"), ("Connection", "close")]).map { Int($0.head.status.code) }
+    }
+
+    /// Why there was no answer.
+    public struct ProbeFailure: Error, Sendable {
+        /// A few words, nothing secret.
+        public let text: String
+    }
+
+    private func get(_ url: String, headers: [(String, String)]) async -> Result<CollectedResponse, ProbeFailure> {
+        if let problem = KeySetURL.problem(url) { return .failure(ProbeFailure(text: "the URL \(problem)")) }
+        guard let request = request(url, headers: headers) else {
+            return .failure(ProbeFailure(text: "the URL cannot be used"))
+        }
+        let collector = ResponseCollector(maximumBytes: Self.maximumBytes)
+        let deadline = NIODeadline.now() + TimeAmount(Self.timeout)
+        let task = client.execute(request: request, delegate: collector, deadline: deadline)
+        do {
+            let response = try await withTaskCancellationHandler {
+                try await task.futureResult.get()
+            } onCancel: {
+                task.cancel()
+            }
+            return .success(response)
+        } catch {
+            if let response = collector.cutResponse { return .success(response) }
+            let reason = RequestFailure(error).reason(
+                isSent: collector.isSent,
+                isTLS: request.scheme == "https",
+                timeout: Self.timeout
+            )
+            return .failure(ProbeFailure(text: reason))
+        }
+    }
+
+    private func request(_ url: String, headers: [(String, String)]) -> HTTPClient.Request? {
+        var fields = HTTPHeaders(headers)
+        fields.add(name: "User-Agent", value: userAgent)
+        return try? HTTPClient.Request(url: url, method: .GET, headers: fields)
+    }
+}

@@ -1,0 +1,21 @@
+/// As much of `Cache-Control` (RFC 9111, 5.2) as says how long a key set is good for.
+enum CacheControl {
+    /// Seconds; nil where nothing is said. What must not be kept is good for 0.
+    static func maximumAge(_ text: String?) -> Int64? {
+        guard let text else { return nil }
+        var age: Int64?
+        for directive in text.split(separator: ",") {
+            let parts = directive.split(separator: "=", maxSplits: 1).map { part in
+                part.filter { $0 != " " && $0 != "\t" && $0 != "\"" }.lowercased()
+            }
+            switch (parts.first, parts.count) {
+            case ("no-store", _), ("no-cache", _): return 0
+            case ("max-age", 2) where !parts[1].isEmpty && parts[1].utf8.allSatisfy { (48...57).contains($0) }:
+                // what is too large for a number is long enough for anything
+                age = min(age ?? .max, Int64(parts[1]) ?? .max)
+            default: continue
+            }
+        }
+        return age
+    }
+}

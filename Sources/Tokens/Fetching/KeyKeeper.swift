@@ -1,0 +1,149 @@
+public import Logging
+public import ServiceLifecycle
+public import SyncModel
+import Synchronization
+
+/// Keeps the keys of a ``TokenVerifier`` fresh: fetches those that providers publish, and looks whether files of keys
+/// and issuers have changed. What it cannot get leaves in force what is in force.
+public final class KeyKeeper: Service, Sendable {
+    /// Reads all issuers anew, files included.
+    public typealias Load = @Sendable () throws -> TokenConfiguration
+
+    /// How often files are read, in seconds. They are small, and reading one tells more than its times do.
+    static let filePause: Double = 5
+    /// How often it is looked what is due.
+    private static let tick: Duration = .seconds(1)
+
+    private struct Files {
+        var readAt: Timestamp
+        /// What was complained of last: said once.
+        var complaint: String?
+    }
+
+    private let verifier: TokenVerifier
+    private let fetch: KeySetAnswer.Fetch
+    private let load: Load?
+    private let now: TimeSource
+    private let logger: Logger
+    private let files: Mutex<Files>
+
+    /// - Parameter load: nil where there are no files.
+    public init(
+        verifier: TokenVerifier,
+        fetch: @escaping KeySetAnswer.Fetch,
+        load: Load? = nil,
+        now: @escaping TimeSource,
+        logger: Logger
+    ) {
+        self.verifier = verifier
+        self.fetch = fetch
+        self.load = load
+        self.now = now
+        self.logger = logger
+        files = Mutex(Files(readAt: now()))
+    }
+
+    /// Whether files of keys or issuers are not as they must be, so that older ones are in force.
+    public var isFileBroken: Bool { files.withLock { $0.complaint != nil } }
+
+    /// Works until graceful shutdown.
+    public func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { try? await gracefulShutdown() }
+            group.addTask { await self.keepTicking() }
+            group.addTask { await self.keepWorking() }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    private func keepTicking() async {
+        while !Task.isCancelled {
+            verifier.lookForWork()
+            try? await Task.sleep(for: Self.tick)
+        }
+    }
+
+    private func keepWorking() async {
+        await withDiscardingTaskGroup { group in
+            for await _ in verifier.wakes {
+                await readFiles()
+                let now = now()
+                for remote in verifier.remotes {
+                    guard let start = remote.begin(at: now) else { continue }
+                    group.addTask { await self.refresh(remote, start) }
+                }
+            }
+            group.cancelAll()
+        }
+    }
+
+    // MARK: - URLs
+
+    private func refresh(_ remote: RemoteKeys, _ start: RemoteKeys.Start) async {
+        let answer = await fetch(remote.url, start.etag)
+        let result = await remote.finish(answer, at: now())
+        verifier.count(result.outcome)
+        if result.outcome == .changed { verifier.takeKeys(of: remote) }
+        remote.release()
+        report(result, of: remote)
+    }
+
+    private func report(_ result: RemoteKeys.Result, of remote: RemoteKeys) {
+        let url = Logger.MetadataValue.string(KeySetURL.shown(remote.url))
+        if let reason = result.reason {
+            logger.log(
+                level: result.isToBeWarnedOf ? .warning : .debug,
+                "Keys of tokens could not be fetched; those at hand stay in force",
+                metadata: ["url": url, "reason": "\(reason)"]
+            )
+        }
+        for key in result.skipped {
+            logger.log(
+                level: key.isSecret ? .warning : .debug,
+                "A published key is not used",
+                metadata: ["url": url, "position": "\(key.position)", "reason": "\(key.reason)"]
+            )
+        }
+        if result.outcome == .changed {
+            logger.info("Keys of tokens were fetched", metadata: ["url": url, "count": "\(result.count)"])
+        }
+    }
+
+    // MARK: - Files
+
+    private func readFiles() async {
+        let now = now()
+        let isDue = files.withLock { files in
+            // a time to come was noted before the clock was set back
+            guard files.readAt > now || files.readAt.adding(seconds: Self.filePause) <= now else { return false }
+            files.readAt = now
+            return true
+        }
+        guard isDue, let load else { return }
+        do {
+            let read = try load()
+            if read != verifier.configuration {
+                try await verifier.replace(read)
+                logger.notice("Files of keys or issuers have changed, and are in force")
+            }
+            files.withLock { $0.complaint = nil }
+        } catch {
+            let complaint = "\(error)"
+            let isNew = files.withLock { files in
+                defer { files.complaint = complaint }
+                return files.complaint != complaint
+            }
+            guard isNew else { return }
+            logger.error(
+                "Files of keys or issuers cannot be used; what was read before stays in force",
+                metadata: ["error": "\(complaint)"]
+            )
+        }
+    }
+}
+
+extension KeyKeeper: CustomStringConvertible {
+    /// Short, for logs of services: what it is made of holds secrets.
+    public var description: String { "KeyKeeper" }
+}

@@ -1,0 +1,100 @@
+import SyncModel
+
+/// When the keys of a provider are fetched, and who may wait for that: the rules, without I/O.
+///
+/// A set is fetched anew when it is about to expire, after a failure with growing pauses, and when a token names a key
+/// that nobody knows, which anybody can write: so that happens once in ``demandPause`` for all callers together, and
+/// only so many wait for it.
+struct RemoteKeysState: Sendable {
+    /// How long a set is good for at least, at most, and where its provider does not say; in seconds.
+    static let ages: ClosedRange<Double> = 60...3_600
+    static let defaultAge: Double = 600
+    /// The pause after a failure, doubled with each further one, and its cap; in seconds.
+    static let failurePauses: ClosedRange<Double> = 2...60
+    /// How often unknown keys may make us fetch, in seconds.
+    static let demandPause: Double = 30
+    /// How many requests may wait for a fetch.
+    static let maximumWaiters = 64
+    /// How often a provider that goes on failing is warned of, in seconds.
+    static let warningPause: Double = 600
+
+    /// What a request that names an unknown key does.
+    enum Demand: Equatable {
+        /// Waits for the fetch that is due to it, or under way.
+        case wait
+        /// Is refused at once.
+        case refuse
+    }
+
+    /// What has come of a fetch.
+    enum Outcome: String, CaseIterable {
+        case changed, unchanged, failed
+    }
+
+    private(set) var isFetching = false
+    /// When a set was last fetched or found unchanged; nil: never.
+    private(set) var freshAt: Timestamp?
+    private(set) var failures = 0
+    private var dueAt: Timestamp?
+    private var demandedAt: Timestamp?
+    private var warnedAt: Timestamp?
+    private var isDemanded = false
+
+    /// A request names a key that nobody knows.
+    mutating func demand(at now: Timestamp, waiting: Int) -> Demand {
+        if !isFetching, !isDemanded {
+            // a time to come was noted before the clock was set back
+            if let demandedAt, demandedAt <= now, demandedAt.adding(seconds: Self.demandPause) > now { return .refuse }
+            demandedAt = now
+            isDemanded = true
+        }
+        return waiting < Self.maximumWaiters ? .wait : .refuse
+    }
+
+    /// Whether to fetch now; the caller does it then, and tells ``finish(_:maximumAge:at:luck:)``.
+    mutating func begin(at now: Timestamp) -> Bool {
+        guard !isFetching, isDemanded || isDue(at: now) else { return false }
+        isFetching = true
+        isDemanded = false
+        return true
+    }
+
+    /// A fetch has ended.
+    ///
+    /// - Parameters:
+    ///   - maximumAge: what the provider says, in seconds.
+    ///   - luck: 0 to 1, drawn anew each time, so that replicas do not all come at once.
+    /// - Returns: whether a failure should be warned of.
+    mutating func finish(_ outcome: Outcome, maximumAge: Int64?, at now: Timestamp, luck: Double) -> Bool {
+        isFetching = false
+        guard outcome == .failed else {
+            let age = maximumAge.map { Double(min($0, 1_000_000)) } ?? Self.defaultAge
+            let bounded = min(max(age, Self.ages.lowerBound), Self.ages.upperBound)
+            // earlier, never later
+            dueAt = now.adding(seconds: bounded * (1 - 0.2 * luck))
+            freshAt = now
+            failures = 0
+            warnedAt = nil
+            return false
+        }
+        let pause = Self.failurePauses.lowerBound * Double(1 << min(failures, 10))
+        dueAt = now.adding(seconds: min(pause, Self.failurePauses.upperBound) * (1 - 0.2 * luck))
+        failures += 1
+        if let warnedAt, warnedAt <= now, warnedAt.adding(seconds: Self.warningPause) > now { return false }
+        warnedAt = now
+        return true
+    }
+
+    /// Seconds until the next fetch, for `Retry-After`; at least 1.
+    func secondsUntilDue(at now: Timestamp) -> Int {
+        guard !isFetching, let dueAt, dueAt > now else { return 1 }
+        let seconds = (dueAt.microseconds - now.microseconds + 999_999) / 1_000_000
+        return Int(min(max(seconds, 1), Int64(Self.failurePauses.upperBound)))
+    }
+
+    private func isDue(at now: Timestamp) -> Bool {
+        guard let dueAt else { return true }
+        // the clock was set back if it is longer than it can have been
+        return dueAt <= now || now.adding(seconds: Self.ages.upperBound) < dueAt
+    }
+}

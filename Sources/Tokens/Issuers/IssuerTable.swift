@@ -1,0 +1,70 @@
+import SyncModel
+
+/// An issuer in force.
+struct IssuerEntry: Sendable {
+    let rules: TokenRules
+    /// Keys that the operator gave.
+    let given: [TokenKey]
+    /// Keys that it publishes; nil where it publishes none.
+    let remote: RemoteKeys?
+    /// All of them.
+    private(set) var keys: TokenKeySet
+
+    init(rules: TokenRules, given: [TokenKey], remote: RemoteKeys?) {
+        self.rules = rules
+        self.given = given
+        self.remote = remote
+        keys = TokenKeySet(given + (remote?.keys ?? []))
+    }
+
+    mutating func takeRemoteKeys() {
+        keys = TokenKeySet(given + (remote?.keys ?? []))
+    }
+}
+
+/// All issuers in force. A token says which is its own, before anything in it is believed; the keys of that one alone
+/// are tried then, so nobody's key verifies a token that names somebody else.
+struct IssuerTable: Sendable {
+    private(set) var entries: [IssuerEntry]
+    private let byName: [String: Int]
+    /// Who takes what names none of the others.
+    private let fallback: Int?
+
+    /// - Throws: `TokenConfigurationError` where two have one name.
+    init(_ entries: [IssuerEntry]) throws {
+        guard !entries.isEmpty else {
+            throw TokenConfigurationError("No JWT key is configured: set a secret or a file of public keys.")
+        }
+        self.entries = entries
+        var byName: [String: Int] = [:]
+        var fallback: Int?
+        for (index, entry) in entries.enumerated() {
+            if let name = entry.rules.issuer {
+                guard byName.updateValue(index, forKey: name) == nil else {
+                    throw TokenConfigurationError("Two JWT issuers have the same name, \(name).")
+                }
+            } else {
+                guard fallback == nil else { throw TokenConfigurationError("Two JWT issuers have no name.") }
+                fallback = index
+            }
+        }
+        self.byName = byName
+        self.fallback = fallback
+    }
+
+    /// Whose token this claims to be, with its payload where that was read for it.
+    ///
+    /// Where there is one issuer, nothing but the header is read before the signature is verified; its name is compared
+    /// afterwards.
+    func issuer(of text: TokenText) throws(TokenError) -> (IssuerEntry, TokenPayload?) {
+        if entries.count == 1 { return (entries[0], nil) }
+        let payload = try TokenPayload(text.payload)
+        let name = try payload.text("iss")
+        if let index = name.flatMap({ byName[$0] }) ?? fallback { return (entries[index], payload) }
+        throw name == nil ? .missingClaim("iss") : .wrongIssuer
+    }
+
+    mutating func takeKeys(of remote: RemoteKeys) {
+        for index in entries.indices where entries[index].remote === remote { entries[index].takeRemoteKeys() }
+    }
+}

@@ -1,0 +1,62 @@
+public import FoundationEssentials
+
+/// Somebody whose tokens are accepted, with the keys that they are signed by and the organizations that they may name.
+public struct TrustedIssuer: Sendable, Equatable {
+    /// Whom an issuer speaks for.
+    public enum Organizations: Sendable, Equatable {
+        /// Every organization of the gateway.
+        case any
+        /// These alone. A token that names another is answered as if that organization did not exist.
+        case only(Set<UUID>)
+
+        func covers(_ organization: UUID) -> Bool {
+            switch self {
+            case .any: true
+            case .only(let organizations): organizations.contains(organization)
+            }
+        }
+    }
+
+    /// The `iss` of its tokens. Nil takes tokens without one and those whose `iss` is no other issuer's.
+    public var issuer: String?
+    /// What `aud` must be, or hold; nil accepts any, or none.
+    public var audience: String?
+    /// The claim that holds the user's UUID.
+    public var userClaim: String
+    /// The claim that holds the organization's UUID.
+    public var organizationClaim: String
+    /// Whom it speaks for.
+    public var organizations: Organizations
+    /// The secret of its HS256 tokens, at least 16 bytes; nil: it has none.
+    public var secret: [UInt8]?
+    /// Public keys at hand, for RS256, ES256 and EdDSA.
+    public var keys: [TokenKeySource]
+    /// Where it publishes its public keys; nil: nowhere.
+    public var jwksURL: String?
+
+    /// An issuer; it is checked when a ``TokenVerifier`` is made of it.
+    public init(
+        issuer: String?,
+        audience: String? = nil,
+        userClaim: String = "sub",
+        organizationClaim: String = "org",
+        organizations: Organizations,
+        secret: [UInt8]? = nil,
+        keys: [TokenKeySource] = [],
+        jwksURL: String? = nil
+    ) {
+        self.issuer = issuer
+        self.audience = audience
+        self.userClaim = userClaim
+        self.organizationClaim = organizationClaim
+        self.organizations = organizations
+        self.secret = secret
+        self.keys = keys
+        self.jwksURL = jwksURL
+    }
+}
+
+extension TrustedIssuer: CustomStringConvertible {
+    /// Its name: what it is made of holds a secret.
+    public var description: String { "TrustedIssuer(\(issuer ?? "without a name"))" }
+}

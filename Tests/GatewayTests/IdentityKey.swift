@@ -1,0 +1,67 @@
+import Crypto
+import Foundation
+import JSONText
+import SyncModel
+
+/// A key of an identity provider outside, which signs by ES256 with swift-crypto and not with the code under test.
+struct IdentityKey: Sendable {
+    let id: String?
+    private let key = P256.Signing.PrivateKey()
+
+    init(_ id: String?) { self.id = id }
+
+    /// As a member of a JWKS document.
+    var jwk: String {
+        let raw = key.publicKey.rawRepresentation
+        let name = id.map { #""kid":"\#($0)","# } ?? ""
+        return #"{\#(name)"kty":"EC","crv":"P-256","use":"sig","x":"\#(Self.base64(raw.prefix(32)))","#
+            + #""y":"\#(Self.base64(raw.suffix(32)))"}"#
+    }
+
+    var pem: String { key.publicKey.pemRepresentation }
+
+    static func jwks(_ keys: IdentityKey...) -> String {
+        #"{"keys":[\#(keys.map(\.jwk).joined(separator: ","))]}"#
+    }
+
+    /// A token for a user; `issuer` nil leaves `iss` out.
+    func token(organization: UUID, user: UUID, issuer: String? = nil, expires: Int64) throws -> String {
+        let header = #"{"alg":"ES256"\#(id.map { #","kid":"\#($0)""# } ?? "")}"#
+        let signed = Self.signed(header, organization, user, issuer, expires)
+        return signed + "." + Self.base64(try key.signature(for: Data(signed.utf8)).rawRepresentation)
+    }
+
+    /// A token by a secret, which may be anything.
+    static func token(
+        secret: some ContiguousBytes & Sequence<UInt8>,
+        organization: UUID,
+        user: UUID,
+        issuer: String? = nil,
+        id: String? = nil,
+        expires: Int64
+    ) -> String {
+        let header = #"{"alg":"HS256"\#(id.map { #","kid":"\#($0)""# } ?? "")}"#
+        let signed = Self.signed(header, organization, user, issuer, expires)
+        let code = HMAC<SHA256>.authenticationCode(for: Data(signed.utf8), using: SymmetricKey(data: secret))
+        return signed + "." + base64(Data(code))
+    }
+
+    private static func signed(
+        _ header: String,
+        _ organization: UUID,
+        _ user: UUID,
+        _ issuer: String?,
+        _ expires: Int64
+    ) -> String {
+        let name = issuer.map { #""iss":"\#($0)","# } ?? ""
+        let claims = #"{\#(name)"sub":\#(user.quoted),"org":\#(organization.quoted),"exp":\#(expires)}"#
+        return base64(Data(header.utf8)) + "." + base64(Data(claims.utf8))
+    }
+
+    private static func base64(_ data: some DataProtocol) -> String {
+        Data(data).base64EncodedString()
+            .replacingOccurrences(of: "+", with: "-")
+            .replacingOccurrences(of: "/", with: "_")
+            .replacingOccurrences(of: "=", with: "")
+    }
+}

@@ -1,0 +1,179 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+import Tokens
+
+/// Two identity providers with a tenant each, crosswise in every way.
+@Suite(.timeLimit(.minutes(1))) struct IssuersTests {
+    private static let (north, south) = ("https://north.example", "https://south.example")
+
+    /// Ada's and Bob's organization is the north's, Eve's the south's. The ids are known before the gateway is.
+    private struct Stage {
+        let northKey = IdentityKey("k")
+        let southKey = IdentityKey("k")
+        let southSecret = Array("the secret of the east, of some length".utf8)
+        let provider: KeyProvider
+        let gateway: LiveGateway
+        let tenants = (north: UUID(), south: UUID())
+
+        init() async throws {
+            provider = try await KeyProvider(.document(IdentityKey.jwks(southKey)))
+            var tokens = TokenConfiguration()
+            tokens.otherIssuers = [
+                TrustedIssuer(
+                    issuer: IssuersTests.north,
+                    organizations: .only([tenants.north]),
+                    keys: [TokenKeySource(name: "north", text: IdentityKey.jwks(northKey))]
+                ),
+                TrustedIssuer(
+                    issuer: IssuersTests.south,
+                    organizations: .only([tenants.south]),
+                    jwksURL: provider.url
+                ),
+                TrustedIssuer(issuer: "https://east.example", organizations: .any, secret: southSecret),
+            ]
+            gateway = try await .start(tokens: tokens)
+            for id in [tenants.north, tenants.south] {
+                let reply = try await send(
+                    .PUT,
+                    gateway.operations + "/admin/organizations/\(id.lowercased)",
+                    token: LiveGateway.operatorToken,
+                    body: Array(#"{"name":"Tenant"}"#.utf8)
+                )
+                #expect(reply.status == 201)
+            }
+            // its keys are there when they are
+            while try await get(token(southKey, IssuersTests.south, tenants.south)).status == 503 {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+
+        func token(_ key: IdentityKey, _ issuer: String?, _ organization: UUID) throws -> String {
+            let expires = gateway.clock.now.seconds + 600
+            return try key.token(organization: organization, user: UUID(), issuer: issuer, expires: expires)
+        }
+
+        func forged(_ secret: [UInt8], _ issuer: String?, _ organization: UUID, id: String? = "k") -> String {
+            let expires = gateway.clock.now.seconds + 600
+            return IdentityKey.token(
+                secret: secret,
+                organization: organization,
+                user: UUID(),
+                issuer: issuer,
+                id: id,
+                expires: expires
+            )
+        }
+
+        func get(_ token: String) async throws -> Reply {
+            try await send(.GET, gateway.address + "/v1/changes", token: token)
+        }
+    }
+
+    @Test func keyNameAndOrganizationMustAllBeOneIssuers() async throws {
+        let stage = try await Stage()
+        let nobodys = UUID()
+        var unknown: [String] = []
+        for (key, owner) in [(stage.northKey, Self.north), (stage.southKey, Self.south)] {
+            for issuer in [Self.north, Self.south, nil, "https://west.example"] {
+                for (tenant, of) in [
+                    (stage.tenants.north, Self.north), (stage.tenants.south, Self.south), (nobodys, ""),
+                ] {
+                    let reply = try await stage.get(try stage.token(key, issuer, tenant))
+                    if owner != issuer {
+                        expectProblem(reply, .unauthorized, errors: [])
+                    } else if of != issuer {
+                        expectProblem(reply, .organizationUnknown, errors: [])
+                        let id = reply.json?["request_id"]?.string ?? "-"
+                        unknown.append(reply.text.replacingOccurrences(of: id, with: "ID"))
+                    } else {
+                        #expect(reply.status == 200)
+                    }
+                }
+            }
+        }
+        // somebody else's tenant is answered as one that is nobody's
+        #expect(unknown.count == 4)
+        #expect(Set(unknown).count == 1)
+        let anybody = stage.forged(stage.southSecret, "https://east.example", nobodys)
+        let really = try await stage.get(anybody)
+        let id = really.json?["request_id"]?.string ?? "-"
+        #expect(really.text.replacingOccurrences(of: id, with: "ID") == unknown.first)
+    }
+
+    @Test func aSecretIsItsIssuersAloneAndAPublicKeyIsNoSecret() async throws {
+        let stage = try await Stage()
+        for tenant in [stage.tenants.north, stage.tenants.south] {
+            for issuer in [Self.north, Self.south, nil] {
+                for secret in [
+                    stage.southSecret, Array(stage.northKey.pem.utf8), Array(stage.southKey.jwk.utf8),
+                    Array(IdentityKey.jwks(stage.southKey).utf8),
+                ] {
+                    for id in ["k", nil] {
+                        expectProblem(
+                            try await stage.get(stage.forged(secret, issuer, tenant, id: id)),
+                            .unauthorized,
+                            errors: []
+                        )
+                    }
+                }
+            }
+            #expect(try await stage.get(stage.forged(stage.southSecret, "https://east.example", tenant)).status == 200)
+            expectProblem(
+                try await stage.get(try stage.token(stage.northKey, "https://east.example", tenant)),
+                .unauthorized,
+                errors: []
+            )
+        }
+    }
+
+    @Test func anotherIssuersOutageConcernsItAlone() async throws {
+        let stage = try await Stage()
+        try await stage.provider.end()
+        stage.gateway.clock.advance(seconds: 599)
+        let north = try stage.token(stage.northKey, Self.north, stage.tenants.north)
+        let south = try stage.token(stage.southKey, Self.south, stage.tenants.south)
+        #expect(try await stage.get(north).status == 200)
+        #expect(try await stage.get(south).status == 200)
+    }
+
+    @Test func aFileOfIssuersIsReadAgain() async throws {
+        let (key, secret) = (IdentityKey("k"), try TemporaryFile("the secret of the south, of some length\n"))
+        let keys = try TemporaryFile(IdentityKey.jwks(key))
+        let (first, second) = (UUID(), UUID())
+        func text(_ organizations: String) -> String {
+            #"{"issuers":[{"issuer":"\#(Self.north)","keys_file":"\#(keys.path)","organizations":\#(organizations)},"#
+                + #"{"issuer":"\#(Self.south)","secret_file":"\#(secret.path)","organizations":"any"}]}"#
+        }
+        let file = try TemporaryFile(text("[\(first.quoted)]"))
+        let database = try await LiveGateway.migratedDatabase()
+        let gateway = try await GatewayProcess.start(
+            database: database.uri,
+            settings: ["SLUICE_JWT_SECRET": "", "SLUICE_JWT_ISSUERS_FILE": file.path]
+        )
+        try await gateway.makeOrganization(first)
+        try await gateway.makeOrganization(second)
+        let expires = Int64(Date.now.timeIntervalSince1970) + 600
+        func status(_ organization: UUID) async throws -> Int {
+            let token = try key.token(organization: organization, user: UUID(), issuer: Self.north, expires: expires)
+            return try await GatewayProcess.get(gateway.address + "/v1/changes", token: token).status
+        }
+        #expect(try await status(first) == 200)
+        #expect(try await status(second) == 403)
+        let south = IdentityKey.token(
+            secret: Array("the secret of the south, of some length".utf8),
+            organization: second,
+            user: UUID(),
+            issuer: Self.south,
+            expires: expires
+        )
+        #expect(try await GatewayProcess.get(gateway.address + "/v1/changes", token: south).status == 200)
+        try text("[\(second.quoted)]").write(toFile: file.path, atomically: true, encoding: .utf8)
+        while try await status(first) == 200 { try await Task.sleep(for: .milliseconds(50)) }
+        #expect(try await status(first) == 403)
+        #expect(try await status(second) == 200)
+    }
+}

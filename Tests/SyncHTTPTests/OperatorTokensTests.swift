@@ -1,0 +1,58 @@
+import Testing
+
+@testable import SyncHTTP
+
+@Suite struct OperatorTokensTests {
+    private let old = "the-token-of-last-year"
+    private let new = "the.token_of~this+year/="
+
+    @Test func oneTokenOpensAndNothingElseDoes() throws {
+        let tokens = try #require(OperatorTokens(parsing: old))
+        #expect(tokens.matches(old))
+        for text in ["", String(old.dropLast()), old + "x", old.uppercased(), new] { #expect(!tokens.matches(text)) }
+    }
+
+    @Test func severalAreGoodAtOnceWhicheverWayTheyAreWritten() throws {
+        for separator in [" ", "\n", "\r\n", " \t\n\n"] {
+            for texts in [[old, new], [OperatorTokens.hash(of: old), new], [old, OperatorTokens.hash(of: new)]] {
+                let tokens = try #require(OperatorTokens(parsing: texts.joined(separator: separator) + separator))
+                #expect(tokens.matches(old) && tokens.matches(new))
+                #expect(!tokens.matches("another-token-entirely"))
+            }
+        }
+    }
+
+    @Test func aHashIsNoToken() throws {
+        let hash = OperatorTokens.hash(of: old)
+        let tokens = try #require(OperatorTokens(parsing: hash))
+        #expect(tokens.matches(old))
+        #expect(!tokens.matches(hash))
+        #expect(!tokens.matches(hash.dropFirst("sha256:".count)))
+        #expect(OperatorTokens(parsing: hash.uppercased().replacing("SHA256", with: "sha256")) == tokens)
+        // printf the-token-of-last-year | sha256sum
+        #expect(hash == "sha256:4f816d1e5367646bde57660d82bb5ee35451ebd168b9b2bfb6e5206bb4315cd6")
+    }
+
+    @Test func whatIsNoTokenIsRefusedAndSoIsTooMuch() {
+        let hash = OperatorTokens.hash(of: old)
+        for text in [
+            "", " ", "short", "fifteen-letters", "with,comma-and-more", "\"quoted-token-here\"", "ünïcode-token-here",
+            String(hash.dropLast()), hash + "0", "sha256:" + String(repeating: "g", count: 64),
+            "sha512:" + hash.dropFirst(7),
+            old + " short", hash + " x",
+        ] {
+            #expect(OperatorTokens(parsing: text) == nil, "\(text)")
+        }
+        let many = (0..<16).map { "token-number-000\($0)" }
+        #expect(OperatorTokens(parsing: many.joined(separator: " ")) != nil)
+        #expect(OperatorTokens(parsing: (many + [old]).joined(separator: " ")) == nil)
+    }
+
+    @Test func nothingOfATokenIsKept() throws {
+        let tokens = try #require(OperatorTokens(parsing: old))
+        #expect(!String(reflecting: tokens).contains(old))
+        var text = ""
+        dump(tokens, to: &text)
+        #expect(!text.contains(old))
+    }
+}

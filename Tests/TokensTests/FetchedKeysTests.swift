@@ -1,0 +1,243 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import Logging
+import SyncModel
+import Synchronization
+import Testing
+
+@testable import Tokens
+
+/// A provider of keys that does what a test says, and counts.
+final class FakeProvider: Sendable {
+    private struct State {
+        var answer = KeySetAnswer.failed("nobody is there")
+        var calls = 0
+        var etags: [String?] = []
+    }
+
+    private let state = Mutex(State())
+
+    var calls: Int { state.withLock { $0.calls } }
+    var etags: [String?] { state.withLock { $0.etags } }
+
+    func answer(_ answer: KeySetAnswer) { state.withLock { $0.answer = answer } }
+
+    func publish(_ members: [String: Any]..., etag: String? = nil, cacheControl: String? = nil) throws {
+        answer(.document(Array(try json(["keys": members])), etag: etag, cacheControl: cacheControl))
+    }
+
+    func fetch(_ url: String, _ etag: String?) async -> KeySetAnswer {
+        state.withLock {
+            $0.calls += 1
+            $0.etags.append(etag)
+            return $0.answer
+        }
+    }
+}
+
+@Suite("Keys that are fetched", .timeLimit(.minutes(1)))
+struct FetchedKeysTests {
+    static let url = "https://id.example/keys"
+    let provider = FakeProvider()
+    let first = P256.Signing.PrivateKey()
+    let second = P256.Signing.PrivateKey()
+
+    private func verifier(_ change: (inout TokenConfiguration) -> Void = { _ in }) async throws -> TokenVerifier {
+        var configuration = TokenConfiguration(jwksURL: Self.url)
+        change(&configuration)
+        return try await TokenVerifier(configuration: configuration)
+    }
+
+    private func token(_ key: P256.Signing.PrivateKey, _ id: String) throws -> String {
+        try TestKey.es256(key).token(claims(["exp": now + 100_000]), header: ["kid": id])
+    }
+
+    /// What a keeper does, once: fetches what is due.
+    private func fetch(_ verifier: TokenVerifier, at seconds: Double) async -> RemoteKeysState.Outcome? {
+        let moment = Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds)
+        guard let remote = verifier.remotes.first, let start = remote.begin(at: moment) else { return nil }
+        let result = await remote.finish(await provider.fetch(remote.url, start.etag), at: moment)
+        if result.outcome == .changed { verifier.takeKeys(of: remote) }
+        remote.release()
+        return result.outcome
+    }
+
+    @Test("Before keys were fetched, a token that may be good is not called bad")
+    func missing() async throws {
+        let verifier = try await verifier { $0.secret = Keys.secret }
+        #expect(verifier.refusal(try token(first, "1")) == .keysUnavailable(retryAfter: 1))
+        #expect(verifier.refusal(try TestKey.hs256(Keys.secret).token(claims())) == nil)
+        #expect(verifier.refusal(try TestKey.hs256([1, 2, 3]).token(claims())) == .badSignature)
+        #expect(verifier.refusal("x.y.z") == .malformed)
+        let unsigned = TestKey(algorithm: "none") { _ in Data() }
+        #expect(verifier.refusal(try unsigned.token(claims())) == .algorithmNotAllowed)
+        #expect(verifier.keyReport.missing == [Self.url])
+        #expect(!verifier.keyReport.isWithoutKeys)
+        #expect(try await self.verifier().keyReport.isWithoutKeys)
+
+        #expect(await fetch(verifier, at: 0) == .failed)
+        #expect(verifier.refusal(try token(first, "1")) == .keysUnavailable(retryAfter: 2))
+        try provider.publish(Keys.jwk(first.publicKey, id: "1"))
+        #expect(await fetch(verifier, at: 2) == .changed)
+        #expect(verifier.refusal(try token(first, "1")) == nil)
+        #expect(verifier.keyReport.missing == [])
+    }
+
+    @Test("A key that is no longer published is refused, remembered or not; a new one is accepted")
+    func rotation() async throws {
+        try provider.publish(Keys.jwk(first.publicKey, id: "1"))
+        let verifier = try await verifier()
+        #expect(await fetch(verifier, at: 0) == .changed)
+        #expect(verifier.refusal(try token(first, "1")) == nil)
+        #expect(verifier.cachedTokens == 1)
+        #expect(await fetch(verifier, at: 1_000) == .unchanged)
+        #expect(verifier.cachedTokens == 1, "nothing has changed")
+        try provider.publish(Keys.jwk(second.publicKey, id: "2"))
+        #expect(await fetch(verifier, at: 2_000) == .changed)
+        #expect(verifier.cachedTokens == 0)
+        #expect(verifier.refusal(try token(first, "1")) == .unknownKey)
+        #expect(verifier.refusal(try token(second, "2")) == nil)
+    }
+
+    @Test("What the provider says is asked for by its ETag, and what it does not send again stays")
+    func etags() async throws {
+        try provider.publish(Keys.jwk(first.publicKey, id: "1"), etag: "\"a\"")
+        let verifier = try await verifier()
+        #expect(await fetch(verifier, at: 0) == .changed)
+        provider.answer(.unchanged(cacheControl: "max-age=120"))
+        #expect(await fetch(verifier, at: 600) == .unchanged)
+        #expect(await fetch(verifier, at: 690) == nil)
+        #expect(await fetch(verifier, at: 720) == .unchanged)
+        #expect(provider.etags == [nil, "\"a\"", "\"a\""])
+        #expect(verifier.refusal(try token(first, "1")) == nil)
+    }
+
+    @Test(
+        "What is no use is a failure, after which known keys go on",
+        arguments: [
+            "", "{", "[]", #"{"keys":{}}"#, #"{"keys":[]}"#, #"{"keys":[{"kty":"oct","k":"AAAA"}]}"#,
+            #"{"keys":[{"kty":"RSA","n":"AA","e":"AQAB"}]}"#, #"{"keys":[7,null,"x"]}"#,
+        ]
+    )
+    func broken(text: String) async throws {
+        try provider.publish(Keys.jwk(first.publicKey, id: "1"))
+        let verifier = try await verifier()
+        #expect(await fetch(verifier, at: 0) == .changed)
+        provider.answer(.document(Array(text.utf8), etag: nil, cacheControl: nil))
+        #expect(await fetch(verifier, at: 600) == .failed)
+        #expect(verifier.refusal(try token(first, "1")) == nil)
+        let other = try await self.verifier()
+        #expect(await fetch(other, at: 0) == .failed)
+        provider.answer(.unchanged(cacheControl: nil))
+        #expect(await fetch(other, at: 60) == .failed, "nothing is not what it was")
+    }
+
+    @Test("Secrets and private keys that are published are never used; what is odd does not spoil the rest")
+    func odd() async throws {
+        let secret = Keys.secret
+        var leaked = Keys.jwk(second.publicKey, id: "2")
+        leaked["d"] = base64URL(second.rawRepresentation)
+        try provider.publish(
+            ["kty": "oct", "kid": "s", "alg": "HS256", "k": base64URL(Data(secret))],
+            leaked,
+            ["kid": "no type"],
+            ["kty": 7],
+            ["kty": "EC", "crv": "P-521", "x": "AA", "y": "AA"],
+            ["kty": "RSA", "n": "!", "e": "AQAB"],
+            ["kty": "EC", "crv": "P-256"],
+            Keys.jwk(first.publicKey, id: "enc", extra: ["use": "enc"]),
+            Keys.jwk(first.publicKey, id: "384", extra: ["alg": "ES384"]),
+            Keys.jwk(first.publicKey, id: "1")
+        )
+        let verifier = try await verifier()
+        #expect(await fetch(verifier, at: 0) == .changed)
+        #expect(verifier.refusal(try token(first, "1")) == nil)
+        #expect(verifier.refusal(try token(second, "2")) == .unknownKey)
+        #expect(verifier.refusal(try token(first, "enc")) == .unknownKey)
+        for header in [["kid": "s"], [:]] {
+            #expect(verifier.refusal(try TestKey.hs256(secret).token(claims(), header: header)) != nil)
+        }
+    }
+
+    @Test("Only a name that nobody knows is worth a fetch")
+    func worth() async throws {
+        try provider.publish(Keys.jwk(first.publicKey, id: "1"))
+        let verifier = try await verifier { $0.secret = Keys.secret }
+        #expect(await fetch(verifier, at: 0) == .changed)
+        let moment = Timestamp(microseconds: now * 1_000_000)
+        let useless = [
+            try token(second, "1"), try TestKey.es256(second).token(claims()), "x.y.z",
+            try TestKey.hs256([1]).token(claims(), header: ["kid": "9"]),
+            try TestKey(algorithm: "none") { _ in Data() }.token(claims(), header: ["kid": "9"]),
+            try TestKey.es256(first).token(claims(["exp": now]), header: ["kid": "1"]),
+        ]
+        for token in useless {
+            await #expect(throws: TokenError.self) { try await verifier.verifyOrFetch(token[...], now: moment) }
+        }
+        #expect(await fetch(verifier, at: 1) == nil)
+    }
+
+    @Test("A storm of unknown names is one fetch; who signs with a new key is let in by it")
+    func storm() async throws {
+        try provider.publish(Keys.jwk(first.publicKey, id: "1"))
+        let verifier = try await verifier()
+        let clock: TimeSource = { Timestamp(microseconds: now * 1_000_000) }
+        var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        logger.logLevel = .critical
+        let keeper = KeyKeeper(verifier: verifier, fetch: provider.fetch, now: clock, logger: logger)
+        let service = Task { try await keeper.run() }
+        defer { service.cancel() }
+        while verifier.keyReport.isWithoutKeys { await Task.yield() }
+        try provider.publish(Keys.jwk(first.publicKey, id: "1"), Keys.jwk(second.publicKey, id: "2"))
+        let good = try token(second, "2")
+        _ = try await verifier.verifyOrFetch(good[...], now: clock())
+        #expect(provider.calls == 2)
+
+        let forged = try (0..<500).map { try token(first, "forged \($0)") }
+        let refused = await withTaskGroup(of: Bool.self) { group in
+            for token in forged {
+                group.addTask { (try? await verifier.verifyOrFetch(token[...], now: clock())) == nil }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(refused == 500)
+        #expect(provider.calls == 2, "not for another half a minute")
+    }
+
+    @Test("Files that change are taken; files that are broken change nothing, and are complained of once")
+    func files() async throws {
+        let read = Mutex(
+            Result<TokenConfiguration, TokenConfigurationError>.success(TokenConfiguration(secret: Keys.secret))
+        )
+        let verifier = try await TokenVerifier(configuration: TokenConfiguration(secret: Keys.secret))
+        let clock = Mutex(now)
+        var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        logger.logLevel = .critical
+        let keeper = KeyKeeper(
+            verifier: verifier,
+            fetch: provider.fetch,
+            load: { try read.withLock { try $0.get() } },
+            now: { Timestamp(microseconds: clock.withLock { $0 } * 1_000_000) },
+            logger: logger
+        )
+        let service = Task { try await keeper.run() }
+        defer { service.cancel() }
+        let old = try TestKey.hs256(Keys.secret).token(claims(["exp": now + 1_000]))
+        let new = try TestKey.eddsa(Keys.ed).token(claims(["exp": now + 1_000]))
+        #expect(verifier.refusal(old) == nil)
+
+        read.withLock { $0 = .failure(TokenConfigurationError("broken")) }
+        clock.withLock { $0 += 5 }
+        verifier.lookForWork()
+        while !keeper.isFileBroken { await Task.yield() }
+        #expect(verifier.refusal(old) == nil)
+
+        read.withLock { $0 = .success(TokenConfiguration(keys: [Keys.pem(Keys.ed.publicKey.pemRepresentation)])) }
+        clock.withLock { $0 += 5 }
+        verifier.lookForWork()
+        while keeper.isFileBroken { await Task.yield() }
+        #expect(verifier.refusal(old) == .algorithmNotAllowed)
+        #expect(verifier.refusal(new) == nil)
+    }
+}

@@ -1,0 +1,211 @@
+import Crypto
+import Foundation
+import SyncModel
+import Testing
+
+@testable import Tokens
+
+/// Two issuers with two tenants: whatever of one is put with what is the other's, nothing opens.
+@Suite("Several issuers")
+struct IssuerTests {
+    static let (north, south) = ("https://north.example", "https://south.example")
+    static let (tenantN, tenantS) = (UUID(), UUID())
+    let northKey = P256.Signing.PrivateKey()
+    let southKey = P256.Signing.PrivateKey()
+    let southSecret = Array("the secret of the south, of some length".utf8)
+
+    private func issuer(_ name: String?, _ organizations: TrustedIssuer.Organizations) -> TrustedIssuer {
+        TrustedIssuer(issuer: name, organizations: organizations)
+    }
+
+    private func verifier(
+        _ change: (inout TrustedIssuer, inout TrustedIssuer, inout TokenConfiguration) -> Void = { _, _, _ in }
+    ) async throws -> TokenVerifier {
+        var north = issuer(Self.north, .only([Self.tenantN]))
+        north.keys = [try Keys.jwks(Keys.jwk(northKey.publicKey, id: "k"))]
+        var south = issuer(Self.south, .only([Self.tenantS]))
+        south.keys = [try Keys.jwks(Keys.jwk(southKey.publicKey, id: "k"))]
+        var configuration = TokenConfiguration()
+        change(&north, &south, &configuration)
+        configuration.otherIssuers = [north, south]
+        return try await TokenVerifier(configuration: configuration)
+    }
+
+    private func token(
+        _ key: TestKey,
+        iss: Any,
+        org: UUID,
+        header: [String: Any] = ["kid": "k"],
+        _ changes: [String: Any] = [:]
+    ) throws -> String {
+        try key.token(claims(["iss": iss, "org": org.uuidString].merging(changes) { $1 }), header: header)
+    }
+
+    @Test("Key, name and organization must all be one issuer's")
+    func crosswise() async throws {
+        let verifier = try await verifier()
+        for (key, keyOf) in [(northKey, Self.north), (southKey, Self.south)] {
+            for iss in [Self.north, Self.south] {
+                for (org, orgOf) in [(Self.tenantN, Self.north), (Self.tenantS, Self.south), (UUID(), "nobody")] {
+                    for header in [["kid": "k"], [:]] {
+                        let token = try token(.es256(key), iss: iss, org: org, header: header)
+                        let expected: TokenError? =
+                            keyOf != iss ? .badSignature : orgOf != iss ? .organizationNotCovered : nil
+                        // twice, so that what is remembered is asked too
+                        for _ in 0..<2 { #expect(verifier.refusal(token) == expected, "\(keyOf) \(iss) \(orgOf)") }
+                    }
+                }
+            }
+        }
+        #expect(verifier.cachedTokens == 4)
+    }
+
+    @Test("A token without an issuer's name, or with another, is nobody's")
+    func unknown() async throws {
+        let verifier = try await verifier()
+        #expect(verifier.refusal(try token(.es256(northKey), iss: NSNull(), org: Self.tenantN)) == .missingClaim("iss"))
+        for iss in ["https://north.example/", "HTTPS://NORTH.EXAMPLE", "", "https://west.example"] {
+            #expect(verifier.refusal(try token(.es256(northKey), iss: iss, org: Self.tenantN)) == .wrongIssuer)
+        }
+        for iss in [1, [Self.north], ["a": Self.north], true] as [Any] {
+            let refusal = verifier.refusal(try token(.es256(northKey), iss: iss, org: Self.tenantN))
+            #expect(refusal == .malformedClaim("iss"))
+        }
+    }
+
+    @Test("A name that comes twice is one name for both who choose the key and who check it")
+    func twice() async throws {
+        let verifier = try await verifier()
+        let exp = now + 60
+        for (first, second) in [(Self.north, Self.south), (Self.south, Self.north)] {
+            for (key, tenant, other) in [
+                (northKey, Self.tenantN, Self.tenantS), (southKey, Self.tenantS, Self.tenantN),
+            ] {
+                let header = base64URL(Data(#"{"alg":"ES256","kid":"k"}"#.utf8))
+                let payload = base64URL(
+                    Data(
+                        """
+                        {"iss":"\(first)","iss":"\(second)","org":"\(other.uuidString)","sub":"\(user.uuidString)",\
+                        "exp":\(exp)}
+                        """.utf8
+                    )
+                )
+                let signed = header + "." + payload
+                let signature = base64URL(try TestKey.es256(key).sign(Data(signed.utf8)))
+                #expect(verifier.refusal(signed + "." + signature) != nil, "a key of \(tenant) opened \(other)")
+            }
+        }
+    }
+
+    @Test("A secret of one is no key of another, nor is anybody's public key a secret")
+    func confusion() async throws {
+        let verifier = try await verifier { _, south, _ in
+            south.keys = []
+            south.secret = southSecret
+        }
+        let south = TestKey.hs256(southSecret)
+        #expect(verifier.refusal(try token(south, iss: Self.south, org: Self.tenantS)) == nil)
+        #expect(verifier.refusal(try token(south, iss: Self.south, org: Self.tenantN)) == .organizationNotCovered)
+        for org in [Self.tenantN, Self.tenantS] {
+            #expect(verifier.refusal(try token(south, iss: Self.north, org: org)) == .algorithmNotAllowed)
+            #expect(verifier.refusal(try token(.es256(northKey), iss: Self.south, org: org)) == .algorithmNotAllowed)
+            let unnamed = try token(.es256(northKey), iss: Self.south, org: org, header: [:])
+            #expect(verifier.refusal(unnamed) == .algorithmNotAllowed)
+            let publicKey = northKey.publicKey
+            for bytes in [Array(publicKey.pemRepresentation.utf8), Array(publicKey.x963Representation)] {
+                let forged = TestKey.hs256(bytes)
+                #expect(verifier.refusal(try token(forged, iss: Self.north, org: org)) == .algorithmNotAllowed)
+                #expect(verifier.refusal(try token(forged, iss: Self.south, org: org)) == .badSignature)
+            }
+            let unsigned = TestKey(algorithm: "none") { _ in Data() }
+            #expect(verifier.refusal(try token(unsigned, iss: Self.north, org: org)) == .algorithmNotAllowed)
+            let renamed = ["alg": "HS256", "kid": "k"]
+            #expect(
+                verifier.refusal(try token(.es256(northKey), iss: Self.south, org: org, header: renamed))
+                    == .badSignature
+            )
+        }
+    }
+
+    @Test("The issuer without a name takes what names no other, and nothing that does")
+    func fallback() async throws {
+        let own = P256.Signing.PrivateKey()
+        let source = try Keys.jwks(Keys.jwk(own.publicKey, id: "k"))
+        let verifier = try await verifier { _, _, configuration in configuration.keys = [source] }
+        for org in [Self.tenantN, Self.tenantS, UUID()] {
+            for iss in [NSNull(), "https://west.example"] as [Any] {
+                #expect(verifier.refusal(try token(.es256(own), iss: iss, org: org)) == nil)
+                #expect(verifier.refusal(try token(.es256(northKey), iss: iss, org: org)) == .badSignature)
+            }
+            #expect(verifier.refusal(try token(.es256(own), iss: Self.north, org: org)) == .badSignature)
+        }
+        let named = try await self.verifier { _, _, configuration in
+            configuration.keys = [source]
+            configuration.issuer = "https://own.example"
+        }
+        #expect(named.refusal(try token(.es256(own), iss: "https://own.example", org: UUID())) == nil)
+        #expect(named.refusal(try token(.es256(own), iss: "https://west.example", org: UUID())) == .wrongIssuer)
+        #expect(named.refusal(try token(.es256(own), iss: NSNull(), org: UUID())) == .missingClaim("iss"))
+    }
+
+    @Test("Audience and names of claims are each issuer's own")
+    func claimsOfEach() async throws {
+        let verifier = try await verifier { north, south, _ in
+            north.audience = "n"
+            south.userClaim = "uid"
+            south.organizationClaim = "tenant"
+        }
+        let right = try token(.es256(northKey), iss: Self.north, org: Self.tenantN, ["aud": "n"])
+        #expect(verifier.refusal(right) == nil)
+        #expect(
+            verifier.refusal(try token(.es256(northKey), iss: Self.north, org: Self.tenantN)) == .missingClaim("aud")
+        )
+        let south = ["uid": user.uuidString, "tenant": Self.tenantS.uuidString]
+        // what another issuer calls organization is nothing here
+        #expect(verifier.refusal(try token(.es256(southKey), iss: Self.south, org: Self.tenantN, south)) == nil)
+        #expect(
+            verifier.refusal(try token(.es256(southKey), iss: Self.south, org: Self.tenantS)) == .missingClaim("tenant")
+        )
+    }
+
+    @Test("Issuers with one name, or without keys, are refused")
+    func refused() async throws {
+        await #expect(throws: TokenConfigurationError.self) {
+            try await verifier { north, south, _ in south.issuer = north.issuer }
+        }
+        await #expect(throws: TokenConfigurationError.self) { try await verifier { north, _, _ in north.keys = [] } }
+        await #expect(throws: TokenConfigurationError.self) {
+            try await verifier { north, _, _ in
+                north.keys = []
+                north.jwksURL = "ftp://north.example/keys"
+            }
+        }
+        await #expect(throws: TokenConfigurationError.self) {
+            try await TokenVerifier(configuration: TokenConfiguration())
+        }
+    }
+
+    @Test("A configuration that is printed shows no secret")
+    func printed() {
+        let issuer = TrustedIssuer(issuer: "i", organizations: .any, secret: southSecret)
+        let configuration = TokenConfiguration(secret: southSecret, otherIssuers: [issuer])
+        for text in ["\(issuer)", String(reflecting: issuer), "\(configuration)", String(reflecting: configuration)] {
+            #expect(!text.contains("\(southSecret[0]), \(southSecret[1])"), "\(text)")
+        }
+    }
+
+    @Test("What an issuer may no longer say is refused at once, though it was remembered")
+    func replaced() async throws {
+        let verifier = try await verifier()
+        let token = try token(.es256(northKey), iss: Self.north, org: Self.tenantN)
+        #expect(verifier.refusal(token) == nil)
+        var changed = verifier.configuration
+        changed.otherIssuers[0].organizations = .only([Self.tenantS])
+        try await verifier.replace(changed)
+        #expect(verifier.refusal(token) == .organizationNotCovered)
+        changed.otherIssuers.removeFirst()
+        changed.otherIssuers.append(TrustedIssuer(issuer: "x", organizations: .any, secret: southSecret))
+        try await verifier.replace(changed)
+        #expect(verifier.refusal(token) == .wrongIssuer)
+    }
+}

@@ -1,0 +1,165 @@
+import SyncModel
+import Testing
+
+@testable import Tokens
+
+/// The state with a place of its own, as `#expect` changes nothing.
+private final class Schedule {
+    private var state = RemoteKeysState()
+
+    var freshAt: Timestamp? { state.freshAt }
+    var failures: Int { state.failures }
+
+    func begin(at moment: Timestamp) -> Bool { state.begin(at: moment) }
+    func demand(at moment: Timestamp, waiting: Int) -> RemoteKeysState.Demand {
+        state.demand(at: moment, waiting: waiting)
+    }
+    func secondsUntilDue(at moment: Timestamp) -> Int { state.secondsUntilDue(at: moment) }
+
+    func finish(_ outcome: RemoteKeysState.Outcome, maximumAge: Int64?, at moment: Timestamp, luck: Double) -> Bool {
+        state.finish(outcome, maximumAge: maximumAge, at: moment, luck: luck)
+    }
+}
+
+@Suite("When keys are fetched")
+struct RemoteKeysStateTests {
+    private func at(_ seconds: Double) -> Timestamp {
+        Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds)
+    }
+
+    /// Fetched at 0, good for so long.
+    private func fetched(maximumAge: Int64? = nil, luck: Double = 0) -> Schedule {
+        let state = Schedule()
+        #expect(state.begin(at: at(0)))
+        #expect(!state.finish(.changed, maximumAge: maximumAge, at: at(0), luck: luck))
+        return state
+    }
+
+    @Test("The first fetch is due at once, and only one is under way")
+    func first() {
+        let state = Schedule()
+        #expect(state.begin(at: at(0)))
+        #expect(!state.begin(at: at(0)))
+        #expect(!state.begin(at: at(100)))
+        #expect(state.freshAt == nil)
+        _ = state.finish(.changed, maximumAge: nil, at: at(1), luck: 0)
+        #expect(state.freshAt == at(1))
+        #expect(!state.begin(at: at(2)))
+    }
+
+    @Test(
+        "A set is fetched anew when its provider says so, from a minute to an hour",
+        arguments: [
+            (nil, 600), (0, 60), (59, 60), (61, 61), (300, 300), (3_600, 3_600), (86_400, 3_600), (.max, 3_600),
+        ]
+            as [(Int64?, Double)]
+    )
+    func age(maximumAge: Int64?, seconds: Double) {
+        let state = fetched(maximumAge: maximumAge)
+        #expect(!state.begin(at: at(seconds - 0.001)))
+        #expect(state.begin(at: at(seconds)))
+    }
+
+    @Test("Luck makes it earlier, never later")
+    func luck() {
+        for (luck, seconds) in [(0.0, 600.0), (0.5, 540.0), (1.0, 480.0)] {
+            let state = fetched(luck: luck)
+            #expect(!state.begin(at: at(seconds - 0.001)))
+            #expect(state.begin(at: at(seconds)))
+        }
+    }
+
+    @Test("After a failure it is tried again, in 2 seconds first, then less and less often, never less than a minute")
+    func failures() {
+        let state = Schedule()
+        var moment = 0.0
+        for pause in [2.0, 4, 8, 16, 32, 60, 60, 60] {
+            #expect(state.begin(at: at(moment)))
+            _ = state.finish(.failed, maximumAge: nil, at: at(moment), luck: 0)
+            #expect(state.secondsUntilDue(at: at(moment)) == Int(pause))
+            #expect(!state.begin(at: at(moment + pause - 0.001)))
+            moment += pause
+        }
+        #expect(state.begin(at: at(moment)))
+        #expect(state.secondsUntilDue(at: at(moment)) == 1)
+        _ = state.finish(.unchanged, maximumAge: nil, at: at(moment), luck: 0)
+        #expect(state.failures == 0)
+        #expect(!state.begin(at: at(moment + 599)))
+    }
+
+    @Test("A failure is warned of at first and every ten minutes")
+    func warnings() {
+        let state = fetched()
+        var warned: [Int] = []
+        for second in stride(from: 600, to: 2_000, by: 20) {
+            guard state.begin(at: at(Double(second))) else { continue }
+            if state.finish(.failed, maximumAge: nil, at: at(Double(second)), luck: 0) { warned.append(second) }
+        }
+        #expect(warned.count == 3)
+        #expect(warned.first == 600)
+        #expect(zip(warned, warned.dropFirst()).allSatisfy { $1 - $0 >= 600 })
+        #expect(state.begin(at: at(3_000)))
+        _ = state.finish(.unchanged, maximumAge: nil, at: at(3_000), luck: 0)
+        #expect(state.begin(at: at(3_600)))
+        let isWarned = state.finish(.failed, maximumAge: nil, at: at(3_600), luck: 0)
+        #expect(isWarned, "it had worked in between")
+    }
+
+    @Test("An unknown key makes it fetch at once, and then not for half a minute")
+    func demand() {
+        let state = fetched()
+        #expect(state.demand(at: at(1), waiting: 0) == .wait)
+        #expect(state.demand(at: at(1), waiting: 1) == .wait, "the same fetch")
+        #expect(state.begin(at: at(1)))
+        #expect(state.demand(at: at(1), waiting: 2) == .wait, "under way")
+        _ = state.finish(.unchanged, maximumAge: nil, at: at(1.5), luck: 0)
+        #expect(!state.begin(at: at(2)), "those who came meanwhile do not make another one")
+        for second in [2.0, 10, 30.9] { #expect(state.demand(at: at(second), waiting: 0) == .refuse) }
+        #expect(!state.begin(at: at(30.9)))
+        #expect(state.demand(at: at(31), waiting: 0) == .wait)
+        #expect(state.begin(at: at(31)))
+    }
+
+    @Test("Of many only some may wait")
+    func waiters() {
+        let state = fetched()
+        #expect(state.demand(at: at(1), waiting: RemoteKeysState.maximumWaiters) == .refuse)
+        #expect(state.begin(at: at(1)), "it is fetched all the same")
+        #expect(state.demand(at: at(1), waiting: RemoteKeysState.maximumWaiters - 1) == .wait)
+    }
+
+    @Test("A failure does not give unknown keys another try")
+    func failedDemand() {
+        let state = fetched()
+        #expect(state.demand(at: at(1), waiting: 0) == .wait)
+        #expect(state.begin(at: at(1)))
+        _ = state.finish(.failed, maximumAge: nil, at: at(1), luck: 0)
+        #expect(state.demand(at: at(2), waiting: 0) == .refuse)
+        #expect(state.begin(at: at(3)), "but the pause after a failure does")
+    }
+
+    @Test("A clock that is set back stops nothing")
+    func clock() {
+        let state = fetched()
+        #expect(state.demand(at: at(1), waiting: 0) == .wait)
+        #expect(state.begin(at: at(1)))
+        _ = state.finish(.unchanged, maximumAge: nil, at: at(1), luck: 0)
+        #expect(state.demand(at: at(-10_000), waiting: 0) == .wait)
+        let other = fetched()
+        #expect(other.begin(at: at(-10_000)))
+    }
+
+    @Test(
+        "Cache-Control says how long",
+        arguments: [
+            (nil, nil), ("", nil), ("public", nil), ("max-age=300", 300), ("public, max-age=300", 300),
+            ("Public,MAX-AGE = \"300\" , immutable", 300), ("max-age=0", 0), ("no-store", 0),
+            ("no-cache, max-age=9", 0),
+            ("max-age=-1", nil), ("max-age", nil), ("max-age=", nil), ("max-age=1e3", nil), ("s-maxage=5", nil),
+            ("max-age=99999999999999999999", .max), ("max-age=300, max-age=200", 200),
+        ] as [(String?, Int64?)]
+    )
+    func cacheControl(text: String?, seconds: Int64?) {
+        #expect(CacheControl.maximumAge(text) == seconds)
+    }
+}
