@@ -104,7 +104,10 @@ enum Wiring {
             onRunning: state.publicListens
         )
         // In this order they start; they end in the opposite one, each after the one behind it has ended.
-        let services = companions + [store.wakeUps, store.pushes, store.lanes, dispatcher, operations, server, state]
+        let services =
+            companions + [
+                store.wakeUps, store.quotas, store.pushes, store.lanes, dispatcher, operations, server, state,
+            ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
             gracefulShutdownSignals: [.sigterm, .sigint],

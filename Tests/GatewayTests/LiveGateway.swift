@@ -30,12 +30,14 @@ final class LiveGateway: Sendable {
 
     /// - Parameters:
     ///   - database: nil makes a migrated one.
+    ///   - role: as which it uses the database; nil for the owner.
     ///   - tokens: which ones it takes.
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - isPatient: whether nothing is late because many tests run at once; else what is late is told as in service.
     ///   - configure: changes the servers' settings.
     static func start(
         on database: TestDatabase? = nil,
+        as role: String? = nil,
         tokens: TokenConfiguration = tokens,
         forwards: Bool = false,
         isPatient: Bool = true,
@@ -53,12 +55,13 @@ final class LiveGateway: Sendable {
         let registry = PrometheusRegistry()
         HTTPMetrics.describe(in: registry)
         return try await GatewayMetrics.$registry.withValue(registry) { [configuration] in
-            try await LiveGateway(database, clock, tokens, forwards, isPatient, configuration)
+            try await LiveGateway(database, role, clock, tokens, forwards, isPatient, configuration)
         }
     }
 
     private init(
         _ database: TestDatabase,
+        _ role: String?,
         _ clock: Clock,
         _ tokens: TokenConfiguration,
         _ forwards: Bool,
@@ -67,7 +70,8 @@ final class LiveGateway: Sendable {
     ) async throws {
         var logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 3, committers: 2)
+        let uri = role.map { database.uri(user: $0) } ?? database.uri
+        var settings = StoreConfiguration(databaseURL: uri, poolSize: 3, committers: 2)
         if isPatient {
             settings.statementTimeout = .seconds(20)
             settings.patience = .seconds(30)
@@ -100,7 +104,7 @@ final class LiveGateway: Sendable {
         let dispatcher = Dispatcher(store: store, upstream: upstream, configuration: dispatch, logger: logger)
         let lanes: [any Service] = forwards ? [store.lanes, dispatcher] : []
         let group = ServiceGroup(
-            services: [store.wakeUps, store.pushes] + lanes + [operations, server],
+            services: [store.wakeUps, store.quotas, store.pushes] + lanes + [operations, server],
             logger: logger
         )
         service = Task {

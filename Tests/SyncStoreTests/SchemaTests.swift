@@ -57,6 +57,10 @@ import Testing
             WakeUps.lanesStatement, WakeUps.feedsStatement, FeedNews.statement, EventReader.endStatement,
             EventReader.keysStatement,
             LaneStore.censusStatement,
+            QuotaStatements.mutations, QuotaStatements.writeMutations, QuotaStatements.noFlush,
+            QuotaStatements.makeRequests, QuotaStatements.lockRequests, QuotaStatements.writeRequests,
+            Administration.readersStatement, Administration.addReaderStatement, Administration.removeReaderStatement,
+            Administration.roleStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {

@@ -8,7 +8,10 @@ import Tokens
 struct Authenticator: Sendable {
     let verifier: TokenVerifier
     let catalog: Catalog
+    let quotas: QuotaGate
     let now: TimeSource
+    /// How often who waits is looked at again.
+    let checkInterval: Duration
 
     /// The caller of a request with a valid token of an organization that is served.
     func caller(_ headers: HTTPFields) async throws -> Caller {
@@ -45,11 +48,18 @@ struct Authenticator: Sendable {
         return organization
     }
 
-    /// An endpoint that only authenticated callers reach.
+    /// An endpoint that only authenticated callers reach, as often as their organization may call.
     func callers(
         only endpoint: @escaping @Sendable (Exchange, Caller) async throws -> Answer
     ) -> Route.Endpoint {
-        { exchange in try await endpoint(exchange, caller(exchange.headers)) }
+        { exchange in
+            let caller = try await caller(exchange.headers)
+            var exchange = exchange
+            exchange.checkInterval = checkInterval
+            exchange.isStillServed = { _ = try await organization(caller.organization.id, serving: caller.user) }
+            guard caller.organization.settings.hasQuota else { return try await endpoint(exchange, caller) }
+            return try await quotas.answer(exchange, caller, by: endpoint)
+        }
     }
 
     private func claims(_ token: Substring) throws(Refusal) -> TokenClaims {
