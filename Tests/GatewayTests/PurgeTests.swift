@@ -24,6 +24,8 @@ import Testing
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
         #expect(try await Self.rows(scene, of: scene.ada).values.reduce(0, +) > 15)
         let feed = try #require(try await scene.ada.get("/v1/changes").next)
+        let mapping = try #require(try await scene.ada.get("/v1/id-mappings").next)
+        let (_, event) = try await scene.ada.listen()
 
         let reply = try await scene.operate(.DELETE, scene.admin)
         #expect(reply.status == 204)
@@ -48,6 +50,14 @@ import Testing
         let expired = try await scene.ada.get("/v1/changes?since=\(feed)")
         expectProblem(expired, .cursorExpired)
         #expect(expired.json?["snapshot"]?.string == "/v1/changes")
+        expectProblem(try await scene.ada.get("/v1/id-mappings?since=\(mapping)"), .cursorExpired)
+        let events = try await send(
+            .GET,
+            scene.gateway.address + "/v1/events",
+            token: scene.ada.token,
+            headers: [("Last-Event-ID", event)]
+        )
+        expectProblem(events, .cursorExpired)
         let device = try await SyncWorker(scene.gateway, organization: scene.ada.organization, user: scene.ada.user)
         #expect(try await device.push([device.create()]).json?["accepted_sequence"]?.int64 == 1)
     }

@@ -62,6 +62,21 @@ import Testing
         #expect(try await phone.push([stale]).results.first?.code == "sequence_already_used")
     }
 
+    /// A device's keys above its watermark are not looked up unless there is a reason to.
+    @Test func aRepetitionUnderAHigherNumberIsFree() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":2}"#))
+        let entries = [phone.create(), phone.create()]
+        try await phone.push(entries)
+        let again = entries.map { entry in
+            var again = entry
+            again.number = phone.nextNumber()
+            return again
+        }
+        #expect(try await phone.push(again).results.map(\.isReplayed) == [true, true])
+        #expect(await Self.refusal { try await phone.push([phone.create()]) }?.code == .rateLimited)
+    }
+
     @Test func everyUserHasAQuotaOfTheirOwnAndOtherOrganizationsHaveNone() async throws {
         let gateway = try await Gateway()
         let limited = try await gateway.organization(#"{"mutations_per_day_per_user":1}"#)

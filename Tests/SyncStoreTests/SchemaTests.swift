@@ -73,6 +73,43 @@ import Testing
         connection.close()
     }
 
+    /// Also of tables that come later: what an organization has anywhere goes with it.
+    @Test func aPurgeNamesEveryTableThatHasRowsOfOrganizations() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let connection = try await database.connect()
+        defer { connection.close() }
+        let list = Statement(
+            "tables_of_organizations",
+            """
+            SELECT c.relname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+            WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+                AND (a.attname = 'organization_id' OR c.relname = 'organizations' AND a.attname = 'id')
+            """
+        )
+        let found = try await connection.run(Query(list))
+        let tables = try Set((0..<found.count).map { try found.string($0, 0) })
+        let statements = Administration.purgeStatements + Administration.lastStatements
+        let purged = Set(
+            statements.compactMap {
+                $0.sql.firstMatch(of: /DELETE FROM (\w+) WHERE (organization_id|id) = \$1/).map { String($0.1) }
+            }
+        )
+        #expect(purged == tables)
+        // and every table but those of the migrator has rows of organizations
+        let all = try await connection.run(
+            Query(
+                Statement(
+                    "tables",
+                    """
+                    SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace
+                        AND relkind IN ('r', 'p') AND NOT relispartition AND relname NOT LIKE 'schema_migrations%'
+                    """
+                )
+            )
+        )
+        #expect(try Set((0..<all.count).map { try all.string($0, 0) }) == tables)
+    }
+
     /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the
     /// partitions that hold none of the rows are never touched.
     @Test func theHotStatementsLookUpRowsByIndexAndPrunePartitions() async throws {
@@ -87,6 +124,7 @@ import Testing
             LaneRows.lock, LaneRows.look, GroupStatements.devices, GroupStatements.mutationsByKey,
             GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings,
             EntityStatements.lockEntities, EntityStatements.lookAtEntities, GroupStatements.open,
+            QuotaStatements.mutations,
         ]
         for statement in hot {
             let plan = try await explain(statement, phone, on: connection)
