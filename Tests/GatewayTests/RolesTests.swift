@@ -275,6 +275,44 @@ import Testing
         try await place.end()
     }
 
+    /// The usual set-up: the tables' owner is no superuser, and may make no roles.
+    @Test func anOwnerWhoMayGrantNothingIsToldWhatToRunAndGoesOn() async throws {
+        let place = try await Place()
+        let owner = "t_owner_\(UInt32.random(in: 0...(.max)))"
+        let empty = try await TestDatabase.make()
+        let administrator = try await empty.connect()
+        try await administrator.execute(script: "CREATE ROLE \(owner) LOGIN; GRANT ALL ON SCHEMA public TO \(owner)")
+        func sluice(_ arguments: String...) async throws -> Program.Result {
+            try await Program.run(arguments, environment: ["SLUICE_DATABASE_URL": empty.uri(user: owner)])
+        }
+        // the roles are there, of another database of the server
+        let migrated = try await sluice("migrate", "--roles", "--partitions", "2")
+        #expect(migrated.status == 0, "\(migrated.complaint)")
+        let id = UUID().lowercased
+        #expect(try await sluice("organizations", "create", "Tenant", "--id", id).status == 0)
+        let refused = try await sluice("organizations", "readers", "add", id, place.analyst)
+        #expect(refused.status == 1)
+        let membership = "GRANT sluice_reader TO \(place.analyst)"
+        #expect(refused.complaint.contains("as a superuser, run: \(membership);"), "\(refused.complaint)")
+        #expect(try await sluice("organizations", "readers", "list", id).output == "")
+        try await administrator.execute(script: membership)
+        #expect(try await sluice("organizations", "readers", "add", id, place.analyst).status == 0)
+
+        let analyst = try await Connection.open(ConnectionConfiguration(uri: empty.uri(user: place.analyst)))
+        let count = Query(Statement("n", "SELECT count(*) FROM organizations"))
+        #expect(try await analyst.run(count).int64(0, 0) == 1)
+        // still a member, and bound to nothing
+        #expect(try await sluice("organizations", "readers", "remove", id, place.analyst).status == 0)
+        #expect(try await analyst.run(count).int64(0, 0) == 0)
+        analyst.close()
+        // the owner of the tables would see everything
+        let own = try await sluice("organizations", "readers", "add", id, owner)
+        #expect(own.complaint.contains("would see every organization"), "\(own.complaint)")
+        try await administrator.execute(script: "DROP OWNED BY \(owner) CASCADE; DROP ROLE \(owner)")
+        await administrator.closeAndWait()
+        try await place.end()
+    }
+
     @Test func aGatewayThatOwnsNothingDoesItsWholeWork() async throws {
         let place = try await Place()
         let server = try await KintoServer.shared()
@@ -368,15 +406,56 @@ import Testing
     }
 
     @Test func whoMayNotMakeRolesIsToldWhatToRun() async throws {
-        let place = try await Place()
-        let refused = try await Program.run(
-            ["migrate", "--roles"],
-            environment: ["SLUICE_DATABASE_URL": place.database.uri(user: place.gateway)]
-        )
+        let cluster = try await TestCluster.dedicated()
+        let database = try await TestDatabase.make(on: cluster)
+        let superuser = try await database.connect()
+        try await superuser.execute(script: "CREATE ROLE owner LOGIN; GRANT ALL ON SCHEMA public TO owner")
+        func sluice(_ arguments: String...) async throws -> Program.Result {
+            try await Program.run(
+                arguments + ["--partitions", "2"],
+                environment: ["SLUICE_DATABASE_URL": database.uri(user: "owner")]
+            )
+        }
+        let refused = try await sluice("migrate", "--roles")
         #expect(refused.status == 1)
-        #expect(refused.output == "", "\(refused.output)")
-        let dry = try await place.sluice("migrate", "--roles", "--dry-run")
+        #expect(refused.output.hasPrefix("applied 0001_base\n"), "what can be done is done")
+        let creation = "CREATE ROLE sluice_gateway NOLOGIN; CREATE ROLE sluice_reader NOLOGIN"
+        #expect(refused.complaint.contains("as a superuser, run: \(creation);"), "\(refused.complaint)")
+        #expect(try await sluice("migrate").status == 0)
+        try await superuser.execute(script: creation)
+        let dry = try await sluice("migrate", "--roles", "--dry-run")
         #expect(dry.output.contains("would set up the roles sluice_gateway and sluice_reader"))
+        #expect(try await sluice("migrate", "--roles").status == 0)
+        #expect(try await sluice("migrate").output == "The schema is up to date.\n")
+
+        // a role of the name that nothing would hold is not taken for ours
+        try await superuser.execute(script: "ALTER ROLE sluice_reader SUPERUSER")
+        #expect(try await sluice("migrate").complaint.contains("bypasses row-level security"))
+        await superuser.closeAndWait()
+        await cluster.close()
+    }
+
+    /// Somebody who reads for long holds the tables: gateways are not held up behind, and it is tried again.
+    @Test func settingUpRolesWaitsForNobodyForLong() async throws {
+        let place = try await Place()
+        try await place.execute("ALTER TABLE lanes DISABLE ROW LEVEL SECURITY")
+        let reader = try await place.database.connect()
+        try await reader.execute(script: "BEGIN; SELECT FROM lanes")
+        async let migrated = place.sluice("migrate")
+        let waiting = Statement(
+            "waiting",
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'lanes'::regclass"
+        )
+        let other = try await place.database.connect()
+        while try await other.run(Query(waiting)).int64(0, 0) == 0 { try await Task.sleep(for: .milliseconds(5)) }
+        let start = ContinuousClock.now
+        try await other.execute(script: "SELECT FROM lanes")
+        #expect(.now - start < .seconds(5))
+        try await reader.execute(script: "COMMIT")
+        #expect(try await migrated.status == 0)
+        #expect(try await place.ask("SELECT relrowsecurity::text FROM pg_class WHERE relname = 'lanes'") == ["true"])
+        reader.close()
+        other.close()
         try await place.end()
     }
 

@@ -54,7 +54,9 @@ extension Administration {
         parameters.add(organization)
         parameters.add(role)
         parameters.add(timestamp: now().microseconds)
-        return try await grant(Query(Self.addReaderStatement, parameters), "GRANT \(Roles.reader) TO \(facts.quoted)")
+        // where somebody else had to grant it, it is there already
+        let grant = facts.isReader ? nil : "GRANT \(Roles.reader) TO \(facts.quoted)"
+        return try await bind(Query(Self.addReaderStatement, parameters), granting: grant)
     }
 
     /// Takes the right to read from a role. False when it did not read this organization.
@@ -63,16 +65,21 @@ extension Administration {
         var parameters = Parameters()
         parameters.add(organization)
         parameters.add(role)
-        return try await grant(
-            Query(Self.removeReaderStatement, parameters),
-            facts.map { "REVOKE \(Roles.reader) FROM \($0.quoted)" }
-        )
+        let isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
+        if isRemoved, let facts, facts.isReader {
+            // without its binding a member sees nothing: where this connection may not revoke, that is enough
+            _ = try? await pool.withConnection { connection in
+                try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
+            }
+        }
+        return isRemoved
     }
 
     private struct RoleFacts {
         let quoted: String
         let seesEverything: Bool
         let organization: UUID?
+        let isReader: Bool
     }
 
     private func facts(of role: String) async throws(Problem) -> RoleFacts? {
@@ -84,7 +91,8 @@ extension Administration {
             return RoleFacts(
                 quoted: try rows.string(0, 0),
                 seesEverything: try rows.bool(0, 1),
-                organization: try rows.optionalUUID(0, 2)
+                organization: try rows.optionalUUID(0, 2),
+                isReader: try rows.bool(0, 3)
             )
         } catch {
             throw failure.problem(error, doing: "look at a role")
@@ -94,7 +102,7 @@ extension Administration {
     /// Binding and membership go together.
     ///
     /// - Returns: whether a binding was changed.
-    private func grant(_ change: Query, _ membership: String?) async throws(Problem) -> Bool {
+    private func bind(_ change: Query, granting membership: String?) async throws(Problem) -> Bool {
         do {
             return try await pool.transaction { connection in
                 let isChanged = try await connection.run(change).affected > 0
@@ -102,7 +110,10 @@ extension Administration {
                 return isChanged
             }
         } catch let error as PostgresError where error.sqlState == "42501" {
-            throw Problem(.forbidden, "this database role may not do that; as one that may, run: \(membership ?? "")")
+            throw Problem(
+                .forbidden,
+                "this database role may not do that; as a superuser, run: \(membership ?? "the same"); then this again"
+            )
         } catch let error as PostgresError where error.sqlState == "42704" {
             throw Problem(.forbidden, "the roles are not there yet; run: sluice migrate --roles")
         } catch {
@@ -134,7 +145,8 @@ extension Administration {
         "DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name"
     )
 
-    /// A role's name as SQL takes it; whether row-level security would not hold it; which organization it reads.
+    /// A role's name as SQL takes it; whether row-level security would not hold it; which organization it reads, and
+    /// whether it may read one.
     static let roleStatement = Statement(
         "readers_role",
         """
@@ -144,7 +156,9 @@ extension Administration {
                 WHERE (s.rolsuper OR s.rolbypassrls OR s.rolname = '\(Roles.gateway)'
                         OR s.oid = (SELECT c.relowner FROM pg_class c WHERE c.oid = 'mutations'::regclass))
                     AND pg_has_role(r.oid, s.oid, 'MEMBER')),
-            (SELECT x.organization_id FROM readers x WHERE x.role_name = r.rolname)
+            (SELECT x.organization_id FROM readers x WHERE x.role_name = r.rolname),
+            EXISTS (
+                SELECT FROM pg_roles s WHERE s.rolname = '\(Roles.reader)' AND pg_has_role(r.oid, s.oid, 'MEMBER'))
         FROM pg_roles r WHERE r.rolname = $1::text::name
         """
     )

@@ -29,12 +29,29 @@ public enum Roles {
     /// Makes the roles where they are missing, and brings their grants and the tables' policies up to date. Runners take
     /// turns with those that migrate.
     ///
+    /// The first time it needs every table for itself for a moment. While it waits for somebody who reads for long, all
+    /// others wait behind it: so it gives up after a second, and tries again a little later.
+    ///
     /// - Throws: SQLSTATE 42501 where the connection's role may not; then nothing was changed.
     public static func grant(on connection: Connection) async throws(PostgresError) {
-        do {
+        for _ in 1..<attempts {
+            do throws(PostgresError) {
+                return try await grantOnce(on: connection)
+            } catch {
+                guard error.isRetryable else { throw error }
+                try? await Task.sleep(for: .seconds(1))
+            }
+        }
+        try await grantOnce(on: connection)
+    }
+
+    private static let attempts = 10
+
+    private static func grantOnce(on connection: Connection) async throws(PostgresError) {
+        do throws(PostgresError) {
             try await connection.execute(
                 script: """
-                    BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s';
+                    BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s';
                     SELECT FROM schema_migrations_lock FOR UPDATE;
                     \(script)
                     COMMIT;
