@@ -83,6 +83,30 @@ import Testing
         #expect(admitted == 400 + 500)
     }
 
+    /// In the normal case a request costs no round trip: some hundreds share one.
+    @Test func requestsAreAdmittedFromMemoryAndDrawnInPortions() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization(#"{"requests_per_second":400}"#)
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        try await connection.execute(
+            script: """
+                CREATE TABLE draws (n int);
+                CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    INSERT INTO draws VALUES (1); RETURN NULL; END $$;
+                CREATE TRIGGER note AFTER UPDATE ON request_quotas FOR EACH ROW EXECUTE FUNCTION note();
+                """
+        )
+        var admitted = 0
+        for _ in 0..<1_500 {
+            gateway.clock.advance(seconds: 1.0 / 300)
+            if try await Self.ask(gateway, organization) { admitted += 1 }
+        }
+        #expect(admitted == 1_500)
+        let draws = try await connection.run(Query(Statement("draws", "SELECT count(*) FROM draws"))).int64(0, 0)
+        #expect(draws > 0 && draws <= 1_500 / 25, "\(draws) draws")
+    }
+
     @Test func aDatabaseThatIsAwayRefusesAndAdmitsNobody() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":8}"#)

@@ -14,9 +14,18 @@ struct EventTurn {
     /// - Returns: whether nothing is left.
     /// - Throws: ``NotServed``, `EventSubscriber.NoRoom`, or the store's problems.
     func take(_ work: inout SubscriberState.Work, _ subscriber: EventSubscriber) async throws -> Bool {
-        // before anything is told, and from memory, so that a suspended tenant hears nothing for longer than others ask
-        guard try await authenticator.isServed(subscriber.caller) else { throw NotServed() }
-        work.checks = false
+        if work.checks {
+            guard try await authenticator.isServed(subscriber.caller) else { throw NotServed() }
+            work.checks = false
+        } else {
+            // nothing is told to a tenant that is suspended; the user is asked about now and then only
+            do throws(Problem) {
+                try await authenticator.activeOrganization(subscriber.caller.organization.id)
+            } catch {
+                if error.code.status == 403 { throw NotServed() }
+                throw error
+            }
+        }
         if work.isFirst {
             if let feed = try await store.events.feedNews(after: work.cursor, for: subscriber.interest) {
                 work.news.feedMoved(to: feed)
