@@ -95,19 +95,6 @@ import Testing
             }
         )
         #expect(purged == tables)
-        // and every table but those of the migrator has rows of organizations
-        let all = try await connection.run(
-            Query(
-                Statement(
-                    "tables",
-                    """
-                    SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace
-                        AND relkind IN ('r', 'p') AND NOT relispartition AND relname NOT LIKE 'schema_migrations%'
-                    """
-                )
-            )
-        )
-        #expect(try Set((0..<all.count).map { try all.string($0, 0) }) == tables)
     }
 
     /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the
