@@ -73,7 +73,7 @@ let package = Package(
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            resources: [.embedInCode("Migrations")],
+            resources: [.embedInCode("Migrations"), .embedInCode("Schema/roles.sql")],
             swiftSettings: settings
         ),
         .target(
@@ -239,7 +239,11 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        .testTarget(name: "SyncModelTests", dependencies: ["SyncModel", "JSONText"], swiftSettings: settings),
+        .testTarget(
+            name: "SyncModelTests",
+            dependencies: ["SyncModel", "JSONText", "TestSupport"],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "SyncStoreTests",
             dependencies: [

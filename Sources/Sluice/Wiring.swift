@@ -124,7 +124,8 @@ enum Wiring {
         // In this order they start; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + [
-                keeper, store.wakeUps, store.pushes, store.lanes, retention, dispatcher, operations, server, state,
+                keeper, store.wakeUps, store.quotas, store.pushes, store.lanes, retention, dispatcher, operations,
+                server, state,
             ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },

@@ -33,6 +33,8 @@ public final class Store: Sendable {
     public let catalog: Catalog
     /// Takes pushes in; a service to run.
     public let pushes: PushCommit
+    /// Admits requests of organizations that have a quota; a service to run.
+    public let quotas: RequestQuotas
     /// Wakes those who wait for a change; a service to run.
     public let wakeUps: WakeUps
     /// Tells what a push would come to.
@@ -101,6 +103,7 @@ public final class Store: Sendable {
             committers: Committers(pushes, catalog: catalog, patience: configuration.patience),
             settledness: settledness
         )
+        quotas = RequestQuotas(pool: pool, now: now, failure: failure)
         previews = PushPreviewer(pool: pool, catalog: catalog, now: now, failure: failure)
         self.lanes = LaneStore(
             committers: Committers(lanes, catalog: catalog, patience: LaneStore.patience),

@@ -10,6 +10,8 @@ import Testing
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
         ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"], ["retention"],
         ["doctor"],
+        ["organizations", "readers"], ["organizations", "readers", "add"], ["organizations", "readers", "remove"],
+        ["organizations", "readers", "list"],
     ]
 
     @Test func helpListsEveryCommandAndTheExitCodes() async throws {
@@ -58,6 +60,7 @@ import Testing
         ["token", "--organization", "x", "--user", "y"],
         ["token", "--organization", UUID().uuidString, "--user", UUID().uuidString, "--ttl", "0"],
         ["organizations", "create"], ["organizations", "suspend", "me"], ["organizations", "purge"],
+        ["organizations", "readers", "add", UUID().uuidString],
         ["dev", "--port", "65536"], ["dev", "--port", "-1"], ["dev", "--port", "9000", "--operations-port", "9000"],
         ["dev", "--demo-upstream-port", "9002"], ["dev", "--demo-upstream", "--demo-upstream-port", "8080"],
     ])

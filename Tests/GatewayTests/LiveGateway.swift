@@ -30,6 +30,7 @@ final class LiveGateway: Sendable {
 
     /// - Parameters:
     ///   - database: nil makes a migrated one.
+    ///   - role: as which it uses the database; nil for the owner.
     ///   - tokens: which ones it takes.
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - retains: whether retention is run when it is due.
@@ -37,6 +38,7 @@ final class LiveGateway: Sendable {
     ///   - configure: changes the servers' settings.
     static func start(
         on database: TestDatabase? = nil,
+        as role: String? = nil,
         tokens: TokenConfiguration = tokens,
         forwards: Bool = false,
         retains: Bool = false,
@@ -55,12 +57,13 @@ final class LiveGateway: Sendable {
         let registry = PrometheusRegistry()
         HTTPMetrics.describe(in: registry)
         return try await GatewayMetrics.$registry.withValue(registry) { [configuration] in
-            try await LiveGateway(database, clock, tokens, forwards, retains, isPatient, configuration)
+            try await LiveGateway(database, role, clock, tokens, forwards, retains, isPatient, configuration)
         }
     }
 
     private init(
         _ database: TestDatabase,
+        _ role: String?,
         _ clock: Clock,
         _ tokens: TokenConfiguration,
         _ forwards: Bool,
@@ -70,7 +73,8 @@ final class LiveGateway: Sendable {
     ) async throws {
         var logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 3, committers: 2)
+        let uri = role.map { database.uri(user: $0) } ?? database.uri
+        var settings = StoreConfiguration(databaseURL: uri, poolSize: 3, committers: 2)
         if isPatient {
             settings.statementTimeout = .seconds(20)
             settings.patience = .seconds(30)
@@ -114,7 +118,7 @@ final class LiveGateway: Sendable {
         )
         let keeping: [any Service] = retains ? [retention] : []
         let group = ServiceGroup(
-            services: [keeper, store.wakeUps, store.pushes] + lanes + keeping + [operations, server],
+            services: [keeper, store.wakeUps, store.quotas, store.pushes] + lanes + keeping + [operations, server],
             logger: logger
         )
         service = Task {

@@ -1,7 +1,10 @@
 import Foundation
 import JSONText
 import NIOHTTP1
+import Postgres
+import SyncHTTP
 import SyncModel
+import TestSupport
 import Testing
 
 /// `DELETE /admin/organizations/{id}`
@@ -21,6 +24,8 @@ import Testing
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
         #expect(try await Self.rows(scene, of: scene.ada).values.reduce(0, +) > 15)
         let feed = try #require(try await scene.ada.get("/v1/changes").next)
+        let mapping = try #require(try await scene.ada.get("/v1/id-mappings").next)
+        let (_, event) = try await scene.ada.listen()
 
         let reply = try await scene.operate(.DELETE, scene.admin)
         #expect(reply.status == 204)
@@ -45,6 +50,14 @@ import Testing
         let expired = try await scene.ada.get("/v1/changes?since=\(feed)")
         expectProblem(expired, .cursorExpired)
         #expect(expired.json?["snapshot"]?.string == "/v1/changes")
+        expectProblem(try await scene.ada.get("/v1/id-mappings?since=\(mapping)"), .cursorExpired)
+        let events = try await send(
+            .GET,
+            scene.gateway.address + "/v1/events",
+            token: scene.ada.token,
+            headers: [("Last-Event-ID", event)]
+        )
+        expectProblem(events, .cursorExpired)
         let device = try await SyncWorker(scene.gateway, organization: scene.ada.organization, user: scene.ada.user)
         #expect(try await device.push([device.create()]).json?["accepted_sequence"]?.int64 == 1)
     }
@@ -73,6 +86,150 @@ import Testing
         _ = try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#)
         #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
         #expect(try await scene.mentions(of: scene.ada.organization.lowercased).filter { $0.value > 0 } == [:])
+    }
+
+    // MARK: - Every table
+
+    /// The test asks the database which tables there are: one that is added later is covered by itself.
+    @Test func everyTableOfTheSchemaIsPurgedAndTheOthersRowsStayToTheByte() async throws {
+        let scene = try await Scene(#"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#)
+        _ = try await scene.operate(
+            .PUT,
+            "/admin/organizations/\(scene.eve.organization.lowercased)",
+            #"{"settings":{"requests_per_second":1000,"mutations_per_day_per_user":1000}}"#
+        )
+        for worker in [scene.ada, scene.bob, scene.eve] {
+            var bad = worker.create()
+            bad["priority"] = "-1"
+            _ = try await worker.push([worker.create("task"), worker.create("note"), bad])
+            let path = "/admin/organizations/\(worker.organization.lowercased)/upstream"
+            _ = try await scene.operate(.PUT, path, #"{"base_url":"http://127.0.0.1:1"}"#)
+        }
+        for (worker, role) in [(scene.ada, "somebody"), (scene.eve, "somebody_else")] {
+            try await scene.execute("INSERT INTO readers VALUES ('\(worker.organization)', '\(role)', now())")
+            try await scene.execute("INSERT INTO retention_places VALUES ('\(worker.organization)')")
+        }
+        let tables = try await Self.tables(scene)
+        #expect(tables.count >= 14)
+        let purged = try await Self.checksums(scene, of: scene.ada)
+        let kept = try await Self.checksums(scene, of: scene.eve)
+        for table in tables.keys {
+            #expect(purged[table]?.hasPrefix("0 ") == false, "\(table) has no row to be purged: give it one here")
+            #expect(kept[table]?.hasPrefix("0 ") == false, "\(table) has no row to be kept: give it one here")
+        }
+        #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
+        for (table, rows) in try await Self.checksums(scene, of: scene.ada) { #expect(rows == "0 -", "\(table)") }
+        #expect(try await Self.checksums(scene, of: scene.eve) == kept)
+    }
+
+    /// Killed between two statements, wherever that is: what is left is purged by the next try.
+    @Test func aPurgeThatIsCutOffGoesOnWhereItWas() async throws {
+        for table in ["mutations", "id_mappings", "entities", "devices", "feeds", "organizations"] {
+            let scene = try await Scene()
+            _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
+            _ = try await scene.eve.push([scene.eve.create()])
+            let kept = try await Self.checksums(scene, of: scene.eve)
+            // the database goes away at the table, for this organization's rows
+            try await scene.execute(
+                """
+                CREATE FUNCTION cut_off() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    RAISE EXCEPTION 'cut off' USING ERRCODE = 'admin_shutdown'; END $$;
+                CREATE TRIGGER cut_off BEFORE DELETE ON \(table) FOR EACH ROW EXECUTE FUNCTION cut_off();
+                """
+            )
+            #expect(try await scene.operate(.DELETE, scene.admin).status >= 500, "\(table)")
+            // it is closed from the first step on
+            expectProblem(try await scene.ada.push([scene.ada.create()]), .organizationUnknown, errors: [])
+            expectProblem(try await scene.operate(.PUT, scene.admin, #"{"status":"active"}"#), .notFound, errors: [])
+            #expect(try await scene.eve.get("/v1/changes").status == 200)
+            try await scene.execute("DROP TRIGGER cut_off ON \(table)")
+            #expect(try await scene.operate(.DELETE, scene.admin).status == 204, "\(table)")
+            for (table, rows) in try await Self.checksums(scene, of: scene.ada) { #expect(rows == "0 -", "\(table)") }
+            #expect(try await Self.checksums(scene, of: scene.eve) == kept)
+        }
+    }
+
+    @Test func listenersAndThoseWhoWaitAreSentAway() async throws {
+        let scene = try await Scene {
+            $0.keepAlive = .milliseconds(50)
+            $0.checkInterval = .milliseconds(50)
+        }
+        let (ada, _) = try await scene.ada.listen()
+        let (eve, _) = try await scene.eve.listen()
+        async let waiting = scene.bob.get("/v1/changes?wait=60")
+        try await scene.reaches("sluice_http_requests_in_flight 1")
+        #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
+        #expect(try await ada.next() == nil)
+        expectProblem(try await waiting, .organizationUnknown, errors: [])
+        #expect(try await eve.nextFrame()?.comment == "keep-alive")
+    }
+
+    /// Lanes run, pushes come through two gateways, and the organization is purged in the middle.
+    @Test func pushesAndLanesOfTwoGatewaysLeaveNothingBehind() async throws {
+        let scene = try await Scene(#"{"mutations_per_day_per_user":100000}"#, forwards: true)
+        let other = try await LiveGateway.start(on: scene.gateway.database, forwards: true)
+        let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        var workers: [SyncWorker] = []
+        for number in 0..<8 {
+            let gateway = number.isMultiple(of: 2) ? scene.gateway : other
+            workers.append(try await SyncWorker(gateway, organization: scene.ada.organization))
+        }
+        let replies = try await withThrowingTaskGroup(of: Reply.self) { [workers] group in
+            for worker in workers {
+                group.addTask {
+                    var last = try await worker.push([worker.create("note").with(["endpoint": #""/notes""#])])
+                    for _ in 0..<20 where last.status < 300 {
+                        last = try await worker.push([
+                            worker.create(), worker.create("note").with(["endpoint": #""/notes""#]),
+                        ])
+                    }
+                    return last
+                }
+            }
+            group.addTask { try await scene.operate(.DELETE, scene.admin) }
+            return try await group.reduce(into: [Reply]()) { $0.append($1) }
+        }
+        #expect(replies.contains { $0.status == 204 })
+        for (table, rows) in try await Self.checksums(scene, of: scene.ada) { #expect(rows == "0 -", "\(table)") }
+        withExtendedLifetime(other) {}
+    }
+
+    /// Every table that has rows of organizations, with the column that says whose.
+    private static func tables(_ scene: Scene) async throws -> [String: String] {
+        let connection = try await scene.gateway.database.connect()
+        defer { connection.close() }
+        let statement = Statement(
+            "tables_of_organizations",
+            """
+            SELECT c.relname::text, a.attname::text
+            FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+            WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+                AND (a.attname = 'organization_id' OR c.relname = 'organizations' AND a.attname = 'id')
+            """
+        )
+        let rows = try await connection.run(Query(statement))
+        return try Dictionary(
+            uniqueKeysWithValues: (0..<rows.count).map { (try rows.string($0, 0), try rows.string($0, 1)) }
+        )
+    }
+
+    /// How many rows of an organization each table has, and what is in them. What requests use of a quota changes with
+    /// every request.
+    private static func checksums(_ scene: Scene, of worker: SyncWorker) async throws -> [String: String] {
+        let connection = try await scene.gateway.database.connect()
+        defer { connection.close() }
+        let parts = try await tables(scene).map { table, column in
+            let row = table == "request_quotas" ? "x.organization_id::text" : "x::text"
+            return """
+                SELECT '\(table)', count(*) || ' ' || coalesce(md5(string_agg(t, '' ORDER BY t)), '-')
+                FROM (SELECT \(row) AS t FROM \(table) x WHERE \(column) = '\(worker.organization)') s
+                """
+        }
+        let rows = try await connection.run(Query(Statement("checksums", parts.joined(separator: " UNION ALL "))))
+        return try Dictionary(
+            uniqueKeysWithValues: (0..<rows.count).map { (try rows.string($0, 0), try rows.string($0, 1)) }
+        )
     }
 
     private static func rows(_ scene: Scene, of worker: SyncWorker) async throws -> [String: Int] {

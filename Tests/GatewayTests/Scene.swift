@@ -21,6 +21,7 @@ struct Scene: Sendable {
     init(
         _ settings: String = "{}",
         on database: TestDatabase? = nil,
+        as role: String? = nil,
         tokens: TokenConfiguration = LiveGateway.tokens,
         forwards: Bool = false,
         retains: Bool = false,
@@ -30,6 +31,7 @@ struct Scene: Sendable {
         slot = await Self.slots.take()
         gateway = try await .start(
             on: database,
+            as: role,
             tokens: tokens,
             forwards: forwards,
             retains: retains,
@@ -69,6 +71,15 @@ struct Scene: Sendable {
     /// The lines of a scrape.
     func metrics() async throws -> [String] {
         try await send(.GET, gateway.operations + "/metrics").text.components(separatedBy: "\n")
+    }
+
+    /// Waits until a line stands in the metrics.
+    func reaches(_ line: String) async throws {
+        let deadline = ContinuousClock.now + .seconds(30)
+        while try await !metrics().contains(line) {
+            guard .now < deadline else { throw LiveGateway.Unavailable(reason: "not \(line)") }
+            try await Task.sleep(for: .milliseconds(2))
+        }
     }
 
     // MARK: - The database

@@ -47,3 +47,57 @@ import Testing
         #expect(Set(stage.upstream.requests.map(\.idempotencyKey)).count == stage.upstream.requests.count)
     }
 }
+
+/// What becomes of lanes whose organization is suspended.
+@Suite struct SuspendedLaneTests {
+    private static func put(_ stage: Stage, _ status: String) async throws {
+        let body = Array(#"{"status":"\#(status)"}"#.utf8)
+        _ = try await stage.gateway.store.administration.put(stage.organization.id, body: body)
+    }
+
+    @Test func nothingIsSentForASuspendedOrganizationAndItGoesOnOnceItIsActive() async throws {
+        let stage = try await Stage(upstream: FakeUpstream { _, seen in seen == 0 ? .status(503) : nil })
+        let create = stage.create()
+        try await stage.phone.push([create])
+        try await stage.mutation(create.id, becomes: "held") { $0.nextRetryAt != nil }
+        #expect(stage.upstream.requests.count == 1)
+        try await Self.put(stage, "suspended")
+        // due again and again, and put off each time
+        for _ in 0..<3 {
+            stage.gateway.clock.advance(seconds: 60)
+            let deadline = ContinuousClock.now + .seconds(30)
+            while try await stage.lane().readyAt.map({ $0 <= stage.gateway.clock.now }) ?? true {
+                try #require(.now < deadline)
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        #expect(stage.upstream.requests.count == 1)
+        #expect(try await stage.mutation(create.id).status == "pending")
+        try await Self.put(stage, "active")
+        stage.gateway.clock.advance(seconds: 31)
+        try await stage.mutation(create.id, is: .succeeded)
+        #expect(stage.upstream.requests.count == 2)
+    }
+
+    /// What is on its way when it is suspended cannot be called back; what came of it is kept.
+    @Test func theOutcomeOfARequestUnderWayIsKeptAndTheNextIsNotSent() async throws {
+        let gate = Gate()
+        let stage = try await Stage(
+            upstream: FakeUpstream { _, _ in
+                await gate.pass()
+                return nil
+            }
+        )
+        let (first, second) = (stage.create(), stage.create())
+        try await stage.phone.push([first, second])
+        try await stage.mutation(first.id, is: .inFlight)
+        try await Self.put(stage, "suspended")
+        gate.open()
+        try await stage.mutation(first.id, is: .succeeded)
+        #expect(try await stage.mutation(second.id).status == "pending")
+        #expect(stage.upstream.requests.count == 1)
+        try await Self.put(stage, "active")
+        stage.gateway.clock.advance(seconds: 31)
+        try await stage.mutation(second.id, is: .succeeded)
+    }
+}

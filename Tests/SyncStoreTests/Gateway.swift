@@ -39,7 +39,8 @@ final class Gateway: Sendable {
             async let wakeUps: Void = store.wakeUps.run()
             async let pushes: Void = store.pushes.run()
             async let lanes: Void = store.lanes.run()
-            _ = try? await (wakeUps, pushes, lanes)
+            async let quotas: Void = store.quotas.run()
+            _ = try? await (wakeUps, pushes, lanes, quotas)
         }
     }
 

@@ -66,6 +66,10 @@ import Testing
             NeededIDs.statement, RetentionStatements.claim, RetentionStatements.renew, RetentionStatements.release,
             RetentionStatements.ask, RetentionStatements.status, RetentionStatements.opening,
             RetentionStatements.debts,
+            QuotaStatements.mutations, QuotaStatements.writeMutations, QuotaStatements.noFlush,
+            QuotaStatements.makeRequests, QuotaStatements.lockRequests, QuotaStatements.writeRequests,
+            Administration.readersStatement, Administration.addReaderStatement, Administration.removeReaderStatement,
+            Administration.roleStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {
@@ -76,6 +80,30 @@ import Testing
             try await connection.execute(script: "PREPARE \(statement.name) AS \(statement.sql)")
         }
         connection.close()
+    }
+
+    /// Also of tables that come later: what an organization has anywhere goes with it.
+    @Test func aPurgeNamesEveryTableThatHasRowsOfOrganizations() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let connection = try await database.connect()
+        defer { connection.close() }
+        let list = Statement(
+            "tables_of_organizations",
+            """
+            SELECT c.relname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+            WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+                AND (a.attname = 'organization_id' OR c.relname = 'organizations' AND a.attname = 'id')
+            """
+        )
+        let found = try await connection.run(Query(list))
+        let tables = try Set((0..<found.count).map { try found.string($0, 0) })
+        let statements = Administration.purgeStatements + Administration.lastStatements
+        let purged = Set(
+            statements.compactMap {
+                $0.sql.firstMatch(of: /DELETE FROM (\w+) WHERE (organization_id|id) = \$1/).map { String($0.1) }
+            }
+        )
+        #expect(purged == tables)
     }
 
     /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the
@@ -92,6 +120,7 @@ import Testing
             LaneRows.lock, LaneRows.look, GroupStatements.devices, GroupStatements.mutationsByKey,
             GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings,
             EntityStatements.lockEntities, EntityStatements.lookAtEntities, GroupStatements.open,
+            QuotaStatements.mutations,
         ]
         for statement in hot {
             let plan = try await explain(statement, phone, on: connection)

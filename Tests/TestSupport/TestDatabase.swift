@@ -1,3 +1,4 @@
+import Foundation
 public import Postgres
 import Synchronization
 
@@ -30,6 +31,14 @@ public final class TestDatabase: Sendable {
         let cluster = if let cluster { cluster } else { try await TestCluster.shared() }
         guard let template else { return try await create(cluster, from: "template1") }
         return try await create(cluster, from: Templates.shared.database(template, cluster, migrate))
+    }
+
+    /// The URI for another role, which the server takes at its word.
+    public func uri(user: String) -> String {
+        if uri.contains("user=postgres") { return uri.replacing("user=postgres", with: "user=\(user)") }
+        guard var components = URLComponents(string: uri) else { return uri }
+        components.user = user
+        return components.string ?? uri
     }
 
     /// A connection with default settings.

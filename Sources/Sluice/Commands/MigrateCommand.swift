@@ -11,10 +11,16 @@ struct MigrateCommand: AsyncParsableCommand {
             EXAMPLES
               SLUICE_DATABASE_URL=postgresql://owner@db/sluice sluice migrate
               sluice migrate --dry-run
+              sluice migrate --roles
 
             Each migration is a transaction: one that fails leaves nothing behind.
             Several runs at the same time take turns. A schema that a newer version
             has migrated is left alone.
+
+            --roles makes the roles sluice_gateway, for gateways that own nothing, and
+            sluice_reader, for tenants' analysts, with row-level security on every table.
+            It needs the right to create roles, unless they are there; later runs keep
+            up to date what they may do.
             """
     )
 
@@ -23,6 +29,9 @@ struct MigrateCommand: AsyncParsableCommand {
 
     @Flag(help: "Only say what would be applied.")
     var dryRun = false
+
+    @Flag(help: "Also make the roles sluice_gateway and sluice_reader, and grant them what they need.")
+    var roles = false
 
     @OptionGroup var options: ConfigurationOptions
 
@@ -41,12 +50,32 @@ struct MigrateCommand: AsyncParsableCommand {
             for name in names { Terminal.say(dryRun ? "would apply \(name)" : "applied \(name)") }
             if names.isEmpty { Terminal.say("The schema is up to date.") }
             if !newer.isEmpty { Terminal.say("A newer version has applied \(newer.joined(separator: ", ")).") }
+            try await grant(settings)
         } catch let error as PostgresError where error.isUnavailable {
             throw Terminal.failure("the database cannot be reached: \(error.message)", Terminal.unavailable)
         } catch let error as PostgresError {
             throw Terminal.failure("the database refuses: \(error)")
         } catch let error as MigratorError {
             throw Terminal.failure("\(error)")
+        }
+    }
+
+    /// What the roles may do is kept up to date wherever they were set up once.
+    private func grant(_ settings: Settings) async throws {
+        do {
+            let isGranted = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
+                let isDue = roles ? true : try await Roles.isGranted(on: connection)
+                if isDue, !dryRun { try await Roles.grant(on: connection) }
+                return isDue
+            }
+            guard isGranted, roles else { return }
+            let names = "\(Roles.gateway) and \(Roles.reader)"
+            Terminal.say(dryRun ? "would set up the roles \(names)" : "The roles \(names) are set up.")
+        } catch let error as PostgresError where error.sqlState == "42501" {
+            throw Terminal.failure(
+                "the roles cannot be set up: \(error.message); as a superuser, run: \(Roles.creation); "
+                    + "then, as the owner of the tables: sluice migrate --roles"
+            )
         }
     }
 }

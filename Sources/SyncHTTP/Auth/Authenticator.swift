@@ -8,7 +8,10 @@ import Tokens
 struct Authenticator: Sendable {
     let verifier: TokenVerifier
     let catalog: Catalog
+    let quotas: QuotaGate
     let now: TimeSource
+    /// How often who waits is looked at again.
+    let checkInterval: Duration
 
     /// The caller of a request with a valid token of an organization that is served.
     func caller(_ headers: HTTPFields) async throws -> Caller {
@@ -30,13 +33,21 @@ struct Authenticator: Sendable {
         }
     }
 
-    private func organization(_ id: UUID, serving user: UUID) async throws(Problem) -> Organization {
+    /// An organization that is served. Costs one query in five seconds, however many ask.
+    ///
+    /// - Throws: why it is not.
+    @discardableResult
+    func activeOrganization(_ id: UUID) async throws(Problem) -> Organization {
         guard let organization = try await catalog.organization(id) else { throw Self.unknown }
         switch organization.status {
-        case .active: break
+        case .active: return organization
         case .suspended: throw Problem(.organizationSuspended, "The organization is suspended; ask its operator.")
         case .purging: throw Self.unknown
         }
+    }
+
+    private func organization(_ id: UUID, serving user: UUID) async throws(Problem) -> Organization {
+        let organization = try await activeOrganization(id)
         if organization.settings.provisioning == .explicit {
             guard try await catalog.isUserKnown(user, in: organization.id) else {
                 throw Problem(.userUnknown, "The user of this token is not registered with the organization.")
@@ -45,11 +56,18 @@ struct Authenticator: Sendable {
         return organization
     }
 
-    /// An endpoint that only authenticated callers reach.
+    /// An endpoint that only authenticated callers reach, as often as their organization may call.
     func callers(
         only endpoint: @escaping @Sendable (Exchange, Caller) async throws -> Answer
     ) -> Route.Endpoint {
-        { exchange in try await endpoint(exchange, caller(exchange.headers)) }
+        { exchange in
+            let caller = try await caller(exchange.headers)
+            var exchange = exchange
+            exchange.checkInterval = checkInterval
+            exchange.isStillServed = { [id = caller.organization.id] in try await activeOrganization(id) }
+            guard caller.organization.settings.hasQuota else { return try await endpoint(exchange, caller) }
+            return try await quotas.answer(exchange, caller, by: endpoint)
+        }
     }
 
     private func claims(_ token: Substring) async throws -> TokenClaims {

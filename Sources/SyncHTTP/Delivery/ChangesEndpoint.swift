@@ -29,7 +29,7 @@ struct ChangesEndpoint: Sendable {
             }
         }
         var page: [UInt8]?
-        if wait > .zero { page = try await ClientPresence.whileWaited(on: exchange.channel) { try await read(wait) } }
+        if wait > .zero { page = try await ClientPresence.whileWaited(on: exchange) { try await read(wait) } }
         // no wait, or one that ended early: the feed as it is now
         let json = if let page { page } else { try await read(.zero) }
         return Answer(.ok, json: json)

@@ -15,7 +15,7 @@ struct MutationEndpoints: Sendable {
             try await store.mutations.mutation(id, organization: caller.organization, user: caller.user, wait: wait)
         }
         var found: [UInt8]??
-        if wait > .zero { found = try await ClientPresence.whileWaited(on: exchange.channel) { try await read(wait) } }
+        if wait > .zero { found = try await ClientPresence.whileWaited(on: exchange) { try await read(wait) } }
         // no wait, or one that ended early: the mutation as it is now
         let json = if let found { found } else { try await read(.zero) }
         guard let json else { throw Refusal.notFound }

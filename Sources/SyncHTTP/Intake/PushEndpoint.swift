@@ -29,7 +29,9 @@ struct PushEndpoint: Sendable {
             return try await bodies.withBody(of: exchange) { body in
                 let accepted = try await withPush(body) { try await accept($0, exchange, caller, preferences) }
                 let answer = try await settle(accepted, exchange, caller, preferences)
-                return reply(answer, preferences)
+                var reply = reply(answer, preferences)
+                reply.standing = answer.standing
+                return reply
             }
         } catch {
             metrics.record(error)
@@ -101,7 +103,7 @@ struct PushEndpoint: Sendable {
         _ preferences: Preferences
     ) async throws -> PushAnswer {
         guard let wait = preferences.wait, wait > .zero, !answer.unsettled.isEmpty else { return answer }
-        let settled = try? await ClientPresence.whileWaited(on: exchange.channel) {
+        let settled = try? await ClientPresence.whileWaited(on: exchange) {
             try await store.mutations.refresh(
                 answer,
                 organization: caller.organization,

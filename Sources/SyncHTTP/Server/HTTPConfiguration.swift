@@ -36,6 +36,9 @@ public struct HTTPConfiguration: Sendable {
     /// The longest `wait` that is granted; a longer one is cut to this.
     public var maximumWait: Duration = .seconds(60)
 
+    /// How often it is looked at whether a caller who waits is still served. What is known of organizations is five
+    /// seconds old at most, so a suspended one's waits end within ten.
+    public var checkInterval: Duration = .seconds(5)
     /// How often a stream of events shows that it is alive, and whether its caller is still served.
     public var keepAlive: Duration = .seconds(15)
     /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.

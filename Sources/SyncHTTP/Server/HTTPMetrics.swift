@@ -4,6 +4,7 @@ public import Telemetry
 public enum HTTPMetrics {
     static let requests = "sluice_http_requests_total"
     static let duration = "sluice_http_request_duration_seconds"
+    static let limited = "sluice_requests_limited_total"
     static let inFlight = "sluice_http_requests_in_flight"
     static let pushes = "sluice_pushes_total"
     static let pushMutations = "sluice_push_mutations"
@@ -24,6 +25,11 @@ public enum HTTPMetrics {
             buckets: MetricBuckets.seconds
         )
         registry.describe(inFlight, kind: .gauge, help: "Requests of the public server that are not answered yet.")
+        registry.describe(
+            limited,
+            kind: .counter,
+            help: "Requests answered 429, by whose quota was used up: the organization's or the user's."
+        )
         registry.describe(
             pushes,
             kind: .counter,

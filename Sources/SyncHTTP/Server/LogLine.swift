@@ -28,7 +28,9 @@ struct LogLine {
             let refusal = Refusal(of: failure)
             metadata[LogKeys.code] = .string(refusal.problem.code.rawValue)
             // a problem's detail may repeat what the caller wrote; only what nobody expected is shown in full
-            if refusal.problem.code == .internalError { metadata[LogKeys.error] = .string(String(reflecting: failure)) }
+            if refusal.problem.code == .internalError {
+                metadata[LogKeys.error] = .string(String(reflecting: refusal.cause ?? failure))
+            }
         }
         return metadata
     }

@@ -22,7 +22,13 @@ public struct PublicServer: Service {
         logger: Logger,
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
-        let authenticator = Authenticator(verifier: verifier, catalog: store.catalog, now: configuration.now)
+        let authenticator = Authenticator(
+            verifier: verifier,
+            catalog: store.catalog,
+            quotas: QuotaGate(quotas: store.quotas, logger: logger),
+            now: configuration.now,
+            checkInterval: configuration.checkInterval
+        )
         events = EventHub(store: store, authenticator: authenticator, configuration: configuration)
         listener = Listener(
             address: configuration.publicAddress,

@@ -32,6 +32,9 @@ public struct PushAnswer: Sendable {
     /// Blocked mutations that a settled one blocks, so that nothing but a person moves them: settled as well.
     public var stuck: Set<UUID> = []
 
+    /// What is left of the user's quota; nil where there is none.
+    public var standing: QuotaStanding?
+
     /// Mutations that are not settled: a `wait` goes on while there are any.
     public var unsettled: [UUID] {
         verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)

@@ -38,6 +38,9 @@ struct PushJudge {
     /// Set when the snapshot has to be read again with every key looked up.
     private(set) var needsProbe = false
 
+    /// Entries that are judged here for the first time and leave a record, be it of a mutation or of a refusal.
+    var newCount: Int { accepted.count + rejections.count }
+
     /// Creates of the push by client id: where they stand in running order, -1 for those that are not valid.
     private var creates: [UUID: [(type: String, rank: Int, index: Int)]] = [:]
     private var rankOfMutation: [UUID: Int] = [:]

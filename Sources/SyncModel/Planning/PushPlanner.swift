@@ -76,12 +76,16 @@ public struct PushPlanner {
         let judge = PushJudge(push, snapshot: snapshot, types: context.type)
         if judge.needsProbe { throw .needsProbe }
         if context.isStrict, let problem = judge.strictProblem() { throw .problem(problem) }
+        let allowance = try MutationAllowance.spend(judge.newCount, snapshot.allowance, context)
         var planner = PushPlanner(push, snapshot, context, entities)
         // one owner at a time: a table that two hold is copied at its next write
         entities = EntityTable()
         for accepted in judge.accepted { planner.run(accepted) }
         entities = planner.entities
-        return planner.finish(judge)
+        var plan = planner.finish(judge)
+        plan.allowance = judge.newCount > 0 ? allowance?.bucket : nil
+        plan.standing = allowance?.standing
+        return plan
     }
 
     private init(_ push: PushRequest, _ snapshot: PushSnapshot, _ context: Context, _ entities: EntityTable) {

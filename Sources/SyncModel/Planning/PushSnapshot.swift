@@ -41,6 +41,8 @@ public struct PushSnapshot: Sendable {
     public var mappings: [UUID: [IDMapping]] = [:]
     /// Open mutations on entities of the push.
     public var open: [OpenMutation] = []
+    /// What the user has used of the quota of new mutations; nil for nothing, and where there is no quota.
+    public var allowance: TokenBucket?
 
     /// An empty snapshot.
     public init() {}

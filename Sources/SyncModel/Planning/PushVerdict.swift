@@ -71,6 +71,10 @@ public struct PushPlan: Sendable {
     public var typesToRegister: [EntityType] = []
     /// Resolved mappings that the batch touches, for the answer.
     public var touchedMappings: [IDMapping] = []
+    /// What the user has used of the quota of new mutations afterwards; nil when this push uses nothing of one.
+    public var allowance: TokenBucket?
+    /// What is left of that quota; nil where there is none.
+    public var standing: QuotaStanding?
 
     /// Whether anything is to be written.
     public func changesAnything(from snapshot: PushSnapshot) -> Bool {

@@ -39,6 +39,8 @@ extension OrganizationSettings {
         case onConflict = "on_conflict"
         case conflictResolution = "conflict_resolution"
         case staleAfterDays = "stale_after_days"
+        case requestsPerSecond = "requests_per_second"
+        case mutationsPerDayPerUser = "mutations_per_day_per_user"
     }
 
     /// Sets one setting; answers why it cannot be.
@@ -55,6 +57,8 @@ extension OrganizationSettings {
             } else {
                 "stale_after_days must be an integer, 1 to 3650"
             }
+        case .requestsPerSecond: limit(\.requestsPerSecond, value, name, 1_000_000)
+        case .mutationsPerDayPerUser: limit(\.mutationsPerDayPerUser, value, name, 1_000_000_000)
         case nil: "'\(name)' is not a setting"
         }
     }
@@ -62,6 +66,18 @@ extension OrganizationSettings {
     private mutating func set<Value>(_ path: WritableKeyPath<Self, Value>, _ value: Value) -> String? {
         self[keyPath: path] = value
         return nil
+    }
+
+    private mutating func limit(
+        _ path: WritableKeyPath<Self, Int64?>,
+        _ value: JSONValue,
+        _ name: String,
+        _ most: Int64
+    ) -> String? {
+        guard let number = value.int64, (1...most).contains(number) else {
+            return "\(name) must be an integer, 1 to \(most)"
+        }
+        return set(path, number)
     }
 
     private mutating func choose<Value: RawRepresentable<String> & CaseIterable>(
@@ -84,6 +100,8 @@ extension OrganizationSettings {
         writer.member("on_conflict", onConflict.rawValue)
         writer.member("conflict_resolution", conflictResolution.rawValue)
         writer.member("stale_after_days", Int64(staleAfterDays))
+        writer.member("requests_per_second", requestsPerSecond)
+        writer.member("mutations_per_day_per_user", mutationsPerDayPerUser)
         writer.endObject()
     }
 }

@@ -174,6 +174,8 @@ public struct Problem: Error, Sendable, Hashable {
     public var current: [UInt8]?
     /// Seconds after which to try again; becomes the `Retry-After` header.
     public var retryAfter: Int?
+    /// `rate_limited`: what is left of the quota that was used up; becomes the `RateLimit` header.
+    public var standing: QuotaStanding?
 
     /// Creates a problem.
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {

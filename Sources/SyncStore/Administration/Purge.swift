@@ -53,12 +53,15 @@ extension Administration {
         purge("entities", key: ["entity_type", "id"]),
         purge("devices", key: ["user_id", "device_id"]),
         purge("users", key: ["user_id"]),
+        purge("mutation_quotas", key: ["user_id"]),
     ]
 
     static let lastStatements: [Statement] = [
         Statement("purge_retention_places", "DELETE FROM retention_places WHERE organization_id = $1"),
         Statement("purge_feeds", "DELETE FROM feeds WHERE organization_id = $1"),
         Statement("purge_entity_types", "DELETE FROM entity_types WHERE organization_id = $1"),
+        Statement("purge_request_quotas", "DELETE FROM request_quotas WHERE organization_id = $1"),
+        Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
         Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1"),
     ]

@@ -36,6 +36,10 @@ struct GroupPlan {
                 outcomes.append(.success(plan))
             } catch {
                 switch error {
+                // what was taken for new may be a repetition, and those are free
+                case .problem(let problem) where problem.code == .rateLimited && !isCertain:
+                    needsProbe = true
+                    return
                 case .problem(let problem): outcomes.append(.failure(problem))
                 case .needsProbe:
                     needsProbe = true

@@ -30,6 +30,7 @@ struct GroupReader {
         for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
         let watermarks = group.map { hints?[WatermarkHints.Device(lane: $0.lane, device: $0.push.deviceID)] }
         addLanes(maybeNew: zip(group, watermarks).filter { $1 == nil }.map(\.0.lane).sorted())
+        addAllowances()
         addLookUps(hints == nil ? nil : watermarks.map { $0 ?? 0 })
         addEntities()
     }
@@ -117,6 +118,34 @@ struct GroupReader {
                 { rows, snapshot in
                     for row in 0..<rows.count {
                         snapshot.pushes[Int(try rows.int32(row, 0))].watermark = try rows.int64(row, 1)
+                    }
+                }
+            )
+        )
+    }
+
+    /// What users have used of their quotas, where they have one.
+    private mutating func addAllowances() {
+        var pushes: [Int32] = []
+        var lanes: [LaneKey] = []
+        for (index, job) in group.enumerated() where job.quota != nil {
+            pushes.append(Int32(index))
+            lanes.append(job.lane)
+        }
+        guard !pushes.isEmpty else { return }
+        var parameters = Parameters()
+        parameters.add(pushes)
+        parameters.add(lanes.map(\.organization))
+        parameters.add(lanes.map(\.user))
+        steps.append(
+            (
+                Query(QuotaStatements.mutations, parameters),
+                { rows, snapshot in
+                    for row in 0..<rows.count {
+                        snapshot.pushes[Int(try rows.int32(row, 0))].allowance = TokenBucket(
+                            missing: try rows.int64(row, 1),
+                            asOf: Timestamp(microseconds: try rows.timestamp(row, 2))
+                        )
                     }
                 }
             )

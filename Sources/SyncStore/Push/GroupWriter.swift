@@ -26,6 +26,7 @@ struct GroupWriter {
         addMappings()
         addMappingUses()
         addRejections()
+        addAllowances()
         addTypes()
         addFeedsAndEntities()
         queries.append(changes.isEmpty ? .rollback : .commit)
@@ -196,6 +197,18 @@ struct GroupWriter {
         parameters.add(jsons: rows.map(\.1.error))
         parameters.add(timestamp: now.microseconds)
         queries.append(Query(GroupStatements.writeRejections, parameters))
+    }
+
+    /// What users have used of their quotas; in key order, as lanes.
+    private mutating func addAllowances() {
+        let rows = changes.compactMap { change in
+            change.plan.allowance.map { (lane: group[change.index].lane, bucket: $0) }
+        }.sorted { $0.lane < $1.lane }
+        guard !rows.isEmpty else { return }
+        var parameters = LaneRows.keys(rows.map(\.lane))
+        parameters.add(rows.map(\.bucket.missing))
+        parameters.add(timestamps: rows.map(\.bucket.asOf.microseconds))
+        queries.append(Query(QuotaStatements.writeMutations, parameters))
     }
 
     private mutating func addTypes() {

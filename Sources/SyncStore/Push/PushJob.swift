@@ -5,6 +5,8 @@ import SyncModel
 struct PushInput {
     let push: PushRequest
     let lane: LaneKey
+    /// What the user may push; nil for any number.
+    let quota: Quota?
 }
 
 /// One push on its way through a committer: what came in, and whom to tell.
@@ -18,7 +20,7 @@ struct PushJob: GroupJob {
     let reply: OnceReply<PushAnswer>
 
     var lane: LaneKey { LaneKey(organization: organization.id, user: user) }
-    var input: PushInput { PushInput(push: push, lane: lane) }
+    var input: PushInput { PushInput(push: push, lane: lane, quota: organization.settings.mutationQuota) }
 
     var weight: Int { max(1, push.entries.count) }
     var isAnswered: Bool { reply.isSent }

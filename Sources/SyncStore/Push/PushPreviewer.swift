@@ -27,7 +27,11 @@ public struct PushPreviewer: Sendable {
             now: now(),
             makeID: { UUID() }
         )
-        let input = PushInput(push: push, lane: LaneKey(organization: organization.id, user: user))
+        let input = PushInput(
+            push: push,
+            lane: LaneKey(organization: organization.id, user: user),
+            quota: organization.settings.mutationQuota
+        )
         let (snapshot, entities) = try await read(input)
         do throws(PushRefusal) {
             return try PreviewPlanner.preview(push, snapshot: snapshot, context: context, entities: entities)

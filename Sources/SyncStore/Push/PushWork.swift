@@ -70,13 +70,14 @@ struct PushWork: GroupWork {
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }
-                let answer = PushAnswer(
+                var answer = PushAnswer(
                     acceptedSequence: planned.acceptedSequence,
                     feed: feeds[job.organization.id]?.text ?? "",
                     push: job.push,
                     verdicts: planned.verdicts,
                     mappings: planned.touchedMappings
                 )
+                answer.standing = planned.standing
                 job.reply.send(.success(answer))
             }
         }

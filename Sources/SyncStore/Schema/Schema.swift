@@ -11,6 +11,8 @@ public enum Schema {
         Migration(name: "0002_upstream", sql: String(decoding: PackageResources._002_upstream_sql, as: UTF8.self)),
         Migration(name: "0003_delivery", sql: String(decoding: PackageResources._003_delivery_sql, as: UTF8.self)),
         Migration(name: "0004_retention", sql: String(decoding: PackageResources._004_retention_sql, as: UTF8.self)),
+        Migration(name: "0005_quotas", sql: String(decoding: PackageResources._005_quotas_sql, as: UTF8.self)),
+        Migration(name: "0006_readers", sql: String(decoding: PackageResources._006_readers_sql, as: UTF8.self)),
     ]
 
     /// Applies what is missing.

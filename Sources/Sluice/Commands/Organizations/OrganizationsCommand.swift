@@ -4,7 +4,7 @@ import ArgumentParser
 struct OrganizationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "organizations",
-        abstract: "Create, list, suspend, activate and purge organizations.",
+        abstract: "Create, list, suspend, activate and purge organizations; say who reads their rows.",
         discussion: """
             EXAMPLES
               sluice organizations create "Acme Ltd"
@@ -17,7 +17,7 @@ struct OrganizationsCommand: AsyncParsableCommand {
             """,
         subcommands: [
             CreateOrganizationCommand.self, ListOrganizationsCommand.self, SuspendOrganizationCommand.self,
-            ActivateOrganizationCommand.self, PurgeOrganizationCommand.self,
+            ActivateOrganizationCommand.self, PurgeOrganizationCommand.self, ReadersCommand.self,
         ]
     )
 }

@@ -17,6 +17,14 @@ struct EventTurn {
         if work.checks {
             guard try await authenticator.isServed(subscriber.caller) else { throw NotServed() }
             work.checks = false
+        } else {
+            // nothing is told to a tenant that is suspended; the user is asked about now and then only
+            do throws(Problem) {
+                try await authenticator.activeOrganization(subscriber.caller.organization.id)
+            } catch {
+                if error.code.status == 403 { throw NotServed() }
+                throw error
+            }
         }
         if work.isFirst {
             if let feed = try await store.events.feedNews(after: work.cursor, for: subscriber.interest) {

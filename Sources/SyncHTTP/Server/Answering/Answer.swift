@@ -1,6 +1,7 @@
 import HTTPTypes
 import HummingbirdCore
 import NIOCore
+import SyncModel
 
 /// What an endpoint answers with.
 struct Answer: Sendable {
@@ -9,6 +10,8 @@ struct Answer: Sendable {
     var body: [UInt8]?
     var contentType = "application/json"
     var headers = HTTPFields()
+    /// What a push left of its user's quota.
+    var standing: QuotaStanding?
     /// Takes the connection over, to go on behind the head; goes before ``body``.
     var successor: SocketHandover.Successor?
 

@@ -14,6 +14,11 @@ extension HTTPField.Name {
     /// `traceparent` (W3C Trace Context)
     static let traceparent = known("traceparent")
 
+    /// `RateLimit` (draft-ietf-httpapi-ratelimit-headers)
+    static let rateLimit = known("RateLimit")
+    /// `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers)
+    static let rateLimitPolicy = known("RateLimit-Policy")
+
     private static func known(_ name: String) -> HTTPField.Name {
         guard let name = HTTPField.Name(name) else { preconditionFailure("a field name that is none") }
         return name

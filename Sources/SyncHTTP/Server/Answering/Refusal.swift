@@ -6,6 +6,8 @@ import SyncModel
 struct Refusal: Error, Sendable {
     var problem: Problem
     var headers: HTTPFields
+    /// What nobody expected, for the log.
+    private(set) var cause: (any Error)?
 
     init(_ problem: Problem, headers: HTTPFields = HTTPFields()) {
         self.problem = problem
@@ -27,6 +29,7 @@ extension Refusal {
             self.init(problem)
         default:
             self.init(Problem(.internalError, "Something unexpected; our log has it under the request_id."))
+            cause = error
         }
     }
 

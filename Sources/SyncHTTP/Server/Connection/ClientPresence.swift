@@ -1,16 +1,19 @@
 import NIOCore
 import ServiceLifecycle
+import SyncModel
 
 /// Waiting on behalf of a client, for as long as there is one.
 enum ClientPresence {
     /// Runs an operation that may take long; cancels it and answers nil when the client goes away or the server shuts
     /// down.
+    ///
+    /// - Throws: what the operation throws, or why the caller is not served any more.
     static func whileWaited<Value: Sendable>(
-        on channel: any Channel,
+        on exchange: Exchange,
         _ operation: @escaping @Sendable () async throws -> Value
     ) async throws -> Value? {
         let (departure, continuation) = AsyncStream<Void>.makeStream()
-        await watch(channel) { continuation.finish() }
+        await watch(exchange.channel) { continuation.finish() }
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask { try await operation() }
             group.addTask {
@@ -20,6 +23,16 @@ enum ClientPresence {
             group.addTask {
                 try? await gracefulShutdown()
                 return nil
+            }
+            group.addTask { [check = exchange.isStillServed, interval = exchange.checkInterval] in
+                while true {
+                    try await Task.sleep(for: interval)
+                    do {
+                        try await check()
+                    } catch let problem as Problem where problem.code.status == 503 {
+                        // nobody knows just now
+                    }
+                }
             }
             defer { group.cancelAll() }
             return try await group.next() ?? nil

@@ -13,6 +13,11 @@ struct Exchange: Sendable {
     /// The connection that the request came over.
     let channel: any Channel
 
+    /// Asks whether the caller is served still, and throws why not; who waits long asks now and then.
+    var isStillServed: @Sendable () async throws -> Void = {}
+    /// How often that is.
+    var checkInterval: Duration = .seconds(5)
+
     var headers: HTTPFields { request.headers }
 
     /// A parameter of the path that is a UUID; anything else there names nothing.

@@ -1,0 +1,119 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncModel
+import SyncStore
+
+/// Who reads a tenant's rows by SQL.
+struct ReadersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "readers",
+        abstract: "Let database roles read one organization's rows by SQL.",
+        discussion: """
+            EXAMPLES
+              psql -c "CREATE ROLE acme_analyst LOGIN PASSWORD '…'"
+              sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
+              sluice organizations readers list 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
+
+            The role sees the rows of that organization and no others, whatever it sets or
+            becomes, and writes nothing. Run `sluice migrate --roles` once before.
+            """,
+        subcommands: [AddReaderCommand.self, RemoveReaderCommand.self, ListReadersCommand.self]
+    )
+}
+
+/// Lets a role read.
+struct AddReaderCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add",
+        abstract: "Let a login role read an organization's rows.",
+        discussion: """
+            EXAMPLE
+              sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
+
+            The role must exist, and reads one organization at most. Superusers, roles that
+            bypass row-level security, the tables' owner and gateways are refused.
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @Argument(help: "The login role.")
+    var role: String
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let isNew = try await options.run { administration throws(Problem) in
+            try await administration.addReader(role, to: id)
+        }
+        guard let isNew else { throw AdministrationOptions.unknown(id) }
+        let json = AdministrationOptions.body {
+            $0.member("role", role)
+            $0.member("organization_id", id)
+        }
+        let text = isNew ? "\(role) reads \(id.lowercased)" : "\(role) reads \(id.lowercased) already"
+        Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : text)
+    }
+}
+
+/// Takes the right to read away.
+struct RemoveReaderCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Take the right to read from a role; at once, also for its open connections.",
+        discussion: """
+            EXAMPLE
+              sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @Argument(help: "The login role.")
+    var role: String
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let isRemoved = try await options.run { administration throws(Problem) in
+            try await administration.removeReader(role, from: id)
+        }
+        guard isRemoved else { throw Terminal.failure("\(role) does not read \(id.lowercased)") }
+        let json = AdministrationOptions.body {
+            $0.member("role", role)
+            $0.member("organization_id", id)
+            $0.member("removed", true)
+        }
+        Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : "\(role) reads \(id.lowercased) no more")
+    }
+}
+
+/// Shows who reads.
+struct ListReadersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List the roles that read an organization's rows.",
+        discussion: """
+            EXAMPLE
+              sluice organizations readers list 0192f0c1-2345-7abc-8def-0123456789ab
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let found = try await options.run { administration throws(Problem) in try await administration.readers(of: id) }
+        guard let found else { throw AdministrationOptions.unknown(id) }
+        if options.json { return Terminal.say(String(decoding: found, as: UTF8.self)) }
+        let readers = (try? JSONTree(parsing: found))?.root["readers"]?.elements.map(Array.init) ?? []
+        for reader in readers { Terminal.say(reader["role"]?.string ?? "") }
+        if readers.isEmpty { Terminal.complain("nobody reads \(id.lowercased)") }
+    }
+}

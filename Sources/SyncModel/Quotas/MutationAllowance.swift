@@ -1,0 +1,39 @@
+/// A user's quota of new mutations, in the transaction that takes a push (product rule 16).
+///
+/// What counts leaves a record: accepted entries, and refused ones that are remembered. Repetitions are free, so that a
+/// worker which was refused, or lost an answer, can always learn what became of what it sent before.
+enum MutationAllowance {
+    /// Takes a push's new entries from what is left.
+    ///
+    /// - Returns: what is used afterwards, and what is left; nil where there is no quota.
+    /// - Throws: `rate_limited` for the whole push, with the time after which this very push fits.
+    static func spend(
+        _ count: Int,
+        _ used: TokenBucket?,
+        _ context: PushPlanner.Context
+    ) throws(PushRefusal) -> (bucket: TokenBucket, standing: QuotaStanding)? {
+        guard let quota = context.organization.settings.mutationQuota else { return nil }
+        var bucket = used ?? TokenBucket(fullAt: context.now)
+        guard count > 0 else { return (bucket, bucket.standing(of: quota, at: context.now)) }
+        switch bucket.take(count, of: quota, at: context.now) {
+        case .taken:
+            return (bucket, bucket.standing(of: quota, at: context.now))
+        case .fits(let milliseconds):
+            let standing = bucket.standing(of: quota, at: context.now)
+            throw .problem(refusal(count, standing, milliseconds))
+        }
+    }
+
+    private static func refusal(_ count: Int, _ standing: QuotaStanding, _ milliseconds: Int64) -> Problem {
+        let limit = standing.quota.limit
+        let much = count == 1 ? "one new mutation" : "\(count) new mutations"
+        let most = "a user may push \(limit) a day, and \(standing.left) are left"
+        let hint =
+            Int64(count) > limit
+            ? "; as it is more than a day's, it is taken once nothing of the quota is in use" : ""
+        var problem = Problem(.rateLimited, "the push has \(much), \(most); nothing of it was taken" + hint)
+        problem.retryAfter = Int(max(1, (milliseconds + 999) / 1_000))
+        problem.standing = standing
+        return problem
+    }
+}

@@ -1,0 +1,50 @@
+/// So many in a window of time. What is not used adds up to one window's worth and no further: a bucket of tokens that is
+/// refilled evenly.
+public struct Quota: Sendable, Hashable {
+    /// What is counted, and over which time.
+    public enum Kind: String, Sendable, Hashable, CaseIterable {
+        /// Requests of an organization, a second.
+        case requests
+        /// New mutations of a user, a day.
+        case mutations
+
+        /// The window, in milliseconds.
+        var window: Int64 {
+            switch self {
+            case .requests: 1_000
+            case .mutations: 86_400_000
+            }
+        }
+
+        /// The window, in seconds.
+        public var seconds: Int64 { window / 1_000 }
+    }
+
+    /// What is counted.
+    public let kind: Kind
+    /// How many in a window, and at once: 1 to 1,000,000,000.
+    public let limit: Int64
+
+    /// Creates the value.
+    public init(_ kind: Kind, limit: Int64) {
+        self.kind = kind
+        self.limit = limit
+    }
+}
+
+/// What is left of a quota at a moment, for the caller.
+public struct QuotaStanding: Sendable, Hashable {
+    /// Which quota.
+    public let quota: Quota
+    /// How many may come at once.
+    public let left: Int64
+    /// Seconds until all of it is there again, rounded up.
+    public let seconds: Int64
+
+    /// Creates the value.
+    public init(quota: Quota, left: Int64, seconds: Int64) {
+        self.quota = quota
+        self.left = left
+        self.seconds = seconds
+    }
+}

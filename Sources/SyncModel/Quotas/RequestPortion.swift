@@ -1,0 +1,82 @@
+/// One replica's share of an organization's bucket: requests that were drawn from it ahead, to be admitted without
+/// asking. Pure; the store draws.
+public struct RequestPortion: Sendable {
+    /// What a request is told.
+    public enum Answer: Sendable, Hashable {
+        case admitted(QuotaStanding)
+        case refused(QuotaStanding)
+        /// Nobody knows before the bucket was asked.
+        case unknown
+    }
+
+    /// How long what was drawn may be used, in microseconds: a second's worth is all that a bucket holds.
+    static let lifetime: Int64 = 1_000_000
+    /// After a draw that found too little, the shortest time until the next one, in milliseconds.
+    static let pause: Int64 = 50
+
+    /// The organization's quota as last heard of.
+    public private(set) var quota: Quota
+    private var held: Int64 = 0
+    private var heldUntil = Timestamp(microseconds: 0)
+    /// Until then the bucket has nothing.
+    private var emptyUntil = Timestamp(microseconds: 0)
+    /// What the last draw left in the bucket for everybody.
+    private var leftBehind: Int64 = 0
+
+    /// Holds nothing yet.
+    public init(_ quota: Quota) {
+        self.quota = quota
+    }
+
+    /// What a replica holds at most: a quarter second's worth, and one at least.
+    public var size: Int64 { Swift.max(1, quota.limit / 4) }
+
+    /// Admits one request, if that is known to be right.
+    public mutating func ask(_ quota: Quota, at now: Timestamp) -> Answer {
+        if quota != self.quota { change(to: quota) }
+        if now > heldUntil { held = 0 }
+        if held > 0 {
+            held -= 1
+            return .admitted(standing)
+        }
+        // a clock that was set back does not keep anybody waiting
+        let wait = emptyUntil.microseconds - now.microseconds
+        return wait > 0 && wait <= Self.lifetime ? .refused(standing) : .unknown
+    }
+
+    /// Whether to draw ahead, before anybody has to wait: half of the portion is gone, and there is more.
+    public func isLow(at now: Timestamp) -> Bool {
+        size > 1 && held <= size / 2 && now >= emptyUntil
+    }
+
+    /// How many to draw: what is missing in the portion, and one for each that waits.
+    public func wanted(waiting: Int) -> Int64 { size - held + Int64(waiting) }
+
+    /// Takes in what was drawn.
+    ///
+    /// - Parameter bucket: as the draw left it.
+    public mutating func add(_ granted: Int64, wanted: Int64, from bucket: TokenBucket, at now: Timestamp) {
+        held += granted
+        heldUntil = Timestamp(microseconds: now.microseconds + Self.lifetime)
+        leftBehind = bucket.left(of: quota)
+        guard granted < wanted else { return }
+        let milliseconds = Swift.max(Self.pause, bucket.millisecondsToNext(of: quota))
+        emptyUntil = Timestamp(microseconds: now.microseconds + milliseconds * 1_000)
+    }
+
+    /// Gives up what nobody waits for any more, once those who did are served.
+    public mutating func trim() {
+        held = Swift.min(held, size)
+    }
+
+    private mutating func change(to quota: Quota) {
+        self.quota = quota
+        held = Swift.min(held, size)
+        leftBehind = Swift.min(leftBehind, quota.limit)
+        emptyUntil = Timestamp(microseconds: 0)
+    }
+
+    private var standing: QuotaStanding {
+        QuotaStanding(quota: quota, left: Swift.min(quota.limit, held + leftBehind), seconds: 1)
+    }
+}

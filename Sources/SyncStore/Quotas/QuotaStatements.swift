@@ -1,0 +1,70 @@
+import Postgres
+
+/// The statements on what is left of quotas.
+enum QuotaStatements {
+    /// What users have left, read under the locks of their lanes.
+    static let mutations = Statement(
+        "quotas_mutations",
+        """
+        SELECT k.push, q.missing, q.as_of
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[]) AS k (push, organization_id, user_id)
+        CROSS JOIN LATERAL (
+            SELECT x.missing, x.as_of FROM mutation_quotas x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
+            OFFSET 0
+        ) q
+        """
+    )
+
+    static let writeMutations = Statement(
+        "quotas_write_mutations",
+        """
+        INSERT INTO mutation_quotas AS q (organization_id, user_id, missing, as_of)
+        SELECT k.*
+        FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::timestamptz[]) AS k (organization_id, user_id, missing, as_of)
+        ON CONFLICT (organization_id, user_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of
+        """
+    )
+
+    /// A bucket that a crash of the server takes back some milliseconds is no loss: nobody waits for a disk.
+    static let noFlush = Statement("quotas_no_flush", "SELECT set_config('synchronous_commit', 'off', true)")
+
+    /// Makes the buckets that are missing, of active organizations only, as lanes are made: a purge leaves none behind.
+    static let makeRequests = Statement(
+        "quotas_make_requests",
+        """
+        INSERT INTO request_quotas AS q (organization_id, missing, as_of)
+        SELECT k.organization_id, 0, $2
+        FROM unnest($1::uuid[]) AS k (organization_id)
+        WHERE CASE
+            WHEN (SELECT x.organization_id FROM request_quotas x WHERE x.organization_id = k.organization_id) IS NULL
+            THEN (SELECT o.status FROM organizations o WHERE o.id = k.organization_id FOR SHARE) = 'active'
+        END
+        ORDER BY k.organization_id
+        ON CONFLICT (organization_id) DO NOTHING
+        """
+    )
+
+    /// Locks buckets in key order and reads them.
+    static let lockRequests = Statement(
+        "quotas_lock_requests",
+        """
+        SELECT q.organization_id, q.missing, q.as_of
+        FROM unnest($1::uuid[]) AS k (organization_id)
+        CROSS JOIN LATERAL (
+            SELECT x.organization_id, x.missing, x.as_of FROM request_quotas x
+            WHERE x.organization_id = k.organization_id
+            FOR UPDATE
+        ) q
+        """
+    )
+
+    static let writeRequests = Statement(
+        "quotas_write_requests",
+        """
+        INSERT INTO request_quotas AS q (organization_id, missing, as_of)
+        SELECT k.* FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[]) AS k (organization_id, missing, as_of)
+        ON CONFLICT (organization_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of
+        """
+    )
+}

@@ -1,0 +1,63 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// Draws requests from the buckets of several organizations in one transaction of two round trips: lock and read, then
+/// write and commit.
+struct RequestDraw {
+    /// What one organization wants.
+    struct Wish {
+        let organization: UUID
+        let quota: Quota
+        let wanted: Int64
+    }
+
+    /// What it got, and the bucket afterwards.
+    struct Grant {
+        let granted: Int64
+        let bucket: TokenBucket
+    }
+
+    let pool: Pool
+
+    /// Draws.
+    ///
+    /// - Parameter wishes: each organization once.
+    /// - Returns: grants by organization; those that are not active any more have none.
+    func draw(_ wishes: [Wish], at now: Timestamp) async throws -> [UUID: Grant] {
+        let sorted = wishes.sorted { $0.organization < $1.organization }
+        let quotas = Dictionary(uniqueKeysWithValues: sorted.map { ($0.organization, $0) })
+        return try await pool.withConnection { connection in
+            var keys = Parameters()
+            keys.add(sorted.map(\.organization))
+            var made = keys
+            made.add(timestamp: now.microseconds)
+            let results = try await connection.run([
+                .begin, Query(QuotaStatements.noFlush), Query(QuotaStatements.makeRequests, made),
+                Query(QuotaStatements.lockRequests, keys),
+            ])
+            var grants: [(UUID, Grant)] = []
+            for row in 0..<results[3].count {
+                let id = try results[3].uuid(row, 0)
+                guard let wish = quotas[id] else { continue }
+                var bucket = TokenBucket(
+                    missing: try results[3].int64(row, 1),
+                    asOf: Timestamp(microseconds: try results[3].timestamp(row, 2))
+                )
+                let granted = bucket.take(upTo: wish.wanted, of: wish.quota, at: now)
+                grants.append((id, Grant(granted: granted, bucket: bucket)))
+            }
+            let taken = grants.filter { $0.1.granted > 0 }
+            if taken.isEmpty {
+                _ = try await connection.run([.commit])
+            } else {
+                var rows = Parameters()
+                rows.add(taken.map(\.0))
+                rows.add(taken.map(\.1.bucket.missing))
+                rows.add(timestamps: taken.map(\.1.bucket.asOf.microseconds))
+                _ = try await connection.run([Query(QuotaStatements.writeRequests, rows), .commit])
+            }
+            return Dictionary(uniqueKeysWithValues: grants)
+        }
+    }
+}

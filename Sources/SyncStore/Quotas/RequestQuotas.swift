@@ -1,0 +1,178 @@
+import Foundation
+import Logging
+import Postgres
+public import ServiceLifecycle
+public import SyncModel
+import Synchronization
+
+/// Admits the requests of organizations that have a quota, over all replicas together. Each organization's bucket is a
+/// row; a replica draws from it ahead, a quarter second's worth at a time and for all organizations in one transaction,
+/// and admits from memory. So in any stretch of T seconds the requests admitted are at most `rate · T`, and `rate` once
+/// (the full bucket), and for each replica what it held at the beginning: `max(1, rate / 4)`.
+///
+/// An organization without a quota costs nothing here.
+public final class RequestQuotas: Service {
+    /// Organizations whose portions are kept; beyond it, those that nobody waits for are forgotten, and with them what
+    /// they held.
+    static let capacity = 20_000
+
+    private struct Entry {
+        var portion: RequestPortion
+        var waiters: [OnceReply<QuotaStanding>] = []
+        var isDue = false
+    }
+
+    private struct State {
+        var entries: [UUID: Entry] = [:]
+        var due: Set<UUID> = []
+        var isClosed = false
+    }
+
+    private let draw: RequestDraw
+    private let now: TimeSource
+    private let failure: StoreFailure
+    private let state = Mutex(State())
+    private let signal = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+
+    init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
+        draw = RequestDraw(pool: pool)
+        self.now = now
+        self.failure = failure
+    }
+
+    /// Counts one request of an organization.
+    ///
+    /// - Returns: what is left; nil where there is no quota.
+    /// - Throws: `rate_limited`; `store_unavailable` where nobody knows, and `organization_unknown` when it was purged.
+    public func admit(_ organization: Organization) async throws(Problem) -> QuotaStanding? {
+        guard let quota = organization.settings.requestQuota else { return nil }
+        let moment = now()
+        if let known = state.withLock({ ask(&$0, organization.id, quota, moment) }) { return try known.get() }
+        let result = await withCheckedContinuation { continuation in
+            let reply = OnceReply<QuotaStanding>(continuation)
+            let known = state.withLock { state -> Result<QuotaStanding, Problem>? in
+                if state.isClosed { return .failure(StoreFailure.unavailable) }
+                if let known = ask(&state, organization.id, quota, moment) { return known }
+                state.entries[organization.id]?.waiters.append(reply)
+                return nil
+            }
+            if let known { reply.send(known) }
+        }
+        return try result.get()
+    }
+
+    /// Draws for whoever wants until graceful shutdown.
+    public func run() async throws {
+        for await _ in signal.stream.cancelOnGracefulShutdown() { await drawDue() }
+        let left = state.withLock { state in
+            state.isClosed = true
+            defer { state.entries = [:] }
+            return state.entries.values.flatMap(\.waiters)
+        }
+        for waiter in left { waiter.send(.failure(StoreFailure.unavailable)) }
+    }
+
+    // MARK: - From memory
+
+    /// Nil when the bucket has to be asked first.
+    private func ask(
+        _ state: inout State,
+        _ id: UUID,
+        _ quota: Quota,
+        _ moment: Timestamp
+    ) -> Result<QuotaStanding, Problem>? {
+        if state.entries[id] == nil {
+            if state.entries.count >= Self.capacity {
+                state.entries = state.entries.filter { $0.value.isDue || !$0.value.waiters.isEmpty }
+            }
+            state.entries[id] = Entry(portion: RequestPortion(quota))
+        }
+        guard var entry = state.entries[id] else { return nil }
+        defer { state.entries[id] = entry }
+        let answer = entry.portion.ask(quota, at: moment)
+        if answer == .unknown || entry.portion.isLow(at: moment), !entry.isDue {
+            entry.isDue = true
+            state.due.insert(id)
+            signal.continuation.yield()
+        }
+        switch answer {
+        case .admitted(let standing): return .success(standing)
+        case .refused(let standing): return .failure(Self.refusal(standing))
+        case .unknown: return nil
+        }
+    }
+
+    private static func refusal(_ standing: QuotaStanding) -> Problem {
+        var problem = Problem(
+            .rateLimited,
+            "the organization may make \(standing.quota.limit) requests a second, and they are used up"
+        )
+        problem.retryAfter = 1
+        problem.standing = standing
+        return problem
+    }
+
+    private static var unknown: Problem {
+        Problem(.organizationUnknown, "The organization of this token is not known here.")
+    }
+
+    // MARK: - From the buckets
+
+    private func drawDue() async {
+        while true {
+            let moment = now()
+            let wishes = state.withLock { state in
+                defer { state.due = [] }
+                return state.due.compactMap { id in
+                    state.entries[id].map { entry in
+                        RequestDraw.Wish(
+                            organization: id,
+                            quota: entry.portion.quota,
+                            wanted: entry.portion.wanted(waiting: entry.waiters.count)
+                        )
+                    }
+                }
+            }
+            guard !wishes.isEmpty, !Task.isCancelled else { return }
+            do {
+                let grants = try await draw.draw(wishes, at: moment)
+                for wish in wishes { take(wish, grants[wish.organization], moment) }
+            } catch {
+                let problem = failure.problem(error, doing: "draw requests from a quota")
+                for wish in wishes { end(wish.organization, problem) }
+            }
+        }
+    }
+
+    /// Gives those who wait their answers, first come first served; who came after the draw began waits for the next.
+    private func take(_ wish: RequestDraw.Wish, _ grant: RequestDraw.Grant?, _ moment: Timestamp) {
+        guard let grant else { return end(wish.organization, Self.unknown) }
+        let answers = state.withLock { state -> [(OnceReply<QuotaStanding>, Result<QuotaStanding, Problem>)] in
+            guard let waiters = state.entries[wish.organization]?.waiters,
+                let quota = state.entries[wish.organization]?.portion.quota
+            else { return [] }
+            state.entries[wish.organization]?.waiters = []
+            state.entries[wish.organization]?.isDue = false
+            state.entries[wish.organization]?.portion
+                .add(grant.granted, wanted: wish.wanted, from: grant.bucket, at: moment)
+            var answers: [(OnceReply<QuotaStanding>, Result<QuotaStanding, Problem>)] = []
+            var late: [OnceReply<QuotaStanding>] = []
+            for waiter in waiters {
+                if let known = ask(&state, wish.organization, quota, moment) {
+                    answers.append((waiter, known))
+                } else {
+                    late.append(waiter)
+                }
+            }
+            state.entries[wish.organization]?.waiters = late
+            state.entries[wish.organization]?.portion.trim()
+            return answers
+        }
+        for (waiter, answer) in answers { waiter.send(answer) }
+    }
+
+    private func end(_ organization: UUID, _ problem: Problem) {
+        let waiters = state.withLock { $0.entries.removeValue(forKey: organization)?.waiters ?? [] }
+        for waiter in waiters { waiter.send(.failure(problem)) }
+    }
+}

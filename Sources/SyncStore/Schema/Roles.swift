@@ -1,0 +1,66 @@
+public import Postgres
+
+/// The roles that are less than the owner of the tables: what `sql/roles.sql` makes and grants.
+public enum Roles {
+    /// For the login roles of gateways.
+    public static let gateway = "sluice_gateway"
+    /// For the login roles of tenants' analysts.
+    public static let reader = "sluice_reader"
+
+    /// What a superuser has to execute where the tables' owner may not create roles.
+    public static let creation = "CREATE ROLE \(gateway) NOLOGIN; CREATE ROLE \(reader) NOLOGIN"
+
+    static let script = String(decoding: PackageResources.roles_sql, as: UTF8.self)
+
+    static let isGrantedStatement = Statement(
+        "roles_is_granted",
+        """
+        SELECT EXISTS (
+            SELECT FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid
+            WHERE c.relnamespace = current_schema()::regnamespace AND p.polname = 'gateway')
+        """
+    )
+
+    /// Whether the roles were once granted what they need in this database, so that this is to be kept up to date.
+    public static func isGranted(on connection: Connection) async throws(PostgresError) -> Bool {
+        try await connection.run(Query(isGrantedStatement)).bool(0, 0)
+    }
+
+    /// Makes the roles where they are missing, and brings their grants and the tables' policies up to date. Runners take
+    /// turns with those that migrate.
+    ///
+    /// The first time it needs every table for itself for a moment. While it waits for somebody who reads for long, all
+    /// others wait behind it: so it gives up after a second, and tries again a little later.
+    ///
+    /// - Throws: SQLSTATE 42501 where the connection's role may not; then nothing was changed.
+    public static func grant(on connection: Connection) async throws(PostgresError) {
+        for _ in 1..<attempts {
+            do throws(PostgresError) {
+                return try await grantOnce(on: connection)
+            } catch {
+                guard error.isRetryable else { throw error }
+                try? await Task.sleep(for: .seconds(1))
+            }
+        }
+        try await grantOnce(on: connection)
+    }
+
+    private static let attempts = 10
+
+    private static func grantOnce(on connection: Connection) async throws(PostgresError) {
+        do throws(PostgresError) {
+            try await connection.execute(
+                script: """
+                    BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s';
+                    SELECT FROM schema_migrations_lock FOR UPDATE;
+                    \(script)
+                    COMMIT;
+                    """,
+                timeout: .seconds(600)
+            )
+        } catch {
+            if connection.isUsable, connection.isInTransaction { _ = try? await connection.run(.rollback) }
+            throw error
+        }
+    }
+}

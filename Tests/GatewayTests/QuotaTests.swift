@@ -1,0 +1,147 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// Quotas as callers and operators meet them.
+@Suite(.timeLimit(.minutes(2))) struct QuotaTests {
+    @Test func settingsAreReadBackAndNullTakesThemAway() async throws {
+        let scene = try await Scene()
+        let plain = try await scene.operate(.GET, scene.admin)
+        #expect(plain.json?.value(at: "/settings/requests_per_second")?.isNull == true)
+        #expect(plain.json?.value(at: "/settings/mutations_per_day_per_user")?.isNull == true)
+        let body = #"{"settings":{"requests_per_second":50,"mutations_per_day_per_user":2000}}"#
+        let set = try await scene.operate(.PUT, scene.admin, body)
+        #expect(set.json?.value(at: "/settings/requests_per_second")?.int64 == 50)
+        #expect(set.json?.value(at: "/settings/mutations_per_day_per_user")?.int64 == 2_000)
+        let less = try await scene.operate(.PUT, scene.admin, #"{"settings":{"requests_per_second":null}}"#)
+        #expect(less.json?.value(at: "/settings/requests_per_second")?.isNull == true)
+        #expect(less.json?.value(at: "/settings/mutations_per_day_per_user")?.int64 == 2_000)
+    }
+
+    @Test(arguments: [
+        ("requests_per_second", "0"), ("requests_per_second", "1000001"), ("requests_per_second", "1.5"),
+        ("requests_per_second", #""5""#), ("mutations_per_day_per_user", "0"), ("mutations_per_day_per_user", "-1"),
+        ("mutations_per_day_per_user", "1000000001"), ("mutations_per_day_per_user", "true"),
+    ])
+    func aLimitOutOfBoundsIsNamed(name: String, value: String) async throws {
+        let scene = try await Scene()
+        let reply = try await scene.operate(.PUT, scene.admin, #"{"settings":{"\#(name)":\#(value)}}"#)
+        expectProblem(reply, .validationFailed, errors: ["/settings/\(name) member_range"])
+    }
+
+    @Test func anOrganizationWithoutAQuotaIsToldOfNone() async throws {
+        let scene = try await Scene(#"{"requests_per_second":5}"#)
+        for _ in 0..<20 {
+            let reply = try await scene.eve.get("/v1/changes")
+            #expect(reply.status == 200)
+            #expect(reply.header("RateLimit") == [] && reply.header("RateLimit-Policy") == [])
+        }
+    }
+
+    @Test func everyAnswerSaysHowItStandsAndWhatIsTooMuchIsRefused() async throws {
+        let scene = try await Scene(#"{"requests_per_second":5,"mutations_per_day_per_user":3}"#)
+        let policy = [#""requests";q=5;w=1, "mutations";q=3;w=86400;qu="mutations""#]
+        let first = try await scene.ada.get("/v1/backlog")
+        #expect(first.status == 200)
+        #expect(first.header("RateLimit-Policy") == policy)
+        #expect(first.header("RateLimit") == [#""requests";r=4;t=1"#])
+        let pushed = try await scene.bob.push([scene.bob.create(), scene.bob.create()])
+        #expect(pushed.status == 200)
+        #expect(pushed.header("RateLimit") == [#""requests";r=3;t=1, "mutations";r=1;t=57600"#])
+        // errors say it too
+        let wrong = try await scene.ada.get("/v1/changes?limit=0")
+        expectProblem(wrong, .invalidRequest)
+        #expect(wrong.header("RateLimit") == [#""requests";r=2;t=1"#])
+        #expect(wrong.header("RateLimit-Policy") == policy)
+        // whose token is not good is told nothing, and counts for nobody
+        let stranger = try await send(.GET, scene.gateway.address + "/v1/backlog", token: "x.y.z")
+        #expect(stranger.status == 401 && stranger.header("RateLimit-Policy") == [])
+
+        let push = [scene.bob.create(), scene.bob.create()]
+        let over = try await scene.bob.push(push)
+        expectProblem(over, .rateLimited, errors: [])
+        #expect(over.status == 429)
+        #expect(over.header("Retry-After") == ["28800"])
+        #expect(over.header("RateLimit") == [#""requests";r=1;t=1, "mutations";r=1;t=57600"#])
+        #expect(try await scene.ada.get("/v1/backlog").header("RateLimit") == [#""requests";r=0;t=1"#])
+        for worker in [scene.ada, scene.bob] {
+            let refused = try await worker.get("/v1/changes?wait=60")
+            expectProblem(refused, .rateLimited, errors: [])
+            #expect(refused.header("Retry-After") == ["1"])
+            #expect(refused.header("RateLimit") == [#""requests";r=0;t=1"#])
+            #expect(refused.header("RateLimit-Policy") == policy)
+        }
+        // others are not held up
+        #expect(try await scene.eve.get("/v1/backlog").status == 200)
+        let metrics = try await scene.metrics()
+        #expect(metrics.contains(#"sluice_requests_limited_total{quota="organization"} 2"#))
+        #expect(metrics.contains(#"sluice_requests_limited_total{quota="user"} 1"#))
+
+        scene.gateway.clock.advance(seconds: 28_800)
+        let later = try await SyncWorker(scene.gateway, organization: scene.bob.organization, user: scene.bob.user)
+        #expect(try await later.push(push).status == 200)
+        _ = try await scene.operate(.PUT, scene.admin, #"{"settings":{"mutations_per_day_per_user":null}}"#)
+        let after = try await later.push([scene.bob.create()])
+        #expect(after.status == 200)
+        #expect(after.header("RateLimit-Policy") == [#""requests";q=5;w=1"#])
+    }
+
+    @Test func aStreamOfEventsCountsOnce() async throws {
+        let scene = try await Scene(#"{"requests_per_second":2}"#)
+        let (listener, _) = try await scene.ada.listen()
+        #expect(try await scene.ada.get("/v1/backlog").status == 200)
+        expectProblem(try await scene.ada.get("/v1/events"), .rateLimited, errors: [])
+        scene.gateway.clock.advance(seconds: 1)
+        _ = try await scene.bob.push([scene.bob.create()])
+        #expect(try await listener.next()?.event == "changes")
+    }
+
+    /// Two processes, each as fast as it can, for some seconds: at most rate · T, a burst, and what both may hold.
+    @Test func twoGatewaysTogetherHoldARateAndUseIt() async throws {
+        let rate = 40
+        let database = try await LiveGateway.migratedDatabase()
+        let gateways = [
+            try await GatewayProcess.start(database: database.uri),
+            try await GatewayProcess.start(database: database.uri),
+        ]
+        let first = try await SingleWorker(gateways[0])
+        let path = "/admin/organizations/\(first.organization.lowercased)"
+        let set = try await send(
+            .PUT,
+            gateways[0].operations + path,
+            token: GatewayProcess.operatorToken,
+            body: Array(#"{"settings":{"requests_per_second":\#(rate)}}"#.utf8)
+        )
+        #expect(set.status == 200, "\(set.text)")
+        let second = SingleWorker(gateways[1], as: first)
+        // the other takes it over within five seconds
+        let deadline = ContinuousClock.now + .seconds(6)
+        while try await second.get("/v1/backlog").header("RateLimit-Policy").isEmpty {
+            try #require(.now < deadline)
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        let start = ContinuousClock.now
+        let times = try await withThrowingTaskGroup(of: [Duration].self) { group in
+            for worker in [first, second, first, second] {
+                group.addTask {
+                    var admitted: [Duration] = []
+                    while .now - start < .seconds(5) {
+                        let asked = ContinuousClock.now - start
+                        let reply = try await worker.get("/v1/backlog")
+                        if reply.status == 200 { admitted.append(asked) } else { #expect(reply.status == 429) }
+                    }
+                    return admitted
+                }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+        let seconds = Double((ContinuousClock.now - start) / .milliseconds(1)) / 1_000
+        let bound = Double(rate) * seconds + Double(rate) + 2 * Double(rate / 4)
+        #expect(Double(times.count) <= bound, "\(times.count) in \(seconds) s")
+        #expect(Double(times.count) >= Double(rate) * 4, "\(times.count) in \(seconds) s: most of it can be used")
+        for gateway in gateways { #expect(try await gateway.terminate() == 0) }
+    }
+}

@@ -1,0 +1,65 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// A suspended organization is not served, wherever it asks; what it has stays.
+@Suite struct SuspensionTests {
+    @Test func everyRouteOfACallerIsRefusedAtOnceAndServedAgainAtOnce() async throws {
+        let scene = try await Scene()
+        let draft = scene.ada.create()
+        #expect(try await scene.ada.push([draft]).status == 200)
+        let before = try await scene.tables()
+        #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
+        let routes: [(HTTPMethod, String)] = [
+            (.POST, "/v1/mutations"), (.POST, "/v1/mutations/preview"), (.GET, "/v1/mutations"),
+            (.GET, "/v1/mutations/\(draft.id)"), (.GET, "/v1/mutations/\(draft.id)?wait=5"),
+            (.POST, "/v1/mutations/\(draft.id)/retry"), (.POST, "/v1/mutations/\(draft.id)/discard"),
+            (.POST, "/v1/mutations/\(draft.id)/resolve"), (.GET, "/v1/backlog"),
+            (.PUT, "/v1/devices/\(scene.ada.device.lowercased)"), (.GET, "/v1/id-mappings"),
+            (.POST, "/v1/id-mappings/lookup"), (.GET, "/v1/changes"), (.GET, "/v1/changes?wait=5"),
+            (.GET, "/v1/events"),
+        ]
+        for (method, path) in routes {
+            let reply = try await send(method, scene.gateway.address + path, token: scene.ada.token)
+            expectProblem(reply, .organizationSuspended, errors: [])
+            #expect(reply.status == 403, "\(method) \(path)")
+        }
+        #expect(try await scene.eve.get("/v1/changes").status == 200)
+        _ = try await scene.operate(.PUT, scene.admin, #"{"status":"active"}"#)
+        #expect(try await scene.ada.push([draft]).results.map { $0["replayed"]?.bool } == [true])
+        #expect(try await scene.tables() == before)
+    }
+
+    @Test func whoWaitsIsSentAwayAndWhoWasAcceptedIsAnswered() async throws {
+        let scene = try await Scene(forwards: true) { $0.checkInterval = .milliseconds(50) }
+        // nobody is there: what is pushed stays pending
+        let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        let draft = scene.bob.create("note").with(["endpoint": #""/notes""#])
+        async let pull = scene.ada.get("/v1/changes?wait=60")
+        async let push = scene.bob.push([draft], prefer: "wait=60")
+        try await scene.reaches("sluice_http_requests_in_flight 2")
+        let eve = Task { try await scene.eve.get("/v1/changes?wait=2") }
+        #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
+        expectProblem(try await pull, .organizationSuspended, errors: [])
+        // a push that came in time was taken: it is told so, or refused when it came too late
+        let answer = try await push
+        #expect(answer.status == 202 || answer.status == 403, "\(answer.text)")
+        #expect(try await eve.value.status == 200)
+    }
+
+    /// Nothing more is told than what was known when it was suspended.
+    @Test func aStreamEndsBeforeItTellsAnythingMore() async throws {
+        let scene = try await Scene()
+        let (ada, _) = try await scene.ada.listen()
+        #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
+        // what changes all the same: another hand writes to the tables
+        try await scene.execute("UPDATE feeds SET last_position = last_position + 1")
+        try await scene.execute("SELECT pg_notify('sluice', '00000000e')")
+        #expect(try await ada.next() == nil)
+    }
+}

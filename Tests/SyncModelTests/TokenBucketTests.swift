@@ -1,0 +1,168 @@
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncModel
+
+/// Quotas as buckets of tokens.
+@Suite struct TokenBucketTests {
+    private static let start = Timestamp(microseconds: 1_795_000_000_000_000)
+    private static let daily = Quota(.mutations, limit: 7)
+
+    @Test func aDaysQuotaMayBeUsedAtOnceAndComesBackEvenly() {
+        var bucket = TokenBucket(fullAt: Self.start)
+        #expect(bucket.take(5, of: Self.daily, at: Self.start) == .taken)
+        #expect(bucket.take(2, of: Self.daily, at: Self.start) == .taken)
+        // a seventh of a day, to the millisecond: 12,342,857.14…
+        #expect(bucket.take(1, of: Self.daily, at: Self.start) == .fits(after: 12_342_858))
+        var early = bucket
+        #expect(early.take(1, of: Self.daily, at: Self.start.adding(seconds: 12_342.857)) == .fits(after: 1))
+        #expect(bucket.take(1, of: Self.daily, at: Self.start.adding(seconds: 12_342.858)) == .taken)
+        #expect(bucket.left(of: Self.daily) == 0)
+        let day = Self.start.adding(seconds: 12_342.858 + 86_400)
+        #expect(bucket.standing(of: Self.daily, at: day) == QuotaStanding(quota: Self.daily, left: 7, seconds: 0))
+    }
+
+    @Test func whatIsRefusedIsNotTakenAndFitsExactlyWhenItWasSaid() {
+        var random = SeededRandom(7)
+        for _ in 0..<2_000 {
+            let quota = Quota(
+                Bool.random(using: &random) ? .mutations : .requests,
+                limit: .random(in: 1...(Bool.random(using: &random) ? 10 : 1_000_000), using: &random)
+            )
+            var bucket = TokenBucket(fullAt: Self.start)
+            var now = Self.start
+            for _ in 0..<20 {
+                let count = Int.random(in: 1...Int(quota.limit) + 2, using: &random)
+                now = now.adding(seconds: .random(in: 0...Double(quota.kind.seconds) / 4, using: &random))
+                let before = bucket
+                guard case .fits(let after) = bucket.take(count, of: quota, at: now) else { continue }
+                #expect(after >= 1)
+                #expect(bucket.standing(of: quota, at: now).left == before.standing(of: quota, at: now).left)
+                let base = bucket.asOf
+                func moment(_ milliseconds: Int64) -> Timestamp {
+                    Timestamp(microseconds: base.microseconds + milliseconds * 1_000)
+                }
+                var (early, inTime) = (bucket, bucket)
+                if after > 1 { #expect(early.take(count, of: quota, at: moment(after - 1)) != .taken) }
+                #expect(inTime.take(count, of: quota, at: moment(after)) == .taken)
+            }
+        }
+    }
+
+    /// Whatever is asked when: over any time no more is given than the rate and one full bucket.
+    @Test(arguments: [1, 3, 7, 1_000, 999_983] as [Int64]) func theRateHoldsOverAnyTime(limit: Int64) {
+        var random = SeededRandom(UInt64(limit))
+        for kind in Quota.Kind.allCases {
+            let quota = Quota(kind, limit: limit)
+            var bucket = TokenBucket(fullAt: Self.start)
+            var now = Self.start
+            var given: Int64 = 0
+            for _ in 0..<5_000 {
+                now = Timestamp(
+                    microseconds: now.microseconds + .random(in: 0...kind.seconds * 100_000, using: &random)
+                )
+                given += bucket.take(upTo: .random(in: 0...limit, using: &random), of: quota, at: now)
+                let elapsed = Double(now.microseconds - Self.start.microseconds) / 1_000_000
+                #expect(Double(given) <= Double(limit) * (1 + elapsed / Double(kind.seconds)) + 1e-6)
+            }
+            let elapsed = Double(now.microseconds - Self.start.microseconds) / 1_000_000
+            #expect(Double(given) > Double(limit) * 0.3 * elapsed / Double(kind.seconds), "and it is given")
+        }
+    }
+
+    @Test func aPushThatIsMoreThanADaysFitsOnceNothingIsInUse() {
+        var bucket = TokenBucket(fullAt: Self.start)
+        #expect(bucket.take(20, of: Self.daily, at: Self.start) == .taken)
+        #expect(bucket.left(of: Self.daily) == 0)
+        // thirteen more than a day's have to come back before the first of the next day's does
+        #expect(bucket.take(1, of: Self.daily, at: Self.start) == .fits(after: 172_800_000))
+        #expect(bucket.take(8, of: Self.daily, at: Self.start) == .fits(after: 246_857_143))
+        let later = Self.start.adding(seconds: 246_857.143)
+        #expect(bucket.take(8, of: Self.daily, at: later) == .taken)
+    }
+
+    @Test func anotherLimitKeepsWhatWasUsed() {
+        var bucket = TokenBucket(fullAt: Self.start)
+        #expect(bucket.take(5, of: Self.daily, at: Self.start) == .taken)
+        #expect(bucket.left(of: Quota(.mutations, limit: 100)) == 95)
+        #expect(bucket.left(of: Quota(.mutations, limit: 5)) == 0)
+        #expect(bucket.left(of: Quota(.mutations, limit: 1)) == 0)
+    }
+
+    @Test func aClockThatGoesBackGivesNothingAndOneThatWasFarAheadLocksNobodyOut() {
+        var bucket = TokenBucket(fullAt: Self.start)
+        #expect(bucket.take(7, of: Self.daily, at: Self.start) == .taken)
+        let state = bucket
+        #expect(bucket.take(1, of: Self.daily, at: Self.start.adding(seconds: -30)) != .taken)
+        #expect(bucket == state)
+        var wrong = TokenBucket(missing: state.missing, asOf: Self.start.adding(seconds: 86_400 * 365))
+        #expect(wrong.take(1, of: Self.daily, at: Self.start) == .fits(after: 12_342_858))
+        #expect(wrong.take(1, of: Self.daily, at: Self.start.adding(seconds: 12_342.858)) == .taken)
+    }
+
+    @Test func theLargestNumbersDoNotOverflow() {
+        let quota = Quota(.mutations, limit: 1_000_000_000)
+        var bucket = TokenBucket(fullAt: Timestamp(microseconds: 0))
+        #expect(bucket.take(10_000, of: quota, at: Timestamp(microseconds: 0)) == .taken)
+        #expect(bucket.take(upTo: .max / 1_000_000_000, of: quota, at: Timestamp(microseconds: 0)) == 999_990_000)
+        #expect(bucket.take(1, of: quota, at: Timestamp(microseconds: 4_000_000_000_000_000)) == .taken)
+        #expect(bucket.left(of: quota) == 999_999_999)
+    }
+}
+
+/// A replica's portion of an organization's bucket.
+@Suite struct RequestPortionTests {
+    private static let start = Timestamp(microseconds: 1_795_000_000_000_000)
+
+    @Test func nothingIsAdmittedBeforeTheBucketWasAsked() {
+        var portion = RequestPortion(Quota(.requests, limit: 100))
+        #expect(portion.ask(portion.quota, at: Self.start) == .unknown)
+        #expect(portion.size == 25 && portion.wanted(waiting: 3) == 28)
+        #expect(RequestPortion(Quota(.requests, limit: 1)).size == 1)
+    }
+
+    @Test func whatWasDrawnIsAdmittedAndIsLowWhenHalfIsGone() {
+        var portion = RequestPortion(Quota(.requests, limit: 100))
+        var bucket = TokenBucket(fullAt: Self.start)
+        let granted = bucket.take(upTo: 25, of: portion.quota, at: Self.start)
+        portion.add(granted, wanted: 25, from: bucket, at: Self.start)
+        for number in 1...25 {
+            #expect(!portion.isLow(at: Self.start) || number > 13)
+            let standing = QuotaStanding(quota: portion.quota, left: Int64(100 - number), seconds: 1)
+            #expect(portion.ask(portion.quota, at: Self.start) == .admitted(standing))
+        }
+        #expect(portion.isLow(at: Self.start))
+        #expect(portion.ask(portion.quota, at: Self.start) == .unknown)
+    }
+
+    @Test func whatIsNotUsedWithinASecondIsGivenUp() {
+        var portion = RequestPortion(Quota(.requests, limit: 100))
+        portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
+        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1)) != .unknown)
+        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.01)) == .unknown)
+    }
+
+    @Test func anEmptyBucketIsAskedAgainOnlyWhenItHasSomething() {
+        var portion = RequestPortion(Quota(.requests, limit: 1))
+        var bucket = TokenBucket(fullAt: Self.start)
+        #expect(bucket.take(upTo: 1, of: portion.quota, at: Self.start) == 1)
+        portion.add(0, wanted: 1, from: bucket, at: Self.start)
+        let none = QuotaStanding(quota: portion.quota, left: 0, seconds: 1)
+        for seconds in [0, 0.5, 0.999] {
+            #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: seconds)) == .refused(none))
+            #expect(!portion.isLow(at: Self.start.adding(seconds: seconds)))
+        }
+        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1)) == .unknown)
+        // a clock that was set back
+        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: -3_600)) == .unknown)
+    }
+
+    @Test func anotherLimitCountsAtOnce() {
+        var portion = RequestPortion(Quota(.requests, limit: 100))
+        portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
+        let small = Quota(.requests, limit: 4)
+        #expect(portion.ask(small, at: Self.start) == .admitted(QuotaStanding(quota: small, left: 4, seconds: 1)))
+        #expect(portion.ask(small, at: Self.start) == .unknown)
+    }
+}

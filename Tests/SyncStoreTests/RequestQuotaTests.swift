@@ -1,0 +1,137 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// The quota of requests that each organization has, over all replicas.
+@Suite struct RequestQuotaTests {
+    /// Whether a request is admitted.
+    private static func ask(_ gateway: Gateway, _ organization: Organization) async throws -> Bool {
+        do throws(Problem) {
+            return try await gateway.store.quotas.admit(organization) != nil
+        } catch {
+            guard error.code == .rateLimited else { throw error }
+            #expect(error.retryAfter == 1)
+            #expect(error.standing?.left == 0)
+            return false
+        }
+    }
+
+    @Test func aBurstIsASecondsWorthAndThenTheRateHolds() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization(#"{"requests_per_second":20}"#)
+        var admitted = 0
+        for _ in 0..<100 where try await Self.ask(gateway, organization) { admitted += 1 }
+        #expect(admitted == 20)
+        gateway.clock.advance(seconds: 0.5)
+        for _ in 0..<100 where try await Self.ask(gateway, organization) { admitted += 1 }
+        #expect(admitted == 30)
+        gateway.clock.advance(seconds: 3_600)
+        for _ in 0..<100 where try await Self.ask(gateway, organization) { admitted += 1 }
+        #expect(admitted == 50)
+    }
+
+    /// Two replicas ask at random for twenty seconds of their clocks. In every stretch of time what both admit together is at
+    /// most rate · T, one burst, and what either may have held.
+    @Test(arguments: [1, 10, 200] as [Int64]) func theBoundHoldsInEveryStretchOverTwoReplicas(rate: Int64) async throws
+    {
+        let first = try await Gateway()
+        let second = try await Gateway(replicaOf: first)
+        let organization = try await first.organization(#"{"requests_per_second":\#(rate)}"#)
+        var random = SeededRandom(UInt64(rate))
+        var admissions: [Double] = []
+        var time = 0.0
+        while time < 20 {
+            // mostly more than is allowed, now and then silence
+            let step = Int.random(in: 0..<Int(rate) * 6, using: &random) == 0 ? 1.5 : 1 / Double(rate) / 3
+            time += step
+            for gateway in [first, second] { gateway.clock.advance(seconds: step) }
+            for gateway in [first, second] where Bool.random(using: &random) {
+                if try await Self.ask(gateway, organization) { admissions.append(time) }
+            }
+        }
+        let held = 2 * Double(max(1, rate / 4))
+        for (start, from) in admissions.enumerated() {
+            for (end, to) in admissions.enumerated().dropFirst(start) {
+                let bound = Double(rate) * (to - from) + Double(rate) + held
+                if Double(end - start + 1) > bound + 1e-6 {
+                    Issue.record("\(end - start + 1) in \(to - from) s")
+                    return
+                }
+            }
+        }
+        #expect(Double(admissions.count) > Double(rate) * 20 * 0.35, "and most of the quota can be used")
+    }
+
+    @Test func manyAtOnceAreAdmittedUpToTheBurst() async throws {
+        let gateway = try await Gateway()
+        let organizations = [
+            try await gateway.organization(#"{"requests_per_second":400}"#),
+            try await gateway.organization(#"{"requests_per_second":1000}"#),
+        ]
+        let admitted = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for number in 0..<1_000 {
+                group.addTask { try await Self.ask(gateway, organizations[number % 2]) }
+            }
+            return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(admitted == 400 + 500)
+    }
+
+    /// In the normal case a request costs no round trip: some hundreds share one.
+    @Test func requestsAreAdmittedFromMemoryAndDrawnInPortions() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization(#"{"requests_per_second":400}"#)
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        try await connection.execute(
+            script: """
+                CREATE TABLE draws (n int);
+                CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    INSERT INTO draws VALUES (1); RETURN NULL; END $$;
+                CREATE TRIGGER note AFTER UPDATE ON request_quotas FOR EACH ROW EXECUTE FUNCTION note();
+                """
+        )
+        var admitted = 0
+        for _ in 0..<1_500 {
+            gateway.clock.advance(seconds: 1.0 / 300)
+            if try await Self.ask(gateway, organization) { admitted += 1 }
+        }
+        #expect(admitted == 1_500)
+        let draws = try await connection.run(Query(Statement("draws", "SELECT count(*) FROM draws"))).int64(0, 0)
+        #expect(draws > 0 && draws <= 1_500 / 25, "\(draws) draws")
+    }
+
+    @Test func aDatabaseThatIsAwayRefusesAndAdmitsNobody() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization(#"{"requests_per_second":8}"#)
+        let connection = try await gateway.database.connect()
+        try await connection.execute(script: "ALTER TABLE request_quotas RENAME TO gone")
+        await #expect(throws: Problem.self) { try await gateway.store.quotas.admit(organization) }
+        try await connection.execute(script: "ALTER TABLE gone RENAME TO request_quotas")
+        #expect(try await Self.ask(gateway, organization))
+        connection.close()
+    }
+
+    @Test func aPurgedOrganizationLeavesNoBucket() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization(#"{"requests_per_second":8}"#)
+        #expect(try await Self.ask(gateway, organization))
+        #expect(try await gateway.store.administration.purge(organization.id))
+        gateway.clock.advance(seconds: 10)
+        do throws(Problem) {
+            _ = try await gateway.store.quotas.admit(organization)
+            Issue.record("nobody is admitted")
+        } catch {
+            #expect(error.code == .organizationUnknown)
+        }
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        #expect(try await connection.run(Query(Statement("n", "SELECT count(*) FROM request_quotas"))).int64(0, 0) == 0)
+    }
+}
