@@ -77,7 +77,11 @@ public final class RetentionService: Service {
     public func look() async {
         do {
             let status = try await store.retention.status()
-            shared.withLock { $0.finishedAt = status.finishedAt }
+            shared.withLock { state in
+                // another replica came to the end of what this one had left
+                if status.finishedAt != state.finishedAt { state.overdue = 0 }
+                state.finishedAt = status.finishedAt
+            }
             guard status.runningSince == nil, status.dueAt.map({ $0 <= now() }) ?? true else { return }
             guard let lease = try await store.retention.claim(owner: owner) else { return }
             shared.withLock { $0.isRunning = true }

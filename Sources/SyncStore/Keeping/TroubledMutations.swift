@@ -70,13 +70,13 @@ struct TroubledMutations {
         """
     )
 
-    /// Discarded ones lose their payload at once, and say why they are.
+    /// Discarded ones lose their payload at once, and say why they are; what they had failed by stays in their error.
     static let forgetStatement = Statement(
         "retention_forget",
         """
         UPDATE mutations AS m
-        SET payload = NULL, headers = NULL, sent_payload = NULL, last_error = left(
-            'discarded by retention, for nobody settled it in time' || coalesce('; ' || m.last_error, ''), 10000)
+        SET payload = NULL, headers = NULL, sent_payload = NULL,
+            last_error = 'discarded by retention, for nobody settled it in time'
         FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, id)
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
