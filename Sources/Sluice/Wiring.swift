@@ -55,12 +55,13 @@ enum Wiring {
 
     /// The store that the settings name; opens nothing yet.
     static func store(_ settings: Settings, logger: Logger) -> Store {
-        let configuration = StoreConfiguration(
+        var configuration = StoreConfiguration(
             databaseURL: settings.databaseURL,
             poolSize: settings.databasePoolSize,
             committers: settings.committers,
             leaseSeconds: settings.leaseSeconds
         )
+        configuration.masterKeys = settings.masterKeys
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
@@ -81,6 +82,7 @@ enum Wiring {
         whenListening: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
     ) async throws {
         let store = store(settings, logger: logger)
+        await store.warnOfUnknownMasterKeys()
         registry.addStoreMetrics(of: store)
         registry.addTokenMetrics(of: verifier)
         let http = httpConfiguration(settings, signer: signer)

@@ -33,12 +33,14 @@ final class LiveGateway: Sendable {
     ///   - tokens: which ones it takes.
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - isPatient: whether nothing is late because many tests run at once; else what is late is told as in service.
+    ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
     ///   - configure: changes the servers' settings.
     static func start(
         on database: TestDatabase? = nil,
         tokens: TokenConfiguration = tokens,
         forwards: Bool = false,
         isPatient: Bool = true,
+        masterKeys: String? = nil,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws -> LiveGateway {
         _ = GatewayMetrics.bootstrap
@@ -53,7 +55,7 @@ final class LiveGateway: Sendable {
         let registry = PrometheusRegistry()
         HTTPMetrics.describe(in: registry)
         return try await GatewayMetrics.$registry.withValue(registry) { [configuration] in
-            try await LiveGateway(database, clock, tokens, forwards, isPatient, configuration)
+            try await LiveGateway(database, clock, tokens, forwards, isPatient, masterKeys, configuration)
         }
     }
 
@@ -63,6 +65,7 @@ final class LiveGateway: Sendable {
         _ tokens: TokenConfiguration,
         _ forwards: Bool,
         _ isPatient: Bool,
+        _ masterKeys: String?,
         _ configuration: HTTPConfiguration
     ) async throws {
         var logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() }
@@ -72,6 +75,7 @@ final class LiveGateway: Sendable {
             settings.statementTimeout = .seconds(20)
             settings.patience = .seconds(30)
         }
+        settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(settings, now: { clock.now }, logger: logger)
         let (publicPorts, tellPublic) = AsyncStream<Int>.makeStream()
         let (operationsPorts, tellOperations) = AsyncStream<Int>.makeStream()

@@ -24,6 +24,7 @@ struct Scene: Sendable {
         tokens: TokenConfiguration = LiveGateway.tokens,
         forwards: Bool = false,
         isPatient: Bool = true,
+        masterKeys: String? = nil,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
         slot = await Self.slots.take()
@@ -32,6 +33,7 @@ struct Scene: Sendable {
             tokens: tokens,
             forwards: forwards,
             isPatient: isPatient,
+            masterKeys: masterKeys,
             configure: configure
         )
         let (first, second) = (UUID(), UUID())
@@ -91,7 +93,7 @@ struct Scene: Sendable {
             .compactMapValues { Int($0) }
     }
 
-    private func query(
+    func query(
         _ name: String,
         _ argument: String? = nil,
         _ expression: (String) -> String

@@ -19,8 +19,8 @@ struct SluiceCommand: AsyncParsableCommand {
             """,
         version: Version.current,
         subcommands: [
-            ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, TokenCommand.self,
-            DoctorCommand.self,
+            ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, KeysCommand.self,
+            TokenCommand.self, DoctorCommand.self,
         ]
     )
 }

@@ -1,5 +1,6 @@
 import Logging
 import SyncHTTP
+import SyncModel
 
 /// Every setting with a value that was checked.
 struct Settings: Sendable {
@@ -19,6 +20,9 @@ struct Settings: Sendable {
     var jwtLeewaySeconds: Int
     var operatorToken: String?
     var signingKeyFile: String?
+    var masterKeyFile: String?
+    /// What ``masterKeyFile`` holds; nil where nothing is sealed.
+    var masterKeys: MasterKeys?
 
     var retryBaseSeconds: Double
     var retryCapSeconds: Double
@@ -52,6 +56,7 @@ struct Settings: Sendable {
         var settings = Settings(&reader)
         settings.warnings += sources.flatMap(\.unknownNames)
         settings.check(&reader)
+        settings.readMasterKeys(&reader)
         guard reader.problems.isEmpty else { throw ConfigurationError(reader.problems) }
         return settings
     }
@@ -73,6 +78,7 @@ struct Settings: Sendable {
         jwtLeewaySeconds = reader.number(.jwtLeewaySeconds)
         operatorToken = reader.text(.operatorToken)
         signingKeyFile = reader.text(.signingKeyFile)
+        masterKeyFile = reader.text(.masterKeyFile)
         retryBaseSeconds = reader.decimal(.retryBaseSeconds)
         retryCapSeconds = reader.decimal(.retryCapSeconds)
         leaseSeconds = reader.decimal(.leaseSeconds)

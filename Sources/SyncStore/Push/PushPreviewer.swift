@@ -41,7 +41,17 @@ public struct PushPreviewer: Sendable {
 
     private func read(_ input: PushInput) async throws(Problem) -> (PushSnapshot, EntityTable) {
         do {
-            let reader = GroupReader([input], hints: nil, access: .looking)
+            return try await catalog.opening(input.lane.organization) { seal in
+                let seals = Seals([input.lane.organization: seal])
+                let reader = GroupReader([input], hints: nil, seals: seals, access: .looking)
+                return try await read(reader, input)
+            }
+        } catch {
+            throw failure.problem(error, doing: "preview a push")
+        }
+    }
+
+    private func read(_ reader: GroupReader, _ input: PushInput) async throws -> (PushSnapshot, EntityTable) {
             return try await pool.withConnection { connection in
                 var snapshot = try reader.snapshot(await connection.run(reader.queries))
                 let comparisons = reader.comparisons(snapshot)
@@ -56,9 +66,6 @@ public struct PushPreviewer: Sendable {
                 }
                 return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
             }
-        } catch {
-            throw failure.problem(error, doing: "preview a push")
-        }
     }
 
     private static func isActive(_ rows: Rows) throws -> Bool {

@@ -10,6 +10,7 @@ public enum Schema {
         Migration(name: "0001_base", sql: String(decoding: PackageResources._001_base_sql, as: UTF8.self)),
         Migration(name: "0002_upstream", sql: String(decoding: PackageResources._002_upstream_sql, as: UTF8.self)),
         Migration(name: "0003_delivery", sql: String(decoding: PackageResources._003_delivery_sql, as: UTF8.self)),
+        Migration(name: "0007_sealing", sql: String(decoding: PackageResources._007_sealing_sql, as: UTF8.self)),
     ]
 
     /// Applies what is missing.

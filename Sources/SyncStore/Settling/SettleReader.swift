@@ -6,6 +6,7 @@ import SyncModel
 struct SettleReader {
     let connection: Connection
     let lane: LaneKey
+    let seal: Seal
 
     /// Locks the lane, and reads some of its mutations in lane order; nil where the user has no lane.
     func begin(
@@ -20,11 +21,11 @@ struct SettleReader {
         let rows = results[2]
         let first = RecordColumns.count
         let subjects = try (0..<rows.count).map { row in
-            let record = try RecordColumns.record(rows, row)
+            let record = try RecordColumns.record(rows, row, laneSeal)
             return SettleSubject(
                 record: record,
                 endpoint: try rows.optionalString(row, first),
-                payload: try rows.optionalBytes(row, first + 1),
+                payload: try laneSeal.open(json: rows.optionalBytes(row, first + 1), .payload, of: record.id),
                 isOutcomeUnknown: try rows.bool(row, first + 2),
                 type: type(record.entityType)
             )
@@ -74,8 +75,26 @@ struct SettleReader {
         let rows = try await connection.run(Query(SettleStatements.needs, parameters))
         var needs: [UUID: UUID] = [:]
         for row in 0..<rows.count { needs[try rows.uuid(row, 0)] = try rows.uuid(row, 1) }
+        if !seal.isPlain {
+            for id in ids where needs[id] == nil { needs[id] = try await sealedNeed(id, clientIDs) }
+        }
         return needs
     }
+
+    /// Which of some client ids stands in a mutation's sealed payload, where it was not noted which it holds.
+    private func sealedNeed(_ id: UUID, _ clientIDs: [UUID]) async throws -> UUID? {
+        var parameters = parameters([id])
+        parameters.add(SealedText.beginning(isJSON: true))
+        let rows = try await connection.run(Query(SettleStatements.sealedPayloads, parameters))
+        guard rows.count > 0, let payload = try laneSeal.open(json: rows.optionalBytes(0, 0), .payload, of: id) else {
+            return nil
+        }
+        let text = String(decoding: payload, as: UTF8.self).lowercased()
+        return clientIDs.first { text.contains($0.uuidString.lowercased()) }
+    }
+
+    private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
+    private var seals: Seals { Seals([lane.organization: seal]) }
 
     /// The user's mappings of client ids.
     func mappings(_ clientIDs: [UUID]) async throws -> [UUID: [IDMapping]] {
@@ -92,7 +111,7 @@ struct SettleReader {
     func lockEntity(_ key: EntityKey) async throws -> EntityState? {
         var entities: [UUID: EntityTable] = [:]
         let rows = try await connection.run(EntityRows.lock([(organization: lane.organization, key: key)]))
-        try EntityRows.load(rows, into: &entities)
+        try EntityRows.load(rows, into: &entities, seals)
         return entities[lane.organization]?[key]
     }
 

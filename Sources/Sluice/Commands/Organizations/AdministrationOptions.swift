@@ -12,13 +12,20 @@ struct AdministrationOptions: ParsableArguments {
     @OptionGroup var options: ConfigurationOptions
 
     /// Does something to the database and closes it; a problem is said, and ends the command.
-    func run<Value: Sendable>(_ body: (Administration) async throws(Problem) -> Value) async throws -> Value {
+    func run<Value: Sendable>(
+        _ body: (Administration) async throws(Problem) -> Value
+    ) async throws -> Value {
+        try await withStore { store throws(Problem) in try await body(store.administration) }
+    }
+
+    /// Does something to the database and closes it; a problem is said, and ends the command.
+    func withStore<Value: Sendable>(_ body: (Store) async throws(Problem) -> Value) async throws -> Value {
         var settings = try await options.load()
         settings.databasePoolSize = 1
         try await requireSchema(settings)
         let store = Wiring.store(settings, logger: Wiring.commandLogger())
         do throws(Problem) {
-            let value = try await body(store.administration)
+            let value = try await body(store)
             await store.close()
             return value
         } catch {
