@@ -45,7 +45,10 @@ import Testing
         let scene = try await Scene(isMigrated: false)
         let dry = try await scene.sluice("migrate", "--dry-run")
         #expect(dry.status == 0)
-        #expect(dry.output == "would apply 0001_base\nwould apply 0002_upstream\nwould apply 0003_delivery\nwould apply 0007_sealing\n")
+        #expect(
+            dry.output
+                == "would apply 0001_base\nwould apply 0002_upstream\nwould apply 0003_delivery\nwould apply 0007_sealing\n"
+        )
         #expect(try await scene.number("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0)
 
         let refusal = try await scene.refusalToServe()
@@ -55,7 +58,9 @@ import Testing
 
         let first = try await scene.sluice("migrate", "--partitions", "3")
         #expect(first.status == 0, "\(first.complaint)")
-        #expect(first.output == "applied 0001_base\napplied 0002_upstream\napplied 0003_delivery\napplied 0007_sealing\n")
+        #expect(
+            first.output == "applied 0001_base\napplied 0002_upstream\napplied 0003_delivery\napplied 0007_sealing\n"
+        )
         #expect(try await scene.number(Self.partitions) == 3)
         let again = try await scene.sluice("migrate", "--partitions", "7")
         #expect(again.status == 0)
@@ -77,7 +82,11 @@ import Testing
         #expect(results.map(\.status) == [0, 0, 0])
         // each migration is applied by one of them, whoever comes first
         let applied = results.flatMap { $0.output.split(separator: "\n") }.filter { $0.hasPrefix("applied") }
-        #expect(applied.sorted() == ["applied 0001_base", "applied 0002_upstream", "applied 0003_delivery", "applied 0007_sealing"])
+        #expect(
+            applied.sorted() == [
+                "applied 0001_base", "applied 0002_upstream", "applied 0003_delivery", "applied 0007_sealing",
+            ]
+        )
     }
 
     @Test func aSchemaThatANewerVersionMigratedIsLeftAloneAndServed() async throws {

@@ -56,8 +56,8 @@ public struct MasterKeys: Sendable {
         var list: [MasterKey] = []
         var isFirst = true
         var wraps = true
-        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
-            let line = line.trimmingCharacters(in: .whitespaces.union(.newlines))
+        for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
+            let line = line.trimmingCharacters(in: .whitespaces)
             if line.isEmpty || line.hasPrefix("#") { continue }
             defer { isFirst = false }
             if line == "-", isFirst {

@@ -46,7 +46,9 @@ struct LaneWork: GroupWork {
         if steps.lacksTypes || steps.lacksKeys { throw Setback.stale }
         steps.choose()
         _ = try await connection.run(try steps.finalQueries)
-        for reason in steps.sealed { logger.error("lane waits: its head cannot be opened", metadata: ["reason": "\(reason)"]) }
+        for reason in steps.sealed {
+            logger.error("lane waits: its head cannot be opened", metadata: ["reason": "\(reason)"])
+        }
         for note in steps.notes { logger.error("lane was inconsistent", metadata: ["reason": "\(note)"]) }
         finish(group, steps)
     }

@@ -52,20 +52,20 @@ public struct PushPreviewer: Sendable {
     }
 
     private func read(_ reader: GroupReader, _ input: PushInput) async throws -> (PushSnapshot, EntityTable) {
-            return try await pool.withConnection { connection in
-                var snapshot = try reader.snapshot(await connection.run(reader.queries))
-                let comparisons = reader.comparisons(snapshot)
-                var organization = Parameters()
-                organization.add(input.lane.organization)
-                let last = [Query(Catalog.organizationStatement, organization), .rollback]
-                let results = try await connection.run(comparisons + last)
-                try reader.add(Array(results.prefix(comparisons.count)), to: &snapshot)
-                // a push of somebody new makes the lane, in an active organization only
-                guard try snapshot.hasLane[0] || Self.isActive(results[comparisons.count]) else {
-                    throw Problem(.organizationUnknown, "the organization takes no pushes")
-                }
-                return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
+        return try await pool.withConnection { connection in
+            var snapshot = try reader.snapshot(await connection.run(reader.queries))
+            let comparisons = reader.comparisons(snapshot)
+            var organization = Parameters()
+            organization.add(input.lane.organization)
+            let last = [Query(Catalog.organizationStatement, organization), .rollback]
+            let results = try await connection.run(comparisons + last)
+            try reader.add(Array(results.prefix(comparisons.count)), to: &snapshot)
+            // a push of somebody new makes the lane, in an active organization only
+            guard try snapshot.hasLane[0] || Self.isActive(results[comparisons.count]) else {
+                throw Problem(.organizationUnknown, "the organization takes no pushes")
             }
+            return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
+        }
     }
 
     private static func isActive(_ rows: Rows) throws -> Bool {

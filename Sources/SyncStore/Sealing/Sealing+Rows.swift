@@ -244,7 +244,8 @@ private struct Run {
             guard found.count > 0 else { return }
             user = try found.uuid(0, 0)
             let lane = LaneKey(organization: organization, user: user)
-            try await pass(Sealing.mutationsStatement, lane, text: SealedText.beginning(number: number, isJSON: false)) {
+            try await pass(Sealing.mutationsStatement, lane, text: SealedText.beginning(number: number, isJSON: false))
+            {
                 [seal] in try await Self.sealMutations($0, lane, seal, on: $1)
             }
             try await pass(Sealing.rejectionsStatement, lane, text: nil) { [seal] in
