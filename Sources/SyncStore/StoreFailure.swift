@@ -81,9 +81,12 @@ struct StoreFailure: Sendable {
             .storeUnavailable,
             "the organization's data cannot be opened just now; nothing was lost, try again"
         )
-        problem.retryAfter = 30
+        problem.retryAfter = sealedRetryAfter
         return problem
     }
+
+    /// What is wrong with one organization, while the database is there.
+    static let sealedRetryAfter = 30
 
     static var unavailable: Problem {
         var problem = Problem(.storeUnavailable, "the database cannot be reached; nothing was lost, try again")

@@ -39,7 +39,7 @@ extension Sealing {
     ) async throws(Problem) -> SealedRows? {
         do {
             catalog.invalidate(organization)
-            guard try await catalog.entry(organization).organization != nil else { return nil }
+            guard try await isThere(organization) else { return nil }
             let seal = try await catalog.seal(of: organization)
             guard let number = seal.number else {
                 throw Problem(.validationFailed, "the organization has no data key, and no master key is to wrap one")
@@ -55,6 +55,19 @@ extension Sealing {
         } catch {
             throw failure.problem(error, doing: "seal an organization's rows")
         }
+    }
+
+    /// Makes an organization's first data key, if it has none and a master key is to wrap one; false where there is no
+    /// such organization. For whoever seals many: then only the first of them is waited for.
+    public func prepare(_ organization: UUID) async throws(Problem) -> Bool {
+        catalog.invalidate(organization)
+        return try await isThere(organization)
+    }
+
+    /// One that is being purged is none any more.
+    private func isThere(_ organization: UUID) async throws(Problem) -> Bool {
+        let status = try await catalog.entry(organization).organization?.status
+        return status == .active || status == .suspended
     }
 
     private func waitUntilKnown(_ number: Int32, _ organization: UUID, _ grace: Double) async throws {

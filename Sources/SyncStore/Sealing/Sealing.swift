@@ -178,3 +178,8 @@ public struct Sealing: Sendable {
         """
     )
 }
+
+extension Problem {
+    /// Whether it says that an organization's data cannot be opened, and not that the database is away.
+    public var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
+}

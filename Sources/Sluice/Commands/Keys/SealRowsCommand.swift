@@ -28,15 +28,25 @@ struct SealRowsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let json = options.json
-        let isFound = try await options.withStore { store throws(Problem) -> Bool in
+        let isDone = try await options.withStore { store throws(Problem) -> Bool in
             if let organization { return try await Self.seal(organization, store.sealing, json: json) }
-            for organization in try await Self.organizations(store.administration) {
-                // one that was purged meanwhile is no trouble
-                _ = try await Self.seal(organization, store.sealing, json: json)
+            let organizations = try await Self.organizations(store.administration)
+            for organization in organizations { _ = try await store.sealing.prepare(organization) }
+            var isDone = true
+            for organization in organizations {
+                do throws(Problem) {
+                    // one that was purged meanwhile is no trouble
+                    _ = try await Self.seal(organization, store.sealing, json: json)
+                } catch {
+                    if error.code == .storeUnavailable, !error.isLocked { throw error }
+                    Terminal.complain("\(organization.lowercased): \(error.detail)")
+                    isDone = false
+                }
             }
-            return true
+            return isDone
         }
-        if let organization, !isFound { throw AdministrationOptions.unknown(organization) }
+        if let organization, !isDone { throw AdministrationOptions.unknown(organization) }
+        if !isDone { throw ExitCode.failure }
     }
 
     /// False where there is no such organization.
