@@ -287,6 +287,81 @@ import Testing
         #expect(try await reader.pull().count == 2)
     }
 
+    /// Phones push through two gateways, a key is renewed and rows are sealed, twice, all at the same time.
+    @Test func sealingRowsTakesNothingFromThoseWhoWrite() async throws {
+        let before = try await gateway(Self.without)
+        let old = try await phone(before)
+        let created = try await old.push((0..<60).map { _ in old.create(payload: #"{"n":"geheimnis"}"#) })
+        let ids = created.results.compactMap(\.serverID)
+        #expect(ids.count == 60)
+        let gateways = [try await gateway(of: before), try await gateway(of: before)]
+        let organization = old.organization
+        let phones = gateways.flatMap { gateway in (0..<3).map { _ in Phone(gateway, organization) } }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (place, phone) in phones.enumerated() {
+                group.addTask {
+                    for round in 0..<10 {
+                        // every phone writes a member of its own in every entity
+                        let entries = ids.enumerated().filter { $0.offset % 10 == round }.map { _, id in
+                            phone.entry("update", server: #""\#(id)""#, payload: #"{"m\#(place)":"geheimnis"}"#)
+                        }
+                        let answer = try await phone.push(entries)
+                        #expect(answer.results.allSatisfy { $0.status == "succeeded" })
+                    }
+                }
+            }
+            group.addTask {
+                let sealing = gateways[0].store.sealing
+                for _ in 0..<2 {
+                    // no grace, so the other gateway may seal under the key that is renewed: it is not dropped here
+                    _ = try await sealing.renew(organization.id)
+                    _ = try await sealing.sealRows(of: organization.id, grace: 0, dropsKeys: false) { _ in }
+                }
+            }
+            try await group.waitForAll()
+        }
+        for gateway in gateways { gateway.clock.advance(seconds: 6) }
+        let rows = try await gateways[1].store.sealing.sealRows(of: organization.id, grace: 0) { _ in }
+        #expect(rows?.droppedKeys ?? 0 >= 2)
+        #expect(try await before.database.mentions(of: "geheimnis") == [:])
+        let changes = try await phones[5].pull()
+        #expect(changes.count == 60)
+        for change in changes {
+            #expect(change["version"]?.int64 == 7)
+            let members = change["document"]?.members.map { $0.map(\.name.string).sorted() }
+            #expect(members == ["m0", "m1", "m2", "m3", "m4", "m5", "n"])
+        }
+    }
+
+    @Test func anUpstreamThatDoesNotOpenLocksItsOrganizationAlone() async throws {
+        let gateway = try await gateway()
+        let (phone, other) = (try await phone(gateway), try await phone(gateway))
+        try await history(phone)
+        let body = Array(#"{"base_url":"http://localhost:1","credential":{"bearer":"geheimnis"}}"#.utf8)
+        let rules = UpstreamRules(canSign: false, leaseSeconds: 120)
+        for phone in [phone, other] {
+            _ = try await gateway.store.administration.putUpstream(of: phone.organization.id, body: body, rules: rules)
+        }
+        #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
+        let upstream = try await gateway.store.catalog.organization(phone.organization.id)?.upstream
+        #expect(upstream?.credential == .bearer("geheimnis"))
+        try await execute(
+            """
+            UPDATE upstreams SET credential = (
+                SELECT x.credential FROM upstreams x WHERE x.organization_id = '\(other.organization.id)')
+            WHERE organization_id = '\(phone.organization.id)'
+            """,
+            gateway
+        )
+        gateway.clock.advance(seconds: 6)
+        await #expect(throws: StoreFailure.sealed) {
+            try await gateway.store.catalog.organization(phone.organization.id)
+        }
+        #expect(try await gateway.store.catalog.organization(other.organization.id)?.upstream?.credential != nil)
+        #expect(try await gateway.store.administration.deleteUpstream(of: phone.organization.id))
+        #expect(try await gateway.store.catalog.organization(phone.organization.id) != nil)
+    }
+
     @Test func aSuspendedGatewayRefusesKeysForAPurgedOrganization() async throws {
         let gateway = try await gateway(Self.without)
         let phone = try await phone(gateway)

@@ -28,6 +28,7 @@ extension Sealing {
     ///
     /// - Parameters:
     ///   - grace: seconds after the newest key was made before which nothing is done; waits for their end.
+    ///   - dropsKeys: whether older data keys go once nothing is sealed under them.
     ///   - progress: called after each few hundred rows.
     /// - Returns: nil where there is no such organization.
     /// - Throws: `validation_failed` where the organization has no data key and there is no master key to wrap one;
@@ -35,6 +36,7 @@ extension Sealing {
     public func sealRows(
         of organization: UUID,
         grace: Double = Sealing.grace,
+        dropsKeys: Bool = true,
         _ progress: @escaping @Sendable (SealedRows) -> Void
     ) async throws(Problem) -> SealedRows? {
         do {
@@ -49,7 +51,7 @@ extension Sealing {
             try await run.sealUpstream()
             try await run.sealLanes()
             try await run.sealEntities()
-            run.rows.droppedKeys = try await drop(before: number, organization)
+            if dropsKeys { run.rows.droppedKeys = try await drop(before: number, organization) }
             catalog.invalidate(organization)
             return run.rows
         } catch {
