@@ -133,4 +133,35 @@ import Testing
         #expect(try rows.string(0, 0) == "pending" && rows.int16(0, 1) == 0)
         row.close()
     }
+
+    @Test func aMutationInFlightThatDoesNotOpenIsPutOff() async throws {
+        let stage = try await stage(isRunning: false)
+        let entry = stage.create(payload: #"{"a":1}"#)
+        try await stage.phone.push([entry])
+        let lane = LaneKey(organization: stage.organization.id, user: stage.phone.user)
+        let lanes = stage.gateway.store.lanes
+        guard case .run = try await lanes.step(.claim, of: lane, worker: UUID()) else {
+            return #expect(Bool(false), "the lane does not run")
+        }
+        let connection = try await stage.gateway.database.connect()
+        try await connection.execute(
+            script: """
+                UPDATE mutations SET payload = to_json(overlay(payload #>> '{}' PLACING 'AAAA' FROM 40))
+                WHERE id = '\(entry.id)'
+                """
+        )
+        await connection.closeAndWait()
+        stage.gateway.clock.advance(seconds: 121)
+        let other = Phone(stage.gateway, stage.organization)
+        try await other.push([other.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])])
+        let others = LaneKey(organization: stage.organization.id, user: other.user)
+        async let fine = lanes.step(.claim, of: others, worker: UUID())
+        let turn = try await lanes.step(.claim, of: lane, worker: UUID())
+        guard case .released(let until) = turn else { return #expect(Bool(false), "\(turn)") }
+        let later = stage.gateway.clock.now.adding(seconds: 30)
+        let state = try await stage.lane()
+        #expect(until == later && state.readyAt == later && state.leaseToken == 1)
+        #expect(state.inFlight == entry.id && state.queuedCount == 1)
+        guard case .run = try await fine else { return #expect(Bool(false), "the other lane does not run") }
+    }
 }

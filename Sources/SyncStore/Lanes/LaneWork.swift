@@ -36,6 +36,35 @@ struct LaneWork: GroupWork {
         if !locked.isEmpty { try await leaveAlone(locked, moment, on: connection) }
         let group = locked.isEmpty ? group : group.filter { entries[$0.lane.organization]?.seal.lock == nil }
         guard !group.isEmpty else { return }
+        do {
+            try await run(group, entries, moment, on: connection)
+        } catch let error as SealError where Self.isDamaged(group, entries, error, moment) {
+            logger.error("lane waits: what was in flight cannot be opened", metadata: ["reason": "\(error)"])
+            _ = try await connection.run([.rollback])
+            try await leaveAlone(group, moment, on: connection)
+        }
+    }
+
+    /// Whether a lane that is to be claimed, alone in its group by now, has something in it that does not open: it is put
+    /// off, and not tried again with every look.
+    private static func isDamaged(
+        _ group: [LaneJob],
+        _ entries: [UUID: Catalog.Entry],
+        _ error: SealError,
+        _ moment: Timestamp
+    ) -> Bool {
+        guard group.count == 1, let job = group.first, job.step.token == nil else { return false }
+        guard case .unknownKey = error, let entry = entries[job.lane.organization] else { return true }
+        // the key may have been made a moment ago
+        return entry.readAt >= moment
+    }
+
+    private func run(
+        _ group: [LaneJob],
+        _ entries: [UUID: Catalog.Entry],
+        _ moment: Timestamp,
+        on connection: Connection
+    ) async throws {
         var steps = LaneGroup(group, entries: entries, leaseSeconds: leaseSeconds, now: moment)
         try steps.readLocked(await connection.run(steps.lockQueries))
         let lost = steps.lostQueries

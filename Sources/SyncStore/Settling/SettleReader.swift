@@ -76,21 +76,31 @@ struct SettleReader {
         var needs: [UUID: UUID] = [:]
         for row in 0..<rows.count { needs[try rows.uuid(row, 0)] = try rows.uuid(row, 1) }
         if !seal.isPlain {
-            for id in ids where needs[id] == nil { needs[id] = try await sealedNeed(id, clientIDs) }
+            let rest = ids.filter { needs[$0] == nil }
+            for start in stride(from: 0, to: rest.count, by: Self.sealedPage) {
+                let page = Array(rest[start..<min(rest.count, start + Self.sealedPage)])
+                needs.merge(try await sealedNeeds(page, clientIDs)) { known, _ in known }
+            }
         }
         return needs
     }
 
-    /// Which of some client ids stands in a mutation's sealed payload, where it was not noted which it holds.
-    private func sealedNeed(_ id: UUID, _ clientIDs: [UUID]) async throws -> UUID? {
-        var parameters = parameters([id])
+    /// Sealed payloads that are searched at a time.
+    private static let sealedPage = 50
+
+    /// Which of some client ids stand in sealed payloads, where it was not noted which these hold.
+    private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
+        var parameters = parameters(ids)
         parameters.add(SealedText.beginning(isJSON: true))
         let rows = try await connection.run(Query(SettleStatements.sealedPayloads, parameters))
-        guard rows.count > 0, let payload = try laneSeal.open(json: rows.optionalBytes(0, 0), .payload, of: id) else {
-            return nil
+        var needs: [UUID: UUID] = [:]
+        for row in 0..<rows.count {
+            let id = try rows.uuid(row, 0)
+            let payload = try laneSeal.open(json: rows.optionalBytes(row, 1), .payload, of: id) ?? []
+            let text = String(decoding: payload, as: UTF8.self).lowercased()
+            needs[id] = clientIDs.first { text.contains($0.uuidString.lowercased()) }
         }
-        let text = String(decoding: payload, as: UTF8.self).lowercased()
-        return clientIDs.first { text.contains($0.uuidString.lowercased()) }
+        return needs
     }
 
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }

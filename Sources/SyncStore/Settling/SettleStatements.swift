@@ -101,7 +101,7 @@ enum SettleStatements {
     static let sealedPayloads = Statement(
         "settle_sealed_payloads",
         """
-        SELECT m.payload
+        SELECT m.id, m.payload
         FROM unnest($3::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         WHERE m.reference_ids IS NULL AND starts_with(m.payload::text, $4)
