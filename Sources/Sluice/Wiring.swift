@@ -56,12 +56,13 @@ enum Wiring {
 
     /// The store that the settings name; opens nothing yet.
     static func store(_ settings: Settings, logger: Logger) -> Store {
-        let configuration = StoreConfiguration(
+        var configuration = StoreConfiguration(
             databaseURL: settings.databaseURL,
             poolSize: settings.databasePoolSize,
             committers: settings.committers,
             leaseSeconds: settings.leaseSeconds
         )
+        configuration.masterKeys = settings.masterKeys
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
@@ -82,6 +83,7 @@ enum Wiring {
         whenListening: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
     ) async throws {
         let store = store(settings, logger: logger)
+        await store.warnOfUnknownMasterKeys()
         registry.addStoreMetrics(of: store)
         let reader = HTTPReader(version: Version.current, logger: logger)
         let keeper = KeyKeeper(

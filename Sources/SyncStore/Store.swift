@@ -12,6 +12,8 @@ public struct StoreConfiguration: Sendable {
     public var committers: Int
     /// How long a worker may hold a lane without a sign of life, in seconds.
     public var leaseSeconds: Double
+    /// What wraps the organizations' data keys; nil where nothing is sealed.
+    public var masterKeys: MasterKeys?
     /// How long a statement may take. With the margin and the grace of a cancellation a push is then answered within
     /// five seconds, as the contract says.
     public var statementTimeout: Duration = .milliseconds(2_500)
@@ -59,6 +61,8 @@ public final class Store: Sendable {
     public let settling: Settlement
     /// Does away with what is old.
     public let retention: RetentionStore
+    /// Data keys, and rows that are to be sealed anew.
+    public let sealing: Sealing
     private let pool: Pool
     private let logger: Logger
 
@@ -69,7 +73,7 @@ public final class Store: Sendable {
             configuration: Self.connection(configuration, settings: Self.pooledSettings),
             maximum: configuration.poolSize
         )
-        let catalog = Catalog(pool: pool, now: now, failure: failure)
+        let catalog = Catalog(pool: pool, masterKeys: configuration.masterKeys, now: now, failure: failure)
         let settledness = Settledness(pool: pool, failure: failure)
         let hints = ReplicaHints(pool: pool) { onHint in
             var listening = Self.connection(configuration, settings: Self.pooledSettings)
@@ -112,6 +116,7 @@ public final class Store: Sendable {
         )
         mutations = MutationReader(
             pool: pool,
+            catalog: catalog,
             now: now,
             settledness: settledness,
             wakeUps: wakeUps,
@@ -120,8 +125,8 @@ public final class Store: Sendable {
         mappings = MappingReader(pool: pool, failure: failure)
         backlog = BacklogReader(pool: pool, now: now, failure: failure)
         devices = DeviceRegistry(pool: pool, now: now, failure: failure)
-        changes = ChangeReader(pool: pool, wakeUps: wakeUps, failure: failure)
-        events = EventReader(pool: pool, failure: failure)
+        changes = ChangeReader(pool: pool, catalog: catalog, wakeUps: wakeUps, failure: failure)
+        events = EventReader(pool: pool, catalog: catalog, failure: failure)
         settling = Settlement(
             pool: pool,
             catalog: catalog,
@@ -131,6 +136,13 @@ public final class Store: Sendable {
             failure: failure
         )
         retention = RetentionStore(pool: pool, settling: settling, now: now, failure: failure)
+        sealing = Sealing(
+            pool: pool,
+            catalog: catalog,
+            masterKeys: configuration.masterKeys,
+            now: now,
+            failure: failure
+        )
         administration = Administration(pool: pool, catalog: catalog, now: now, failure: failure, logger: logger)
     }
 
@@ -139,13 +151,26 @@ public final class Store: Sendable {
         do {
             let status = try await pool.withConnection { try await Schema.migrator().status(on: $0) }
             if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
-            return []
+            return try await sealing.unknownMasterKeys().map { label, count in
+                "\(count) data keys are wrapped by master key \(label), which is not configured"
+            }
         } catch let error as PostgresError {
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
             return ["the database cannot be reached"]
         } catch {
             logger.debug("not ready", metadata: ["error": "\(error)"])
             return ["the schema cannot be read"]
+        }
+    }
+
+    /// Says in the log which organizations' data cannot be opened with the master keys that are configured. Says nothing
+    /// where the database is away.
+    public func warnOfUnknownMasterKeys() async {
+        for (label, count) in (try? await sealing.unknownMasterKeys()) ?? [] {
+            logger.warning(
+                "Data keys are wrapped by a master key that is not configured; their organizations are not served",
+                metadata: ["master_key": "\(label)", "count": "\(count)"]
+            )
         }
     }
 

@@ -1,3 +1,4 @@
+import Foundation
 import Logging
 import Postgres
 import SyncModel
@@ -31,6 +32,7 @@ struct StoreFailure: Sendable {
 
     func problem(_ error: any Error, doing what: StaticString) -> Problem {
         if let problem = error as? Problem { return problem }
+        if let error = error as? SealError { return problem(error, what) }
         guard let error = error as? PostgresError else {
             if error is CancellationError { return Self.overloaded("the request was given up") }
             logger.error("store failed", metadata: ["operation": "\(what)", "error": "\(error)"])
@@ -51,6 +53,40 @@ struct StoreFailure: Sendable {
         logger.error("store refused a statement", metadata: metadata)
         return Problem(.internalError, "the request could not be completed")
     }
+
+    /// A sealed value that cannot be opened. What another configuration or another replica may open is to be tried again;
+    /// what was changed is our failure.
+    private func problem(_ error: SealError, _ what: StaticString) -> Problem {
+        let metadata: Logger.Metadata = ["operation": "\(what)", "reason": "\(error)"]
+        switch error {
+        case .locked, .unknownKey:
+            logger.log(level: warned.isDue() ? .error : .debug, "sealed data cannot be opened", metadata: metadata)
+            return Self.sealed
+        case .damaged:
+            logger.error("sealed data cannot be opened", metadata: metadata)
+            return Problem(.internalError, "the request could not be completed")
+        }
+    }
+
+    /// Says that an organization is not served for want of its key.
+    func note(locked organization: UUID, _ reason: String) {
+        logger.error(
+            "organization is locked: its data cannot be opened",
+            metadata: ["organization": "\(organization.uuidString.lowercased())", "reason": "\(reason)"]
+        )
+    }
+
+    static var sealed: Problem {
+        var problem = Problem(
+            .storeUnavailable,
+            "the organization's data cannot be opened just now; nothing was lost, try again"
+        )
+        problem.retryAfter = sealedRetryAfter
+        return problem
+    }
+
+    /// What is wrong with one organization, while the database is there.
+    static let sealedRetryAfter = 30
 
     static var unavailable: Problem {
         var problem = Problem(.storeUnavailable, "the database cannot be reached; nothing was lost, try again")

@@ -35,6 +35,7 @@ final class LiveGateway: Sendable {
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - retains: whether retention is run when it is due.
     ///   - isPatient: whether nothing is late because many tests run at once; else what is late is told as in service.
+    ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
     ///   - configure: changes the servers' settings.
     static func start(
         on database: TestDatabase? = nil,
@@ -43,6 +44,7 @@ final class LiveGateway: Sendable {
         forwards: Bool = false,
         retains: Bool = false,
         isPatient: Bool = true,
+        masterKeys: String? = nil,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws -> LiveGateway {
         _ = GatewayMetrics.bootstrap
@@ -57,7 +59,17 @@ final class LiveGateway: Sendable {
         let registry = PrometheusRegistry()
         HTTPMetrics.describe(in: registry)
         return try await GatewayMetrics.$registry.withValue(registry) { [configuration] in
-            try await LiveGateway(database, role, clock, tokens, forwards, retains, isPatient, configuration)
+            try await LiveGateway(
+                database,
+                role,
+                clock,
+                tokens,
+                forwards,
+                retains,
+                isPatient,
+                masterKeys,
+                configuration
+            )
         }
     }
 
@@ -69,6 +81,7 @@ final class LiveGateway: Sendable {
         _ forwards: Bool,
         _ retains: Bool,
         _ isPatient: Bool,
+        _ masterKeys: String?,
         _ configuration: HTTPConfiguration
     ) async throws {
         var logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() }
@@ -79,6 +92,7 @@ final class LiveGateway: Sendable {
             settings.statementTimeout = .seconds(20)
             settings.patience = .seconds(30)
         }
+        settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(settings, now: { clock.now }, logger: logger)
         let (publicPorts, tellPublic) = AsyncStream<Int>.makeStream()
         let (operationsPorts, tellOperations) = AsyncStream<Int>.makeStream()

@@ -108,6 +108,12 @@ import Testing
         for (worker, role) in [(scene.ada, "somebody"), (scene.eve, "somebody_else")] {
             try await scene.execute("INSERT INTO readers VALUES ('\(worker.organization)', '\(role)', now())")
             try await scene.execute("INSERT INTO retention_places VALUES ('\(worker.organization)')")
+            try await scene.execute(
+                """
+                INSERT INTO organization_keys (organization_id, number, master_key, wrapped_key, created_at)
+                VALUES ('\(worker.organization)', 1, 'of-a-test', decode(repeat('00', 60), 'hex'), now())
+                """
+            )
         }
         let tables = try await Self.tables(scene)
         #expect(tables.count >= 14)

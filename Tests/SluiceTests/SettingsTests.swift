@@ -18,6 +18,7 @@ import Testing
         #expect(settings.jwtUserClaim == "sub" && settings.jwtOrganizationClaim == "org")
         #expect(settings.jwtLeewaySeconds == 0)
         #expect(settings.operatorTokens == nil && settings.signingKeyFile == nil)
+        #expect(settings.masterKeyFile == nil && settings.masterKeys == nil)
         #expect(settings.logLevel == .info && settings.logFormat == nil)
         #expect(settings.maxMutations == 500)
         #expect(settings.maxBodyBytes == 4_194_304)
@@ -28,6 +29,8 @@ import Testing
     }
 
     @Test func everySettingIsReadFromItsVariableAndFromItsMember() throws {
+        let keys = try TextFile("main:" + String(repeating: "00112233445566778899aabbccddeeff", count: 2))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keys.path)
         let values = [
             "database_url": "host=db dbname=sluice", "database_pool_size": "20", "committers": "4",
             "public_address": "[::]:80", "operations_address": "0.0.0.0:81",
@@ -35,7 +38,7 @@ import Testing
             "jwt_keys_file": "/keys", "jwt_jwks_url": "https://i/keys?v=1", "jwt_issuers_file": "/issuers",
             "jwt_issuer": "https://i", "jwt_audience": "a", "jwt_user_claim": "u",
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
-            "signing_key_file": "/key", "retry_base_seconds": "0.5", "retry_cap_seconds": "60", "lease_seconds": "30",
+            "signing_key_file": "/key", "master_key_file": keys.path, "retry_base_seconds": "0.5", "retry_cap_seconds": "60", "lease_seconds": "30",
             "max_lanes": "7", "retention_succeeded_days": "2.5", "retention_days": "14",
             "retention_interval_seconds": "60",
             "log_level": "debug", "log_format": "text", "max_mutations": "10000", "max_body_bytes": "67108864",
@@ -64,6 +67,7 @@ import Testing
             #expect(settings.jwtLeewaySeconds == 60)
             #expect(settings.operatorTokens == OperatorTokens(parsing: "abcdefghijklmnop"))
             #expect(settings.signingKeyFile == "/key")
+            #expect(settings.masterKeyFile == keys.path && settings.masterKeys != nil)
             #expect(settings.retryBaseSeconds == 0.5)
             #expect(settings.retryCapSeconds == 60)
             #expect(settings.leaseSeconds == 30)
@@ -189,5 +193,21 @@ import Testing
         let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../README.md")
         let readme = try String(contentsOf: file, encoding: .utf8)
         for setting in Setting.all { #expect(readme.contains("| `\(setting.variable)`"), "\(setting.variable)") }
+    }
+
+    @Test func aFileOfMasterKeysIsCheckedAndNeverShown() throws {
+        let good = "main:" + String(repeating: "00112233445566778899aabbccddeeff", count: 2)
+        for (text, words) in [("", "no key"), ("main:hushhush", "64 hex digits"), ("hushhush", "line 1")] {
+            let file = try TextFile(text)
+            let problem = try #require(problems(["SLUICE_MASTER_KEY_FILE": file.path]).first)
+            #expect(problem.contains(words) && problem.contains(file.path), "\(problem)")
+            #expect(!problem.contains("hushhush"), "\(problem)")
+        }
+        #expect(try problems(["SLUICE_MASTER_KEY_FILE": "/nowhere"]).first?.contains("cannot be read") == true)
+        let open = try TextFile(good)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: open.path)
+        let settings = try load(["SLUICE_MASTER_KEY_FILE": open.path])
+        #expect(settings.warnings.count == 1 && settings.warnings[0].contains("chmod 600"))
+        #expect(!settings.inForce.contains { $0.value.contains("00112233") })
     }
 }

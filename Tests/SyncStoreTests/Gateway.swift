@@ -18,8 +18,10 @@ final class Gateway: Sendable {
     private let slot: Slot
     private static let slots = Slots(6)
 
-    /// - Parameter replicaOf: another gateway whose database this one shares.
-    init(replicaOf other: Gateway? = nil, committers: Int = 2) async throws {
+    /// - Parameters:
+    ///   - replicaOf: another gateway whose database this one shares.
+    ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
+    init(replicaOf other: Gateway? = nil, committers: Int = 2, masterKeys: String? = nil) async throws {
         slot = if let other { other.slot } else { await Self.slots.take() }
         database = if let other { other.database } else { try await Self.migratedDatabase() }
         let clock = clock
@@ -29,6 +31,7 @@ final class Gateway: Sendable {
         // nothing is late because many tests run at once; what is late for a reason is tested on real processes
         settings.statementTimeout = .seconds(20)
         settings.patience = .seconds(30)
+        settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(
             settings,
             now: { clock.now },

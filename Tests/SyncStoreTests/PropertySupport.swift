@@ -23,12 +23,14 @@ final class Replicas: Sendable {
     /// Never dropped: keeps the database, and reads.
     let base: Gateway
     private let gateways: Mutex<[Gateway]>
+    private let masterKeys: String?
 
-    init(committers: Int = 1) async throws {
-        base = try await Gateway(committers: committers)
+    init(committers: Int = 1, masterKeys: String? = nil) async throws {
+        self.masterKeys = masterKeys
+        base = try await Gateway(committers: committers, masterKeys: masterKeys)
         gateways = Mutex([
-            try await Gateway(replicaOf: base, committers: committers),
-            try await Gateway(replicaOf: base, committers: committers),
+            try await Gateway(replicaOf: base, committers: committers, masterKeys: masterKeys),
+            try await Gateway(replicaOf: base, committers: committers, masterKeys: masterKeys),
         ])
     }
 
@@ -38,7 +40,7 @@ final class Replicas: Sendable {
 
     /// Drops a replica with all that it remembers and starts another in its place.
     func restart(_ index: Int) async throws {
-        let fresh = try await Gateway(replicaOf: base, committers: 1)
+        let fresh = try await Gateway(replicaOf: base, committers: 1, masterKeys: masterKeys)
         gateways.withLock { $0[index] = fresh }
     }
 }

@@ -40,7 +40,8 @@ import Testing
             DeviceRegistry.touchStatement, DeviceRegistry.makeUserStatement, DeviceRegistry.lockUserStatement,
             DeviceRegistry.makeDeviceStatement, DeviceRegistry.stateStatement,
             SettleStatements.planShape, SettleStatements.subjects, SettleStatements.edges, SettleStatements.waiters,
-            SettleStatements.unmet, SettleStatements.needs, SettleStatements.restart, SettleStatements.discard,
+            SettleStatements.unmet, SettleStatements.needs, SettleStatements.sealedPayloads, SettleStatements.restart,
+            SettleStatements.discard,
             SettleStatements.release, SettleStatements.mappings, SettleCandidates.edgeAfter,
             SettleCandidates.edgeBefore, SettleCandidates.pageAfter, SettleCandidates.pageBefore,
             MutationReader.organizationEdgeStatement, MutationReader.organizationStatement,
@@ -70,6 +71,12 @@ import Testing
             QuotaStatements.makeRequests, QuotaStatements.lockRequests, QuotaStatements.writeRequests,
             Administration.readersStatement, Administration.addReaderStatement, Administration.removeReaderStatement,
             Administration.roleStatement,
+            OrganizationKeys.readStatement, OrganizationKeys.makeStatement,
+            Sealing.mastersStatement, Sealing.pageStatement, Sealing.replaceStatement, Sealing.ageStatement,
+            Sealing.dropStatement, Sealing.nextLaneStatement, Sealing.mutationsStatement, Sealing.mutationStatement,
+            Sealing.writeMutationStatement, Sealing.rejectionsStatement, Sealing.rejectionStatement,
+            Sealing.writeRejectionStatement, Sealing.clearMappingsStatement, Sealing.entitiesStatement,
+            Sealing.writeEntityStatement, Sealing.writeUpstreamStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {

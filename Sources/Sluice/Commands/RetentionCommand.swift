@@ -32,7 +32,7 @@ struct RetentionCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let result = try await options.run { store, settings throws(Problem) in
+        let result = try await options.withStore { store, settings throws(Problem) in
             try await run(on: store.retention, policy: Wiring.retentionPolicy(settings))
         }
         guard let result else {

@@ -20,8 +20,8 @@ struct SluiceCommand: AsyncParsableCommand {
             """,
         version: Version.current,
         subcommands: [
-            ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, TokenCommand.self,
-            RetentionCommand.self, DoctorCommand.self,
+            ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, KeysCommand.self,
+            TokenCommand.self, RetentionCommand.self, DoctorCommand.self,
         ]
     )
 }

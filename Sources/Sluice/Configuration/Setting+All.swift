@@ -97,6 +97,12 @@ extension Setting {
         fallbackHint: "none: no signed tokens",
         meaning: "The private key (PEM; EC P-256, Ed25519 or RSA) of tokens for upstreams."
     )
+    static let masterKeyFile = Setting(
+        name: "master_key_file",
+        form: .path,
+        fallbackHint: "none: nothing is sealed",
+        meaning: "Master keys of encryption at rest, a line each; `sluice keys --help` has the form."
+    )
     static let retryBaseSeconds = Setting(
         name: "retry_base_seconds",
         form: .decimal(0.01...3_600),
@@ -191,7 +197,7 @@ extension Setting {
         publicAddress, operationsAddress,
         jwtSecret, jwtKeysFile, jwtJWKSURL, jwtIssuersFile,
         jwtIssuer, jwtAudience, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
-        operatorToken, signingKeyFile,
+        operatorToken, signingKeyFile, masterKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
         retentionSucceededDays, retentionDays, retentionIntervalSeconds,
         logLevel, logFormat,

@@ -22,6 +22,9 @@ struct Settings: Sendable {
     var jwtLeewaySeconds: Int
     var operatorTokens: OperatorTokens?
     var signingKeyFile: String?
+    var masterKeyFile: String?
+    /// What ``masterKeyFile`` holds; nil where nothing is sealed.
+    var masterKeys: MasterKeys?
 
     var retryBaseSeconds: Double
     var retryCapSeconds: Double
@@ -59,6 +62,7 @@ struct Settings: Sendable {
         var settings = Settings(&reader)
         settings.warnings += sources.flatMap(\.unknownNames)
         settings.check(&reader)
+        settings.readMasterKeys(&reader)
         guard reader.problems.isEmpty else { throw ConfigurationError(reader.problems) }
         return settings
     }
@@ -82,6 +86,7 @@ struct Settings: Sendable {
         jwtLeewaySeconds = reader.number(.jwtLeewaySeconds)
         operatorTokens = reader.text(.operatorToken).flatMap(OperatorTokens.init(parsing:))
         signingKeyFile = reader.text(.signingKeyFile)
+        masterKeyFile = reader.text(.masterKeyFile)
         retryBaseSeconds = reader.decimal(.retryBaseSeconds)
         retryCapSeconds = reader.decimal(.retryCapSeconds)
         leaseSeconds = reader.decimal(.leaseSeconds)

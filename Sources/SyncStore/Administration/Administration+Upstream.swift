@@ -7,9 +7,10 @@ extension Administration {
     public func upstream(of organization: UUID) async throws(Problem) -> [UInt8]? {
         var key = Parameters()
         key.add(organization)
-        let rows = try await run(Self.getUpstreamStatement, key, "read an upstream")
         do {
-            return try UpstreamRow(rows)?.json()
+            return try await catalog.opening(organization) { [key] seal in
+                try UpstreamRow(await pool.run([Query(Self.getUpstreamStatement, key)])[0], seal)?.json()
+            }
         } catch {
             throw failure.problem(error, doing: "read an upstream")
         }
@@ -29,16 +30,18 @@ extension Administration {
         var key = Parameters()
         key.add(organization)
         do {
-            let written = try await pool.transaction { [key] connection -> (Bool, UpstreamSettings)? in
-                let found = try await connection.run([
-                    Query(Self.lockUpstreamStatement, key), Query(Self.getUpstreamStatement, key),
-                ])
-                guard found[0].count > 0 else { return nil }
-                let current = try Catalog.upstream(found[1])
-                let settings = try request.applied(to: current)
-                let row = Self.row(settings, of: organization, at: moment)
-                _ = try await connection.run(Query(Self.putUpstreamStatement, row))
-                return (current == nil, settings)
+            let written = try await catalog.opening(organization) { [key] seal in
+                try await pool.transaction { connection -> (Bool, UpstreamSettings)? in
+                    let found = try await connection.run([
+                        Query(Self.lockUpstreamStatement, key), Query(Self.getUpstreamStatement, key),
+                    ])
+                    guard found[0].count > 0 else { return nil }
+                    let current = try Catalog.upstream(found[1], seal)
+                    let settings = try request.applied(to: current)
+                    let row = try Self.row(settings, of: organization, at: moment, seal)
+                    _ = try await connection.run(Query(Self.putUpstreamStatement, row))
+                    return (current == nil, settings)
+                }
             }
             catalog.invalidate(organization)
             return written.map { created, settings in (created, UpstreamRow(settings, updatedAt: moment).json()) }
@@ -56,15 +59,20 @@ extension Administration {
         return rows.affected > 0
     }
 
-    private static func row(_ settings: UpstreamSettings, of organization: UUID, at moment: Timestamp) -> Parameters {
+    private static func row(
+        _ settings: UpstreamSettings,
+        of organization: UUID,
+        at moment: Timestamp,
+        _ seal: Seal
+    ) throws(SealError) -> Parameters {
         var parameters = Parameters()
         parameters.add(organization)
         parameters.add(settings.baseURL)
-        parameters.add(json: settings.credential?.stored)
+        parameters.add(json: try seal.seal(json: settings.credential?.stored, as: .upstream(.credential)))
         parameters.add(Int16(settings.timeoutSeconds))
         parameters.add(Int16(settings.maximumConcurrency))
         parameters.add(settings.idPointer)
-        parameters.add(json: settings.storedHeaders)
+        parameters.add(json: try seal.seal(json: settings.storedHeaders, as: .upstream(.headers)))
         parameters.add(timestamp: moment.microseconds)
         return parameters
     }

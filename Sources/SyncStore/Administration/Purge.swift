@@ -63,6 +63,8 @@ extension Administration {
         Statement("purge_request_quotas", "DELETE FROM request_quotas WHERE organization_id = $1"),
         Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
+        // what was sealed under it opens no more, wherever there is a copy of the rows
+        Statement("purge_organization_keys", "DELETE FROM organization_keys WHERE organization_id = $1"),
         Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1"),
     ]
 

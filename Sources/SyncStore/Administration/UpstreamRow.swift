@@ -13,8 +13,8 @@ struct UpstreamRow {
     }
 
     /// Nil when there is no row.
-    init?(_ rows: Rows) throws {
-        guard let settings = try Catalog.upstream(rows) else { return nil }
+    init?(_ rows: Rows, _ seal: Seal) throws {
+        guard let settings = try Catalog.upstream(rows, seal) else { return nil }
         self.settings = settings
         updatedAt = Timestamp(microseconds: try rows.timestamp(0, 6))
     }

@@ -22,6 +22,8 @@ public final class Catalog: Sendable {
         var types: [String: EntityType]
         /// The number of the partition that holds its rows: pushes of one partition are best committed together.
         var partition: Int
+        /// Seals and opens what is stored of it.
+        var seal: Seal
         var readAt: Timestamp
     }
 
@@ -38,21 +40,27 @@ public final class Catalog: Sendable {
     }
 
     private let pool: Pool
+    /// Nil where nothing is sealed.
+    private let masterKeys: MasterKeys?
     private let now: TimeSource
     private let failure: StoreFailure
     private let state = Mutex(State())
 
-    init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
+    init(pool: Pool, masterKeys: MasterKeys?, now: @escaping TimeSource, failure: StoreFailure) {
         self.pool = pool
+        self.masterKeys = masterKeys
         self.now = now
         self.failure = failure
     }
 
     /// An organization, at most five seconds old; nil when there is none.
     ///
-    /// - Throws: `store_unavailable` when it is not cached and the database is away.
+    /// - Throws: `store_unavailable` when it is not cached and the database is away, and while its data are sealed and
+    ///   cannot be opened here.
     public func organization(_ id: UUID) async throws(Problem) -> Organization? {
-        try await entry(id).organization
+        let entry = try await entry(id)
+        if entry.seal.lock != nil { throw StoreFailure.sealed }
+        return entry.organization
     }
 
     /// Whether a user has pushed before or was let in by an operator.
@@ -93,12 +101,16 @@ public final class Catalog: Sendable {
         do {
             let rows = try await pool.run([
                 Query(Self.organizationStatement, parameters), Query(Self.typesStatement, parameters),
-                Query(Self.upstreamStatement, parameters),
+                Query(Self.upstreamStatement, parameters), OrganizationKeys.read(id),
             ])
+            let keys = try await seal(of: id, rows[3], rows[0])
+            let (organization, seal) = try organization(rows[0], upstream: rows[2], keys)
+            if let reason = seal.lock { failure.note(locked: id, reason) }
             read = Entry(
-                organization: try Self.organization(rows[0], upstream: rows[2]),
+                organization: organization,
                 types: try Self.types(rows[1]),
                 partition: try Self.partition(rows[0], of: id),
+                seal: seal,
                 readAt: moment
             )
         } catch {
@@ -110,6 +122,31 @@ public final class Catalog: Sendable {
             state.entries[id] = read
         }
         return read
+    }
+
+    /// Unwraps an organization's keys; makes the first where there is none and there is a master key to wrap it.
+    private func seal(of id: UUID, _ keys: Rows, _ organization: Rows) async throws -> Seal {
+        var wrapped = try OrganizationKeys.keys(keys)
+        if wrapped.isEmpty, let master = masterKeys?.wrapping, organization.count > 0,
+            try organization.string(0, 2) != OrganizationStatus.purging.rawValue
+        {
+            let new = try WrappedKey.new(number: 1, of: id, by: master)
+            let results = try await pool.run([
+                OrganizationKeys.make(new, of: id, at: now()), OrganizationKeys.read(id),
+            ])
+            wrapped = try OrganizationKeys.keys(results[1])
+        }
+        return Seal(of: id, wrapped, masterKeys)
+    }
+
+    /// An organization whose upstream does not open is locked, and troubles nobody else.
+    private func organization(_ rows: Rows, upstream: Rows, _ seal: Seal) throws -> (Organization?, Seal) {
+        do {
+            return (try Self.organization(rows, upstream: upstream, seal), seal)
+        } catch let error as SealError {
+            let locked = Seal.locked(error.description)
+            return (try Self.organization(rows, upstream: upstream, locked), locked)
+        }
     }
 
     /// What was read after now was read before the clock was set back.
@@ -171,29 +208,30 @@ public final class Catalog: Sendable {
         "SELECT 1 FROM users WHERE organization_id = $1 AND user_id = $2"
     )
 
-    private static func organization(_ rows: Rows, upstream: Rows) throws -> Organization? {
+    private static func organization(_ rows: Rows, upstream: Rows, _ seal: Seal) throws -> Organization? {
         guard rows.count > 0 else { return nil }
         return Organization(
             id: try rows.uuid(0, 0),
             name: try rows.string(0, 1),
             status: OrganizationStatus(rawValue: try rows.string(0, 2)) ?? .suspended,
             settings: OrganizationSettings(stored: try JSONTree(parsing: rows.bytes(0, 3)).root),
-            upstream: try Self.upstream(upstream)
+            // of one that is locked nobody is served, and no lane runs
+            upstream: seal.lock == nil ? try Self.upstream(upstream, seal) : nil
         )
     }
 
     /// Reads the first six columns of ``upstreamStatement`` and its like; nil when there is no row.
-    static func upstream(_ rows: Rows) throws -> UpstreamSettings? {
+    static func upstream(_ rows: Rows, _ seal: Seal) throws -> UpstreamSettings? {
         guard rows.count > 0 else { return nil }
+        let credential = try seal.open(json: rows.optionalBytes(0, 1), as: .upstream(.credential))
+        let headers = try seal.open(json: rows.bytes(0, 5), as: .upstream(.headers)) ?? []
         return UpstreamSettings(
             baseURL: try rows.string(0, 0),
-            credential: try rows.optionalBytes(0, 1).flatMap {
-                UpstreamCredential(stored: try JSONTree(parsing: $0).root)
-            },
+            credential: try credential.flatMap { UpstreamCredential(stored: try JSONTree(parsing: $0).root) },
             timeoutSeconds: Int(try rows.int16(0, 2)),
             maximumConcurrency: Int(try rows.int16(0, 3)),
             idPointer: try rows.string(0, 4),
-            headers: UpstreamSettings.headers(stored: try JSONTree(parsing: rows.bytes(0, 5)).root)
+            headers: UpstreamSettings.headers(stored: try JSONTree(parsing: headers).root)
         )
     }
 

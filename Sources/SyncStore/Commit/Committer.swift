@@ -54,6 +54,7 @@ final class Committer<Work: GroupWork>: Sendable {
 
     private func commit(_ group: [Work.Job]) async {
         var isCertain = false
+        var hasForgotten = false
         var last: PostgresError?
         for attempt in 1...Self.attempts {
             // nobody waits for it any more, and others wait behind it
@@ -72,6 +73,12 @@ final class Committer<Work: GroupWork>: Sendable {
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 1...10) * attempt))
             } catch Setback.refused(let error) {
                 return await bisect(group, error)
+            } catch SealError.unknownKey where !hasForgotten {
+                metrics.retry("stale_keys")
+                hasForgotten = true
+                work.forget(group)
+            } catch let error as SealError {
+                return await bisect(group, error)
             } catch Setback.unavailable(let error) {
                 // a connection that was cut while idle is the usual case after a restart: one more try on a new one
                 metrics.retry("connection")
@@ -84,8 +91,9 @@ final class Committer<Work: GroupWork>: Sendable {
         fail(group, last ?? PostgresError(.timedOut, "the group could not be committed"))
     }
 
-    /// A group that the database refuses is halved until the culprit stands alone, so that it fails nobody else.
-    private func bisect(_ group: [Work.Job], _ error: PostgresError) async {
+    /// A group in which the database refuses something, or something does not open, is halved until the culprit stands
+    /// alone, so that it fails nobody else.
+    private func bisect(_ group: [Work.Job], _ error: any Error) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry("bisected")
         await commit(Array(group[..<(group.count / 2)]))

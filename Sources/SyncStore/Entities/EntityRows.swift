@@ -8,13 +8,18 @@ enum EntityRows {
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
     /// Takes in what ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities`` found.
-    static func load(_ rows: Rows, into tables: inout [UUID: EntityTable]) throws {
+    static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: Seals) throws {
         for row in 0..<rows.count {
+            let organization = try rows.uuid(row, 0)
+            let key = EntityKey(type: try rows.string(row, 1), id: try rows.string(row, 2))
             let state = EntityState(
                 isIntegerID: try rows.bool(row, 3),
                 version: try rows.int64(row, 4),
                 isDeleted: try rows.bool(row, 5),
-                document: try rows.optionalBytes(row, 6),
+                document: try seals[organization].open(
+                    json: rows.optionalBytes(row, 6),
+                    as: .document(type: key.type, id: key.id)
+                ),
                 owner: try rows.uuid(row, 7),
                 clientID: try rows.optionalUUID(row, 8),
                 lastWriter: Writer(user: try rows.uuid(row, 9), device: try rows.uuid(row, 10)),
@@ -22,8 +27,7 @@ enum EntityRows {
                 isStored: true,
                 etag: try rows.optionalString(row, 12)
             )
-            let key = EntityKey(type: try rows.string(row, 1), id: try rows.string(row, 2))
-            tables[try rows.uuid(row, 0), default: EntityTable()].load(key, state)
+            tables[organization, default: EntityTable()].load(key, state)
         }
     }
 
@@ -49,7 +53,7 @@ enum EntityRows {
     }
 
     /// The queries that write entities, at positions below the raised feeds' ends.
-    static func write(_ changes: [Writes], now: Timestamp) -> [Query] {
+    static func write(_ changes: [Writes], now: Timestamp, _ seals: Seals) throws(SealError) -> [Query] {
         let rows = changes.flatMap { organization, writes in
             writes.enumerated().map { place, write in
                 EntityRow(
@@ -63,12 +67,17 @@ enum EntityRows {
         let new = rows.filter { !$0.state.isStored }
         let known = rows.filter(\.state.isStored)
         var queries: [Query] = []
-        if !new.isEmpty { queries.append(query(EntityStatements.makeEntities, new, now)) }
-        if !known.isEmpty { queries.append(query(EntityStatements.changeEntities, known, now)) }
+        if !new.isEmpty { queries.append(try query(EntityStatements.makeEntities, new, now, seals)) }
+        if !known.isEmpty { queries.append(try query(EntityStatements.changeEntities, known, now, seals)) }
         return queries
     }
 
-    private static func query(_ statement: Statement, _ rows: [EntityRow], _ now: Timestamp) -> Query {
+    private static func query(
+        _ statement: Statement,
+        _ rows: [EntityRow],
+        _ now: Timestamp,
+        _ seals: Seals
+    ) throws(SealError) -> Query {
         var parameters = Parameters()
         parameters.add(rows.map(\.organization))
         parameters.add(rows.map(\.key.type))
@@ -76,7 +85,16 @@ enum EntityRows {
         parameters.add(rows.map(\.state.isIntegerID))
         parameters.add(rows.map(\.state.version))
         parameters.add(rows.map(\.state.isDeleted))
-        parameters.add(jsons: rows.map(\.state.document))
+        if seals.arePlain {
+            parameters.add(jsons: rows.map(\.state.document))
+        } else {
+            parameters.add(
+                jsons: try rows.map { row throws(SealError) in
+                    let place = SealedPlace.document(type: row.key.type, id: row.key.id)
+                    return try seals[row.organization].seal(json: row.state.document, as: place)
+                }
+            )
+        }
         parameters.add(rows.map(\.beforeEnd))
         parameters.add(rows.map(\.state.owner))
         parameters.add(rows.map(\.state.clientID))

@@ -144,7 +144,10 @@ public struct RetentionRun: Sendable {
                 place = step.next
                 try await tell(part.kind, step, .now - began)
             } catch {
-                guard error.code == .overloaded else { throw error }
+                // where nobody has the organization's keys nothing can be discarded; the rest goes on
+                guard error.code == .overloaded || (part.kind == .unsettled && error.code == .storeUnavailable) else {
+                    throw error
+                }
                 // a lane was locked for long; others first
                 memory.failures[part, default: 0] += 1
                 if memory.failures[part, default: 0] >= Self.patience {

@@ -138,7 +138,16 @@ struct OutcomeColumns {
 
     var isEmpty: Bool { rows.isEmpty }
 
-    func query(_ now: Timestamp) -> Query {
+    func query(_ now: Timestamp, _ seals: Seals) throws(SealError) -> Query {
+        let sealed = rows.map { seals.lane($0.lane) }
+        func column(
+            _ column: SealedPlace.Column,
+            _ value: (Row) -> [UInt8]?
+        ) throws(SealError) -> [[UInt8]?] {
+            try zip(rows, sealed).map { row, seal throws(SealError) in
+                try seal.seal(json: value(row), column, of: row.id)
+            }
+        }
         var parameters = LaneRows.keys(rows.map(\.lane))
         parameters.add(rows.map(\.id))
         parameters.add(rows.map(\.outcome.status.rawValue))
@@ -150,15 +159,19 @@ struct OutcomeColumns {
         parameters.add(rows.map(\.version))
         parameters.add(rows.map(\.outcome.resolution?.rawValue))
         parameters.add(rows.map(\.outcome.responseStatus))
-        parameters.add(jsons: rows.map(\.outcome.responseBody))
-        parameters.add(jsons: rows.map(\.outcome.error))
-        parameters.add(rows.map(\.outcome.lastError))
+        parameters.add(jsons: try column(.responseBody, \.outcome.responseBody))
+        parameters.add(jsons: try column(.error, \.outcome.error))
+        parameters.add(
+            try zip(rows, sealed).map { row, seal throws(SealError) in
+                try seal.seal(text: row.outcome.lastError, .lastError, of: row.id)
+            }
+        )
         parameters.add(rows.map(\.outcome.lastErrorCode))
         parameters.add(rows.map(\.outcome.isOutcomeUnknown))
         parameters.add(rows.map(\.outcome.conflictRetries))
         parameters.add(rows.map(\.outcome.override?.method))
         parameters.add(rows.map(\.outcome.override?.endpoint))
-        parameters.add(jsons: rows.map(\.outcome.override?.payload))
+        parameters.add(jsons: try column(.sentPayload) { $0.outcome.override?.payload })
         parameters.add(rows.map(\.changePosition))
         parameters.add(rows.map(\.from.rawValue))
         parameters.add(timestamp: now.microseconds)
@@ -197,7 +210,7 @@ struct MappingColumns {
 
     var isEmpty: Bool { rows.isEmpty }
 
-    func query(_ now: Timestamp) -> Query {
+    func query(_ now: Timestamp, _ seals: Seals) -> Query {
         // an id counts once the create is final
         let ids = rows.map { $0.outcome.status.isFinal ? $0.outcome.serverID : nil }
         var parameters = LaneRows.keys(rows.map(\.lane))
@@ -207,7 +220,12 @@ struct MappingColumns {
         parameters.add(ids.map { $0?.isInteger ?? false })
         parameters.add(rows.map { $0.outcome.status == .failed })
         parameters.add(rows.map { Int16($0.outcome.status == .pending && $0.outcome.nextRetryAt != nil ? 1 : 0) })
-        parameters.add(rows.map { $0.outcome.status.isFinal ? nil : $0.outcome.lastError })
+        // an upstream's words stand in the mutation, too, and sealed there
+        parameters.add(
+            rows.map { row in
+                row.outcome.status.isFinal || !seals[row.lane.organization].isPlain ? nil : row.outcome.lastError
+            }
+        )
         parameters.add(rows.map(\.changePosition))
         parameters.add(timestamp: now.microseconds)
         return Query(LaneStatements.writeMappings, parameters)

@@ -21,6 +21,8 @@ struct LaneGroup {
         var lowestReleased: Int64?
         var unfinished: [UUID] = []
         var head: QueuedMutation?
+        /// Where the head stands that cannot be opened, and why.
+        var sealedHead: (position: Int64, error: SealError)?
         var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
         var entity: TurnPlanner.KnownEntity?
         /// What is marked as in flight.
@@ -52,11 +54,13 @@ struct LaneGroup {
         let version: Int64?
     }
 
-    /// Seconds for which lanes of organizations that are not served wait.
-    private static let suspendedPause: Double = 30
+    /// Seconds for which lanes wait that cannot be run: of organizations that are not served, or whose data cannot be
+    /// opened.
+    static let pause: Double = 30
 
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
+    private let seals: Seals
     private let planner: TurnPlanner
     private let now: Timestamp
     /// By place in the group; nil for steps that are lost.
@@ -68,6 +72,7 @@ struct LaneGroup {
     init(_ group: [LaneJob], entries: [UUID: Catalog.Entry], leaseSeconds: Double, now: Timestamp) {
         self.group = group
         self.entries = entries
+        seals = Seals(entries.mapValues(\.seal))
         planner = TurnPlanner(leaseSeconds: leaseSeconds)
         self.now = now
         live = group.map { _ in nil }
@@ -92,7 +97,7 @@ struct LaneGroup {
 
     mutating func readLocked(_ results: [Rows]) throws {
         let lanes = try LaneRows.lanes(results[1])
-        if results.count > 2 { try EntityRows.load(results[2], into: &entities) }
+        if results.count > 2 { try EntityRows.load(results[2], into: &entities, seals) }
         for (index, job) in group.enumerated() {
             guard var lane = lanes[job.lane], let entry = entries[job.lane.organization] else { continue }
             let lease = now.adding(seconds: planner.leaseSeconds)
@@ -145,8 +150,8 @@ struct LaneGroup {
         let rows = results[0]
         for row in 0..<rows.count {
             let index = Int(try rows.int32(row, 0))
-            let mutation = try QueuedColumns.mutation(rows, row, from: 1)
             guard let step = live[index] else { continue }
+            let mutation = try QueuedColumns.mutation(rows, row, from: 1, seals.lane(step.job.lane))
             let isForwarded = step.entry.type(mutation.entityType)?.isForwarded ?? false
             live[index]?.settled.append(
                 Settled(
@@ -231,6 +236,10 @@ struct LaneGroup {
 
     /// In this order: outcomes, mappings, released mutations, then what comes next.
     var settleQueries: [Query] {
+        get throws(SealError) { try makeSettleQueries() }
+    }
+
+    private func makeSettleQueries() throws(SealError) -> [Query] {
         var outcomes = OutcomeColumns()
         var mappings = MappingColumns()
         var released = BlockerColumns()
@@ -248,8 +257,8 @@ struct LaneGroup {
         }
         guard !heads.isEmpty else { return [] }
         var queries: [Query] = []
-        if !outcomes.isEmpty { queries.append(outcomes.query(now)) }
-        if !mappings.isEmpty { queries.append(mappings.query(now)) }
+        if !outcomes.isEmpty { queries.append(try outcomes.query(now, seals)) }
+        if !mappings.isEmpty { queries.append(mappings.query(now, seals)) }
         if !released.isEmpty { queries.append(released.query(now)) }
         return queries + [heads.query]
     }
@@ -259,7 +268,13 @@ struct LaneGroup {
         if live.contains(where: { $0?.unblocking.isEmpty == false }) { try readReleased(results[results.count - 2]) }
         for row in 0..<heads.count {
             guard let step = live[Int(try heads.int32(row, 0))] else { continue }
-            step.head = try QueuedColumns.mutation(heads, row, from: 1)
+            do {
+                step.head = try QueuedColumns.mutation(heads, row, from: 1, seals.lane(step.job.lane))
+            } catch let error as SealError {
+                // what came of the request before is written all the same
+                step.sealedHead = (try heads.int64(row, 1 + QueuedColumns.position), error)
+                continue
+            }
             step.mappings = try Self.mappings(heads, row, from: 1 + QueuedColumns.count)
             step.entity = try Self.entity(heads, row, from: 5 + QueuedColumns.count)
         }
@@ -317,6 +332,17 @@ struct LaneGroup {
         }
     }
 
+    /// Whether a head is sealed under a key that was made after its organization was read.
+    var lacksKeys: Bool {
+        live.contains { step in
+            guard let step, case .unknownKey = step.sealedHead?.error else { return false }
+            return step.entry.readAt < now
+        }
+    }
+
+    /// Why heads cannot be opened.
+    var sealed: [SealError] { live.compactMap { $0?.sealedHead?.error } }
+
     mutating func choose() {
         for index in live.indices {
             guard let step = live[index] else { continue }
@@ -327,6 +353,10 @@ struct LaneGroup {
 
     /// Brings the lane's head up to date with what was found.
     private mutating func place(_ step: Live) {
+        if let sealed = step.sealedHead {
+            step.lane.headPosition = min(sealed.position, step.lowestReleased ?? sealed.position)
+            return
+        }
         let first = step.head?.position ?? step.lane.nextPosition
         if step.head == nil, step.lowestReleased == nil, step.lane.queuedCount != 0 {
             if step.lane.headPosition > 0 {
@@ -346,13 +376,19 @@ struct LaneGroup {
         if step.lane.headPosition == 0, step.head == nil, step.lane.queuedCount != 0 {
             return .goOn(token: step.lane.leaseToken, unblocking: [])
         }
+        if let sealed = step.sealedHead, step.lane.haltedBy == nil {
+            if let lowest = step.lowestReleased, lowest < sealed.position {
+                return .goOn(token: step.lane.leaseToken, unblocking: [])
+            }
+            return release(step, at: now.adding(seconds: Self.pause))
+        }
         guard let head = step.head, step.lane.haltedBy == nil else { return release(step, at: nil) }
         if let lowest = step.lowestReleased, lowest < head.position {
             return .goOn(token: step.lane.leaseToken, unblocking: [])
         }
         guard let organization = step.entry.organization, organization.status == .active,
             let type = step.entry.type(head.entityType)
-        else { return release(step, at: now.adding(seconds: Self.suspendedPause)) }
+        else { return release(step, at: now.adding(seconds: Self.pause)) }
         let surroundings = TurnPlanner.Surroundings(
             lane: step.job.lane,
             token: step.lane.leaseToken,
@@ -385,6 +421,10 @@ struct LaneGroup {
     // MARK: - 5: write
 
     var finalQueries: [Query] {
+        get throws(SealError) { try makeFinalQueries() }
+    }
+
+    private func makeFinalQueries() throws(SealError) -> [Query] {
         var outcomes = OutcomeColumns()
         var mappings = MappingColumns()
         var flights = FlightColumns()
@@ -400,15 +440,15 @@ struct LaneGroup {
         let lanes = live.compactMap { $0 }.map { (key: $0.job.lane, state: $0.lane) }
         guard !lanes.isEmpty else { return [.rollback] }
         var queries: [Query] = []
-        if !outcomes.isEmpty { queries.append(outcomes.query(now)) }
-        if !mappings.isEmpty { queries.append(mappings.query(now)) }
+        if !outcomes.isEmpty { queries.append(try outcomes.query(now, seals)) }
+        if !mappings.isEmpty { queries.append(mappings.query(now, seals)) }
         if !flights.isEmpty { queries.append(flights.query(now)) }
         queries.append(LaneRows.write(lanes))
         let writes = entities.keys.sorted().map { (organization: $0, writes: entities[$0]?.writes ?? []) }
             .filter { !$0.writes.isEmpty }
         if !writes.isEmpty {
             queries.append(EntityRows.raiseFeeds(writes))
-            queries += EntityRows.write(writes, now: now)
+            queries += try EntityRows.write(writes, now: now, seals)
         }
         return queries + [.commit]
     }

@@ -83,15 +83,19 @@ public final class LaneStore: Service {
     /// - Parameter moments: by lane, when it may be claimed again.
     public func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
         guard !moments.isEmpty else { return }
-        let sorted = moments.sorted { $0.lane < $1.lane }
-        var parameters = LaneRows.keys(sorted.map(\.lane))
-        parameters.add(timestamps: sorted.map(\.until.microseconds))
-        parameters.add(timestamp: now.microseconds)
         do {
-            _ = try await pool.run([Query(Self.postponeStatement, parameters)])
+            _ = try await pool.run([Self.postpone(moments.sorted { $0.lane < $1.lane }, now: now)])
         } catch {
             throw failure.problem(error, doing: "put lanes off")
         }
+    }
+
+    /// The query that puts lanes off, which must be sorted.
+    static func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) -> Query {
+        var parameters = LaneRows.keys(moments.map(\.lane))
+        parameters.add(timestamps: moments.map(\.until.microseconds))
+        parameters.add(timestamp: now.microseconds)
+        return Query(postponeStatement, parameters)
     }
 
     // MARK: - Census

@@ -32,18 +32,72 @@ struct LaneWork: GroupWork {
         let moment = now()
         var entries: [UUID: Catalog.Entry] = [:]
         for id in Set(group.map(\.lane.organization)) { entries[id] = try await catalog.entry(id) }
+        let locked = group.filter { entries[$0.lane.organization]?.seal.lock != nil }
+        if !locked.isEmpty { try await leaveAlone(locked, moment, on: connection) }
+        let group = locked.isEmpty ? group : group.filter { entries[$0.lane.organization]?.seal.lock == nil }
+        guard !group.isEmpty else { return }
+        do {
+            try await run(group, entries, moment, on: connection)
+        } catch let error as SealError where Self.isDamaged(group, entries, error, moment) {
+            logger.error("lane waits: what was in flight cannot be opened", metadata: ["reason": "\(error)"])
+            _ = try await connection.run([.rollback])
+            try await leaveAlone(group, moment, on: connection)
+        }
+    }
+
+    /// Whether a lane that is to be claimed, alone in its group by now, has something in it that does not open: it is put
+    /// off, and not tried again with every look.
+    private static func isDamaged(
+        _ group: [LaneJob],
+        _ entries: [UUID: Catalog.Entry],
+        _ error: SealError,
+        _ moment: Timestamp
+    ) -> Bool {
+        guard group.count == 1, let job = group.first, job.step.token == nil else { return false }
+        guard case .unknownKey = error, let entry = entries[job.lane.organization] else { return true }
+        // the key may have been made a moment ago
+        return entry.readAt >= moment
+    }
+
+    private func run(
+        _ group: [LaneJob],
+        _ entries: [UUID: Catalog.Entry],
+        _ moment: Timestamp,
+        on connection: Connection
+    ) async throws {
         var steps = LaneGroup(group, entries: entries, leaseSeconds: leaseSeconds, now: moment)
         try steps.readLocked(await connection.run(steps.lockQueries))
         let lost = steps.lostQueries
         if !lost.isEmpty { try steps.readLost(await connection.run(lost)) }
         steps.settle { [ids] in ids.make(at: moment) }
-        let settling = steps.settleQueries
+        let settling = try steps.settleQueries
         if !settling.isEmpty { try steps.readNext(await connection.run(settling)) }
-        if steps.lacksTypes { throw Setback.stale }
+        if steps.lacksTypes || steps.lacksKeys { throw Setback.stale }
         steps.choose()
-        _ = try await connection.run(steps.finalQueries)
+        _ = try await connection.run(try steps.finalQueries)
+        for reason in steps.sealed {
+            logger.error("lane waits: its head cannot be opened", metadata: ["reason": "\(reason)"])
+        }
         for note in steps.notes { logger.error("lane was inconsistent", metadata: ["reason": "\(note)"]) }
         finish(group, steps)
+    }
+
+    /// Lanes of organizations whose data cannot be opened are put off, not claimed: nothing of theirs is sent, counted or
+    /// given up. What was in flight stays so until its lease has run out.
+    private func leaveAlone(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
+        let until = moment.adding(seconds: LaneGroup.pause)
+        let claims = jobs.filter { $0.step.token == nil }.sorted { $0.lane < $1.lane }
+        if !claims.isEmpty {
+            let moments = claims.map { (lane: $0.lane, until: until) }
+            _ = try await connection.run(LaneStore.postpone(moments, now: moment))
+        }
+        for job in jobs {
+            if job.step.token == nil {
+                job.reply.send(.success(.released(readyAt: until)))
+            } else {
+                job.refuse(StoreFailure.sealed)
+            }
+        }
     }
 
     func isStale(_ error: PostgresError) -> Bool { false }

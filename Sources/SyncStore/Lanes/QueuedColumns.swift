@@ -16,10 +16,14 @@ enum QueuedColumns {
     /// How many there are.
     static let count = 27
 
+    /// Which of them is its place in the lane.
+    static let position = 2
+
     /// Reads a mutation from the columns that start at `first`.
-    static func mutation(_ rows: Rows, _ row: Int, from first: Int) throws -> QueuedMutation {
-        QueuedMutation(
-            id: try rows.uuid(row, first),
+    static func mutation(_ rows: Rows, _ row: Int, from first: Int, _ seal: LaneSeal) throws -> QueuedMutation {
+        let id = try rows.uuid(row, first)
+        return QueuedMutation(
+            id: id,
             deviceID: try rows.uuid(row, first + 1),
             position: try rows.int64(row, first + 2),
             acceptedAt: Timestamp(microseconds: try rows.timestamp(row, first + 3)),
@@ -28,8 +32,8 @@ enum QueuedColumns {
             localID: try rows.optionalUUID(row, first + 6),
             serverID: try rows.serverID(row, first + 7),
             endpoint: try rows.optionalString(row, first + 9),
-            payload: try rows.optionalBytes(row, first + 10),
-            headers: try rows.optionalBytes(row, first + 11),
+            payload: try seal.open(json: rows.optionalBytes(row, first + 10), .payload, of: id),
+            headers: try seal.open(json: rows.optionalBytes(row, first + 11), .headers, of: id),
             baseVersion: try rows.optionalInt64(row, first + 12),
             references: rows.isNull(row, first + 13) ? [] : try rows.uuids(row, first + 13),
             revision: try rows.int32(row, first + 14),
@@ -44,10 +48,10 @@ enum QueuedColumns {
                 SentRequest(
                     method: method,
                     endpoint: try rows.optionalString(row, first + 23),
-                    payload: try rows.optionalBytes(row, first + 24)
+                    payload: try seal.open(json: rows.optionalBytes(row, first + 24), .sentPayload, of: id)
                 )
             },
-            error: try rows.optionalBytes(row, first + 25),
+            error: try seal.open(json: rows.optionalBytes(row, first + 25), .error, of: id),
             traceparent: try rows.optionalString(row, first + 26)
         )
     }

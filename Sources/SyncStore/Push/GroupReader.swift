@@ -14,6 +14,7 @@ struct GroupReader {
 
     private let group: [PushInput]
     private let access: Access
+    private let seals: Seals
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
     private var probed: [Set<UUID>] = []
@@ -23,8 +24,9 @@ struct GroupReader {
     /// - Parameter hints: what is remembered of devices, so that less has to be looked up; nil to look up everything. A
     ///   device that is not remembered counts as new: its lane is made if need be, and its keys are not looked up. Where
     ///   that is wrong the group is read again.
-    init(_ group: [PushInput], hints: WatermarkHints?, access: Access = .locking) {
+    init(_ group: [PushInput], hints: WatermarkHints?, seals: Seals, access: Access = .locking) {
         self.group = group
+        self.seals = seals
         self.access = access
         lanes = group.map(\.lane).sorted()
         for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
@@ -184,40 +186,51 @@ struct GroupReader {
             for client in probedClients { clients.add(index, job.lane, client) }
             probed.append(probedKeys)
         }
+        let seals = group.map { [seals] in seals.lane($0.lane) }
         if !keys.isEmpty {
-            steps.append((Query(GroupStatements.mutationsByKey, keys.parameters), Self.readByKey))
-            steps.append((Query(GroupStatements.rejections, keys.parameters), Self.readRejections))
+            steps.append(
+                (Query(GroupStatements.mutationsByKey, keys.parameters), { try Self.readByKey($0, &$1, seals) })
+            )
+            steps.append(
+                (Query(GroupStatements.rejections, keys.parameters), { try Self.readRejections($0, &$1, seals) })
+            )
         }
-        if !ids.isEmpty { steps.append((Query(GroupStatements.mutationsByID, ids.parameters), Self.readByID)) }
+        if !ids.isEmpty {
+            steps.append((Query(GroupStatements.mutationsByID, ids.parameters), { try Self.readByID($0, &$1, seals) }))
+        }
         if !clients.isEmpty { steps.append((Query(GroupStatements.mappings, clients.parameters), Self.readMappings)) }
     }
 
-    private static func readByKey(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+    private static func readByKey(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
         for row in 0..<rows.count {
             let push = Int(try rows.int32(row, 0))
-            let record = try RecordColumns.record(rows, row, from: 1)
+            let record = try RecordColumns.record(rows, row, from: 1, seals[push])
             snapshot.pushes[push].knownByKey[record.idempotencyKey] = record
             snapshot.pushes[push].knownByID[record.id] = record
         }
     }
 
-    private static func readByID(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+    private static func readByID(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
         for row in 0..<rows.count {
-            let record = try RecordColumns.record(rows, row, from: 1)
-            snapshot.pushes[Int(try rows.int32(row, 0))].knownByID[record.id] = record
+            let push = Int(try rows.int32(row, 0))
+            let record = try RecordColumns.record(rows, row, from: 1, seals[push])
+            snapshot.pushes[push].knownByID[record.id] = record
         }
     }
 
-    private static func readRejections(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+    private static func readRejections(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
         for row in 0..<rows.count {
+            let push = Int(try rows.int32(row, 0))
+            let key = try rows.uuid(row, 1)
+            let place = SealedPlace.rejection(user: seals[push].user, key: key)
             let rejection = Rejection(
-                idempotencyKey: try rows.uuid(row, 1),
+                idempotencyKey: key,
                 id: try rows.optionalUUID(row, 2),
                 deviceID: try rows.uuid(row, 3),
                 sequenceNumber: try rows.int64(row, 4),
-                error: try rows.bytes(row, 5)
+                error: try seals[push].seal.open(json: rows.bytes(row, 5), as: place) ?? []
             )
-            snapshot.pushes[Int(try rows.int32(row, 0))].rejections[rejection.idempotencyKey] = rejection
+            snapshot.pushes[push].rejections[rejection.idempotencyKey] = rejection
         }
     }
 
@@ -278,7 +291,7 @@ struct GroupReader {
                     access == .locking ? EntityStatements.lockEntities : EntityStatements.lookAtEntities,
                     parameters
                 ),
-                { rows, snapshot in try EntityRows.load(rows, into: &snapshot.entities) }
+                { [seals] rows, snapshot in try EntityRows.load(rows, into: &snapshot.entities, seals) }
             )
         )
     }

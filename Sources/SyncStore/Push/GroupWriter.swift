@@ -11,24 +11,32 @@ struct GroupWriter {
     private let uses: [MappingUse]
     private let changes: [(index: Int, plan: PushPlan)]
     private let now: Timestamp
+    private let seals: Seals
     /// Where in the results the feeds' rows are.
     private var feedResults: [Int] = []
     private(set) var queries: [Query] = []
 
-    init(_ group: [PushJob], plan: GroupPlan, uses: [MappingUse], now: Timestamp) {
+    init(
+        _ group: [PushJob],
+        plan: GroupPlan,
+        uses: [MappingUse],
+        now: Timestamp,
+        seals: Seals
+    ) throws(SealError) {
         self.group = group
+        self.seals = seals
         self.plan = plan
         self.uses = uses
         self.now = now
         changes = plan.changes
         addLanes()
-        addMutations()
+        try addMutations()
         addMappings()
         addMappingUses()
-        addRejections()
+        try addRejections()
         addAllowances()
         addTypes()
-        addFeedsAndEntities()
+        try addFeedsAndEntities()
         queries.append(changes.isEmpty ? .rollback : .commit)
     }
 
@@ -74,7 +82,7 @@ struct GroupWriter {
 
     // MARK: - Mutations
 
-    private mutating func addMutations() {
+    private mutating func addMutations() throws(SealError) {
         // columns apart from the start: a row that holds a job would be copied once for each column
         var lanes: [LaneKey] = []
         var changePositions: [Int64] = []
@@ -109,8 +117,14 @@ struct GroupWriter {
         parameters.add(rows.map(\.record.serverID?.text))
         parameters.add(rows.map { $0.record.serverID?.isInteger ?? false })
         parameters.add(rows.map(\.mutation.endpoint?.text))
-        parameters.add(jsons: rows.map(\.mutation.payload?.raw))
-        parameters.add(jsons: rows.map(\.mutation.headers?.raw))
+        let seals = seals.arePlain ? [] : lanes.map { [seals] in seals.lane($0) }
+        if seals.isEmpty {
+            parameters.add(jsons: rows.map(\.mutation.payload?.raw))
+            parameters.add(jsons: rows.map(\.mutation.headers?.raw))
+        } else {
+            parameters.add(jsons: try Self.sealed(rows, seals, .payload) { $0.mutation.payload.map { Array($0.raw) } })
+            parameters.add(jsons: try Self.sealed(rows, seals, .headers) { $0.mutation.headers.map { Array($0.raw) } })
+        }
         parameters.add(dependencies.from)
         parameters.add(dependencies.to)
         parameters.add(rows.map(\.priority))
@@ -123,8 +137,17 @@ struct GroupWriter {
         parameters.add(rows.map(\.record.version))
         parameters.add(rows.map(\.record.resolution?.rawValue))
         parameters.add(rows.map(\.record.responseStatus))
-        parameters.add(jsons: rows.map(\.record.error))
-        parameters.add(rows.map(\.record.lastError))
+        if seals.isEmpty {
+            parameters.add(jsons: rows.map(\.record.error))
+            parameters.add(rows.map(\.record.lastError))
+        } else {
+            parameters.add(jsons: try Self.sealed(rows, seals, .error, \.record.error))
+            parameters.add(
+                try zip(rows, seals).map { row, seal throws(SealError) in
+                    try seal.seal(text: row.record.lastError, .lastError, of: row.mutation.id)
+                }
+            )
+        }
         parameters.add(timestamps: rows.map(\.mutation.createdAt.microseconds))
         parameters.add(timestamps: rows.map { $0.record.syncedAt?.microseconds })
         parameters.add(dependencies.ids)
@@ -135,6 +158,17 @@ struct GroupWriter {
         parameters.add(references.ids)
         parameters.add(traceparents)
         queries.append(Query(GroupStatements.writeMutations, parameters))
+    }
+
+    private static func sealed(
+        _ rows: [NewMutation],
+        _ seals: [LaneSeal],
+        _ column: SealedPlace.Column,
+        _ value: (NewMutation) -> [UInt8]?
+    ) throws(SealError) -> [[UInt8]?] {
+        try zip(rows, seals).map { row, seal throws(SealError) in
+            try seal.seal(json: value(row), column, of: row.mutation.id)
+        }
     }
 
     private mutating func addMappings() {
@@ -184,7 +218,7 @@ struct GroupWriter {
         queries.append(Query(GroupStatements.touchMappings, parameters))
     }
 
-    private mutating func addRejections() {
+    private mutating func addRejections() throws(SealError) {
         let rows = changes.flatMap { change in change.plan.rejections.map { (group[change.index].lane, $0) } }
         guard !rows.isEmpty else { return }
         var parameters = Parameters()
@@ -194,7 +228,12 @@ struct GroupWriter {
         parameters.add(rows.map(\.1.id))
         parameters.add(rows.map(\.1.deviceID))
         parameters.add(rows.map(\.1.sequenceNumber))
-        parameters.add(jsons: rows.map(\.1.error))
+        parameters.add(
+            jsons: try rows.map { lane, rejection throws(SealError) in
+                let place = SealedPlace.rejection(user: lane.user, key: rejection.idempotencyKey)
+                return try seals[lane.organization].seal(json: rejection.error, as: place)
+            }
+        )
         parameters.add(timestamp: now.microseconds)
         queries.append(Query(GroupStatements.writeRejections, parameters))
     }
@@ -234,7 +273,7 @@ struct GroupWriter {
 
     // MARK: - Entities
 
-    private mutating func addFeedsAndEntities() {
+    private mutating func addFeedsAndEntities() throws(SealError) {
         let organizations = Set(group.map(\.organization.id)).sorted()
         let writes = organizations.map { ($0, plan.entities[$0]?.writes ?? []) }
         let changed = writes.filter { !$0.1.isEmpty }
@@ -249,7 +288,7 @@ struct GroupWriter {
             feedResults.append(queries.count)
             queries.append(Query(GroupStatements.readFeeds, parameters))
         }
-        queries += EntityRows.write(changed, now: now)
+        queries += try EntityRows.write(changed, now: now, seals)
     }
 }
 

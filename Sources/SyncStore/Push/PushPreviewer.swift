@@ -45,23 +45,30 @@ public struct PushPreviewer: Sendable {
 
     private func read(_ input: PushInput) async throws(Problem) -> (PushSnapshot, EntityTable) {
         do {
-            let reader = GroupReader([input], hints: nil, access: .looking)
-            return try await pool.withConnection { connection in
-                var snapshot = try reader.snapshot(await connection.run(reader.queries))
-                let comparisons = reader.comparisons(snapshot)
-                var organization = Parameters()
-                organization.add(input.lane.organization)
-                let last = [Query(Catalog.organizationStatement, organization), .rollback]
-                let results = try await connection.run(comparisons + last)
-                try reader.add(Array(results.prefix(comparisons.count)), to: &snapshot)
-                // a push of somebody new makes the lane, in an active organization only
-                guard try snapshot.hasLane[0] || Self.isActive(results[comparisons.count]) else {
-                    throw Problem(.organizationUnknown, "the organization takes no pushes")
-                }
-                return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
+            return try await catalog.opening(input.lane.organization) { seal in
+                let seals = Seals([input.lane.organization: seal])
+                let reader = GroupReader([input], hints: nil, seals: seals, access: .looking)
+                return try await read(reader, input)
             }
         } catch {
             throw failure.problem(error, doing: "preview a push")
+        }
+    }
+
+    private func read(_ reader: GroupReader, _ input: PushInput) async throws -> (PushSnapshot, EntityTable) {
+        return try await pool.withConnection { connection in
+            var snapshot = try reader.snapshot(await connection.run(reader.queries))
+            let comparisons = reader.comparisons(snapshot)
+            var organization = Parameters()
+            organization.add(input.lane.organization)
+            let last = [Query(Catalog.organizationStatement, organization), .rollback]
+            let results = try await connection.run(comparisons + last)
+            try reader.add(Array(results.prefix(comparisons.count)), to: &snapshot)
+            // a push of somebody new makes the lane, in an active organization only
+            guard try snapshot.hasLane[0] || Self.isActive(results[comparisons.count]) else {
+                throw Problem(.organizationUnknown, "the organization takes no pushes")
+            }
+            return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
         }
     }
 

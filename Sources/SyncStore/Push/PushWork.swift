@@ -20,8 +20,11 @@ struct PushWork: GroupWork {
 
     func commit(_ group: [PushJob], on connection: Connection, isCertain: Bool) async throws {
         let moment = now()
+        var seals: [UUID: Seal] = [:]
+        for id in Set(group.map(\.organization.id)) { seals[id] = try await catalog.seal(of: id) }
         let contexts = try await contexts(group, moment)
-        let reader = GroupReader(group.map(\.input), hints: isCertain ? nil : hints)
+        let sealing = Seals(seals)
+        let reader = GroupReader(group.map(\.input), hints: isCertain ? nil : hints, seals: sealing)
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
         let comparisons = reader.comparisons(snapshot)
         if !comparisons.isEmpty {
@@ -29,7 +32,13 @@ struct PushWork: GroupWork {
         }
         let plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: isCertain)
         if plan.needsProbe { throw Setback.readAgain }
-        let writer = GroupWriter(group, plan: plan, uses: snapshot.mappingUses, now: moment)
+        let writer = try GroupWriter(
+            group,
+            plan: plan,
+            uses: snapshot.mappingUses,
+            now: moment,
+            seals: sealing
+        )
         let feeds = try writer.feeds(await connection.run(writer.queries))
         finish(group, plan, feeds)
     }

@@ -16,9 +16,10 @@ enum RecordColumns {
     static let count = 23
 
     /// Reads a record from the columns that start at `first`.
-    static func record(_ rows: Rows, _ row: Int, from first: Int = 0) throws -> MutationRecord {
-        MutationRecord(
-            id: try rows.uuid(row, first),
+    static func record(_ rows: Rows, _ row: Int, from first: Int = 0, _ seal: LaneSeal) throws -> MutationRecord {
+        let id = try rows.uuid(row, first)
+        return MutationRecord(
+            id: id,
             idempotencyKey: try rows.uuid(row, first + 1),
             deviceID: try rows.uuid(row, first + 2),
             sequenceNumber: try rows.int64(row, first + 3),
@@ -35,8 +36,8 @@ enum RecordColumns {
             dependsOn: try rows.uuids(row, first + 15),
             resolution: try rows.optionalChoice(row, first + 16),
             responseStatus: try rows.optionalInt16(row, first + 17),
-            responseBody: try rows.optionalBytes(row, first + 18),
-            error: try rows.optionalBytes(row, first + 19),
+            responseBody: try seal.open(json: rows.optionalBytes(row, first + 18), .responseBody, of: id),
+            error: try seal.open(json: rows.optionalBytes(row, first + 19), .error, of: id),
             fingerprint: Fingerprint(stored: try rows.bytes(row, first + 20)),
             acceptedAt: Timestamp(microseconds: try rows.timestamp(row, first + 21)),
             syncedAt: try rows.optionalTimestamp(row, first + 22).map(Timestamp.init(microseconds:))

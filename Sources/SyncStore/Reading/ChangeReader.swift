@@ -15,6 +15,7 @@ public struct ChangeReader: Sendable {
     static let scanFactor = 10
 
     let pool: Pool
+    let catalog: Catalog
     let wakeUps: WakeUps
     let failure: StoreFailure
 
@@ -38,7 +39,7 @@ public struct ChangeReader: Sendable {
         let cursor = try Self.cursor(since, filter)
         let request = Request(organization: organization.id, user: user, entityTypes: entityTypes, limit: limit)
         let first = try await page(request, after: cursor, filter)
-        guard wait > .zero, first.isEmpty else { return try json(first) }
+        guard wait > .zero, first.isEmpty else { return try await json(first, organization.id) }
         let deadline = ContinuousClock.now + wait
         return try await wakeUps.watching(feed: (request.interest, first.next.position)) { watch throws(Problem) in
             var page = first
@@ -48,7 +49,7 @@ public struct ChangeReader: Sendable {
                 guard page.isEmpty, .now < deadline else { break }
                 if page.isUpToDate { _ = await watch.news(within: deadline - .now) }
             } while !Task.isCancelled
-            return try json(page)
+            return try await json(page, organization.id)
         }
     }
 
@@ -63,8 +64,12 @@ public struct ChangeReader: Sendable {
         }
     }
 
-    private func json(_ page: Page) throws(Problem) -> [UInt8] {
-        do { return try page.json() } catch { throw failure.problem(error, doing: "read changes") }
+    private func json(_ page: Page, _ organization: UUID) async throws(Problem) -> [UInt8] {
+        do {
+            return try await catalog.opening(organization) { try page.json($0) }
+        } catch {
+            throw failure.problem(error, doing: "read changes")
+        }
     }
 
     private func page(
@@ -205,13 +210,13 @@ private struct Page {
         return problem
     }
 
-    func json() throws -> [UInt8] {
+    func json(_ seal: Seal) throws -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         writer.name("changes")
         writer.beginArray()
         if hasEntities {
-            for row in 0..<rows.count { try writeChange(row, to: &writer) }
+            for row in 0..<rows.count { try writeChange(row, seal, to: &writer) }
         }
         writer.endArray()
         writer.member("next", next.text)
@@ -220,14 +225,20 @@ private struct Page {
         return writer.bytes
     }
 
-    private func writeChange(_ row: Int, to writer: inout JSONWriter) throws {
+    private func writeChange(_ row: Int, _ seal: Seal, to writer: inout JSONWriter) throws {
+        let type = try rows.string(row, 6)
+        let id = try rows.serverID(row, 7)
+        let document = try seal.open(
+            json: rows.optionalBytes(row, 12),
+            as: .document(type: type, id: id?.text ?? "")
+        )
         writer.beginObject()
-        writer.member("entity_type", try rows.string(row, 6))
-        writer.member("id", try rows.serverID(row, 7))
+        writer.member("entity_type", type)
+        writer.member("id", id)
         if let clientID = try rows.optionalUUID(row, 9) { writer.member("client_id", clientID) }
         writer.member("version", try rows.int64(row, 10))
         writer.member("deleted", try rows.bool(row, 11))
-        writer.member("document", raw: try rows.optionalBytes(row, 12))
+        writer.member("document", raw: document)
         writer.member("updated_at", Timestamp(microseconds: try rows.timestamp(row, 13)).rfc3339)
         writer.member("updated_by", try rows.uuid(row, 14))
         writer.endObject()

@@ -14,6 +14,7 @@ public struct EventReader: Sendable {
     static let pageBytes = 32_768
 
     let pool: Pool
+    let catalog: Catalog
     let failure: StoreFailure
 
     /// Something that happened.
@@ -121,11 +122,14 @@ public struct EventReader: Sendable {
             }
         }
         do {
-            let results = try await pool.run([
-                Query(MutationReader.recordsStatement, mutations), Query(MappingReader.statement, mappings),
-            ])
-            let records = try (0..<results[0].count).map { try RecordColumns.record(results[0], $0) }
-            let found = try (0..<results[1].count).map { try MappingReader.mapping(results[1], $0) }
+            let (records, found) = try await catalog.opening(lane.organization) { [mutations, mappings] seal in
+                let results = try await pool.run([
+                    Query(MutationReader.recordsStatement, mutations), Query(MappingReader.statement, mappings),
+                ])
+                let seal = LaneSeal(seal: seal, user: lane.user)
+                let records = try (0..<results[0].count).map { try RecordColumns.record(results[0], $0, seal) }
+                return (records, try (0..<results[1].count).map { try MappingReader.mapping(results[1], $0) })
+            }
             return keys.compactMap { key in
                 var next = cursor
                 next.place = key.place

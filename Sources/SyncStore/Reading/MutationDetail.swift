@@ -28,19 +28,20 @@ struct MutationDetail {
     private let lastErrorCode: Int32?
     private let createdAt: Timestamp
 
-    init(_ rows: Rows, _ row: Int, user: UUID) throws {
+    init(_ rows: Rows, _ row: Int, user: UUID, _ organizationSeal: Seal) throws {
+        let seal = LaneSeal(seal: organizationSeal, user: user)
         let first = RecordColumns.count
         self.user = user
-        record = try RecordColumns.record(rows, row)
+        record = try RecordColumns.record(rows, row, seal)
         endpoint = try rows.optionalString(row, first)
-        payload = try rows.optionalBytes(row, first + 1)
-        headers = try rows.optionalBytes(row, first + 2)
+        payload = try seal.open(json: rows.optionalBytes(row, first + 1), .payload, of: record.id)
+        headers = try seal.open(json: rows.optionalBytes(row, first + 2), .headers, of: record.id)
         dependencyIDs = try rows.uuids(row, first + 3)
         priority = try rows.int16(row, first + 4)
         maxAttempts = try rows.int16(row, first + 5)
         conflictResolution = try rows.string(row, first + 6)
         baseVersion = try rows.optionalInt64(row, first + 7)
-        lastError = try rows.optionalString(row, first + 8)
+        lastError = try seal.open(text: rows.optionalString(row, first + 8), .lastError, of: record.id)
         lastErrorCode = try rows.optionalInt32(row, first + 9)
         createdAt = Timestamp(microseconds: try rows.timestamp(row, first + 10))
         hasMore = try rows.bool(row, first + 11)

@@ -35,13 +35,15 @@ extension MutationReader {
         parameters.add(lane.user)
         parameters.add(Array(Set(ids)))
         do {
-            let rows = try await pool.run([Query(Self.recordsStatement, parameters)])[0]
-            var records: [UUID: MutationRecord] = [:]
-            for row in 0..<rows.count {
-                let record = try RecordColumns.record(rows, row)
-                records[record.id] = record
+            return try await catalog.opening(lane.organization) { [parameters] seal in
+                let rows = try await pool.run([Query(Self.recordsStatement, parameters)])[0]
+                var records: [UUID: MutationRecord] = [:]
+                for row in 0..<rows.count {
+                    let record = try RecordColumns.record(rows, row, LaneSeal(seal: seal, user: lane.user))
+                    records[record.id] = record
+                }
+                return records
             }
-            return records
         } catch {
             throw failure.problem(error, doing: "read mutations")
         }

@@ -40,6 +40,7 @@ public struct MutationReader: Sendable {
     static let pageBytes: Int64 = 8_388_608
 
     let pool: Pool
+    let catalog: Catalog
     let now: TimeSource
     let settledness: Settledness
     let wakeUps: WakeUps
@@ -94,8 +95,10 @@ public struct MutationReader: Sendable {
         parameters.add(Self.pageBytes)
         let found: [MutationDetail]
         do {
-            let rows = try await pool.run([Query(Self.listStatement, parameters)])[0]
-            found = try (0..<rows.count).map { try MutationDetail(rows, $0, user: user) }
+            found = try await catalog.opening(organization.id) { [parameters] seal in
+                let rows = try await pool.run([Query(Self.listStatement, parameters)])[0]
+                return try (0..<rows.count).map { try MutationDetail(rows, $0, user: user, seal) }
+            }
         } catch {
             throw failure.problem(error, doing: "list mutations")
         }
@@ -131,8 +134,10 @@ public struct MutationReader: Sendable {
         parameters.add(user)
         parameters.add(ids)
         do {
-            let rows = try await pool.run([Query(Self.byIDStatement, parameters)])[0]
-            return try (0..<rows.count).map { try MutationDetail(rows, $0, user: user) }
+            return try await catalog.opening(organization.id) { [parameters] seal in
+                let rows = try await pool.run([Query(Self.byIDStatement, parameters)])[0]
+                return try (0..<rows.count).map { try MutationDetail(rows, $0, user: user, seal) }
+            }
         } catch {
             throw failure.problem(error, doing: "read mutations")
         }

@@ -44,10 +44,12 @@ extension MutationReader {
             parameters.add(user)
             parameters.add(Int64(filter.limit + 1))
             parameters.add(Self.pageBytes)
-            let page = try await pool.run([Query(Self.organizationStatement, parameters)])[0]
-            found = try (0..<page.count).map { row in
-                let user = try page.uuid(row, MutationDetail.columnCount)
-                return (user, try MutationDetail(page, row, user: user))
+            found = try await catalog.opening(organization.id) { [parameters] seal in
+                let page = try await pool.run([Query(Self.organizationStatement, parameters)])[0]
+                return try (0..<page.count).map { row in
+                    let user = try page.uuid(row, MutationDetail.columnCount)
+                    return (user, try MutationDetail(page, row, user: user, seal))
+                }
             }
         } catch {
             throw failure.problem(error, doing: "list an organization's mutations")

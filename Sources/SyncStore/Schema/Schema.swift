@@ -13,6 +13,7 @@ public enum Schema {
         Migration(name: "0004_retention", sql: String(decoding: PackageResources._004_retention_sql, as: UTF8.self)),
         Migration(name: "0005_quotas", sql: String(decoding: PackageResources._005_quotas_sql, as: UTF8.self)),
         Migration(name: "0006_readers", sql: String(decoding: PackageResources._006_readers_sql, as: UTF8.self)),
+        Migration(name: "0007_sealing", sql: String(decoding: PackageResources._007_sealing_sql, as: UTF8.self)),
     ]
 
     /// Applies what is missing.

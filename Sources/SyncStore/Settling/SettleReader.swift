@@ -6,6 +6,7 @@ import SyncModel
 struct SettleReader {
     let connection: Connection
     let lane: LaneKey
+    let seal: Seal
 
     /// Locks the lane, and reads some of its mutations in lane order; nil where the user has no lane.
     func begin(
@@ -20,11 +21,11 @@ struct SettleReader {
         let rows = results[2]
         let first = RecordColumns.count
         let subjects = try (0..<rows.count).map { row in
-            let record = try RecordColumns.record(rows, row)
+            let record = try RecordColumns.record(rows, row, laneSeal)
             return SettleSubject(
                 record: record,
                 endpoint: try rows.optionalString(row, first),
-                payload: try rows.optionalBytes(row, first + 1),
+                payload: try laneSeal.open(json: rows.optionalBytes(row, first + 1), .payload, of: record.id),
                 isOutcomeUnknown: try rows.bool(row, first + 2),
                 type: type(record.entityType)
             )
@@ -74,8 +75,36 @@ struct SettleReader {
         let rows = try await connection.run(Query(SettleStatements.needs, parameters))
         var needs: [UUID: UUID] = [:]
         for row in 0..<rows.count { needs[try rows.uuid(row, 0)] = try rows.uuid(row, 1) }
+        if !seal.isPlain {
+            let rest = ids.filter { needs[$0] == nil }
+            for start in stride(from: 0, to: rest.count, by: Self.sealedPage) {
+                let page = Array(rest[start..<min(rest.count, start + Self.sealedPage)])
+                needs.merge(try await sealedNeeds(page, clientIDs)) { known, _ in known }
+            }
+        }
         return needs
     }
+
+    /// Sealed payloads that are searched at a time.
+    private static let sealedPage = 50
+
+    /// Which of some client ids stand in sealed payloads, where it was not noted which these hold.
+    private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
+        var parameters = parameters(ids)
+        parameters.add(SealedText.beginning(isJSON: true))
+        let rows = try await connection.run(Query(SettleStatements.sealedPayloads, parameters))
+        var needs: [UUID: UUID] = [:]
+        for row in 0..<rows.count {
+            let id = try rows.uuid(row, 0)
+            let payload = try laneSeal.open(json: rows.optionalBytes(row, 1), .payload, of: id) ?? []
+            let text = String(decoding: payload, as: UTF8.self).lowercased()
+            needs[id] = clientIDs.first { text.contains($0.uuidString.lowercased()) }
+        }
+        return needs
+    }
+
+    private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
+    private var seals: Seals { Seals([lane.organization: seal]) }
 
     /// The user's mappings of client ids.
     func mappings(_ clientIDs: [UUID]) async throws -> [UUID: [IDMapping]] {
@@ -92,7 +121,7 @@ struct SettleReader {
     func lockEntity(_ key: EntityKey) async throws -> EntityState? {
         var entities: [UUID: EntityTable] = [:]
         let rows = try await connection.run(EntityRows.lock([(organization: lane.organization, key: key)]))
-        try EntityRows.load(rows, into: &entities)
+        try EntityRows.load(rows, into: &entities, seals)
         return entities[lane.organization]?[key]
     }
 

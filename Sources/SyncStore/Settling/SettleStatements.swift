@@ -97,6 +97,17 @@ enum SettleStatements {
         """
     )
 
+    /// Payloads that are sealed and of which it was not noted which client ids they hold.
+    static let sealedPayloads = Statement(
+        "settle_sealed_payloads",
+        """
+        SELECT m.id, m.payload
+        FROM unnest($3::uuid[]) AS k (id)
+        \(byID("k", as: "m"))
+        WHERE m.reference_ids IS NULL AND starts_with(m.payload::text, $4)
+        """
+    )
+
     // MARK: - Writing
 
     /// What an upsert has to name beside what it changes; and the same of a row that is called `m`.

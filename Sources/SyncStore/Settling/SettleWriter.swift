@@ -9,26 +9,30 @@ struct SettleWriter {
 
     let lane: LaneKey
     let now: Timestamp
+    let seal: Seal
 
-    func queries(_ plan: SettlePlan) -> [Query] {
+    func queries(_ plan: SettlePlan) throws(SealError) -> [Query] {
         guard !plan.isEmpty else { return [] }
         var queries = [LaneRows.write([(lane, plan.lane)])]
-        queries += chunks(plan.restarts).map { restart($0, plan.lane.changePosition) }
+        for rows in chunks(plan.restarts) { queries.append(try restart(rows, plan.lane.changePosition)) }
         queries += chunks(plan.discards).map { discard($0, plan.lane.changePosition) }
-        queries += chunks(plan.releases).map { release($0, plan.lane.changePosition) }
+        for rows in chunks(plan.releases) { queries.append(try release(rows, plan.lane.changePosition)) }
         queries += chunks(plan.mappings).map { mappings($0, plan.lane.changePosition) }
         return queries
     }
 
     /// The queries that write one entity, at the end of the organization's feed. The entity is locked, or there is none.
-    func queries(_ key: EntityKey, _ state: EntityState) -> [Query] {
+    func queries(_ key: EntityKey, _ state: EntityState) throws(SealError) -> [Query] {
         let writes = [(organization: lane.organization, writes: [(key: key, state: state)])]
-        return [EntityRows.raiseFeeds(writes)] + EntityRows.write(writes, now: now)
+        let seals = Seals([lane.organization: seal])
+        return [EntityRows.raiseFeeds(writes)] + (try EntityRows.write(writes, now: now, seals))
     }
 
     // MARK: - Mutations
 
-    private func restart(_ rows: [MutationRestart], _ changePosition: Int64) -> Query {
+    private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
+
+    private func restart(_ rows: [MutationRestart], _ changePosition: Int64) throws(SealError) -> Query {
         let blockers = Slices(rows.map(\.dependsOn))
         let references = Slices(rows.map { $0.referenceIDs ?? [] })
         var parameters = head(changePosition)
@@ -37,11 +41,19 @@ struct SettleWriter {
         parameters.add(rows.map(\.revision))
         parameters.add(rows.map(\.isOutcomeUnknown))
         parameters.add(rows.map(\.endpoint))
-        parameters.add(jsons: rows.map(\.payload))
+        parameters.add(
+            jsons: try rows.map { row throws(SealError) in
+                try laneSeal.seal(json: row.payload, .payload, of: row.record.id)
+            }
+        )
         parameters.add(rows.map(\.resolution?.rawValue))
         parameters.add(rows.map(\.sent?.method))
         parameters.add(rows.map(\.sent?.endpoint))
-        parameters.add(jsons: rows.map(\.sent?.payload))
+        parameters.add(
+            jsons: try rows.map { row throws(SealError) in
+                try laneSeal.seal(json: row.sent?.payload, .sentPayload, of: row.record.id)
+            }
+        )
         parameters.add(blockers.from)
         parameters.add(blockers.ids)
         parameters.add(blockers.to)
@@ -62,15 +74,23 @@ struct SettleWriter {
         return Query(SettleStatements.discard, parameters)
     }
 
-    private func release(_ rows: [MutationRelease], _ changePosition: Int64) -> Query {
+    private func release(_ rows: [MutationRelease], _ changePosition: Int64) throws(SealError) -> Query {
         let blockers = Slices(rows.map(\.dependsOn))
         // a problem shows where the mutation fails by it
         let problems = rows.map { $0.status == .failed && $0.node.status != .failed ? $0.problem : nil }
         var parameters = head(changePosition)
         parameters.add(rows.map(\.node.id))
         parameters.add(rows.map(\.status.rawValue))
-        parameters.add(jsons: problems.map { $0?.json })
-        parameters.add(problems.map { $0?.detail })
+        parameters.add(
+            jsons: try zip(rows, problems).map { row, problem throws(SealError) in
+                try laneSeal.seal(json: problem?.json, .error, of: row.node.id)
+            }
+        )
+        parameters.add(
+            try zip(rows, problems).map { row, problem throws(SealError) in
+                try laneSeal.seal(text: problem?.detail, .lastError, of: row.node.id)
+            }
+        )
         parameters.add(problems.map { $0.map { Int32($0.code.status) } })
         parameters.add(blockers.ids)
         parameters.add(blockers.from)

@@ -175,13 +175,22 @@ public struct Settlement: Sendable {
         _ ids: [UUID],
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws -> SettlePlan? {
+        try await catalog.opening(lane.organization) { seal in try await transaction(lane, ids, seal, body) }
+    }
+
+    private func transaction(
+        _ lane: LaneKey,
+        _ ids: [UUID],
+        _ seal: Seal,
+        _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
+    ) async throws -> SettlePlan? {
         let entry = try await catalog.entry(lane.organization)
         let hasUpstream = entry.organization?.upstream != nil
         var attempt = 1
         while true {
             do {
                 return try await pool.transaction { connection in
-                    let reader = SettleReader(connection: connection, lane: lane)
+                    let reader = SettleReader(connection: connection, lane: lane, seal: seal)
                     let found = try await reader.begin(ids) { name in
                         entry.types[name] ?? EntityType(firstUseOf: name, hasUpstream: hasUpstream)
                     }
@@ -190,7 +199,8 @@ public struct Settlement: Sendable {
                     var plan = SettlePlan(state)
                     let more = try await body(reader, state, subjects, &plan)
                     plan.finish(now: moment)
-                    let queries = SettleWriter(lane: lane, now: moment).queries(plan) + more
+                    let writer = SettleWriter(lane: lane, now: moment, seal: seal)
+                    let queries = try writer.queries(plan) + more
                     if !queries.isEmpty { _ = try await connection.run(queries, timeout: Self.writeTimeout) }
                     return plan
                 }
@@ -241,7 +251,8 @@ public struct Settlement: Sendable {
             version = stored?.version
             if let state = planner.adoption(of: stored, user: reader.lane.user) {
                 version = state.version
-                queries = SettleWriter(lane: reader.lane, now: now()).queries(key, state)
+                let writer = SettleWriter(lane: reader.lane, now: now(), seal: reader.seal)
+                queries = try writer.queries(key, state)
             }
         }
         planner.plan(version: version, waiters: waiters, unmet: unmet, into: &plan)

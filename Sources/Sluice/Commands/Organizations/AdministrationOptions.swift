@@ -12,12 +12,14 @@ struct AdministrationOptions: ParsableArguments {
     @OptionGroup var options: ConfigurationOptions
 
     /// Does something to the database and closes it; a problem is said, and ends the command.
-    func run<Value: Sendable>(_ body: (Administration) async throws(Problem) -> Value) async throws -> Value {
-        try await run { store, _ throws(Problem) in try await body(store.administration) }
+    func run<Value: Sendable>(
+        _ body: (Administration) async throws(Problem) -> Value
+    ) async throws -> Value {
+        try await withStore { store, _ throws(Problem) in try await body(store.administration) }
     }
 
-    /// The same with the whole store, and the settings.
-    func run<Value: Sendable>(_ body: (Store, Settings) async throws(Problem) -> Value) async throws -> Value {
+    /// Does something to the database, by the settings, and closes it; a problem is said, and ends the command.
+    func withStore<Value: Sendable>(_ body: (Store, Settings) async throws(Problem) -> Value) async throws -> Value {
         var settings = try await options.load()
         settings.databasePoolSize = 1
         try await requireSchema(settings)

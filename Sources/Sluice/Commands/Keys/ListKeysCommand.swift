@@ -1,0 +1,53 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncModel
+import SyncStore
+
+/// Shows which data keys there are.
+struct ListKeysCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List data keys: organization, number, master key, when it was made.",
+        discussion: """
+            EXAMPLES
+              sluice keys list
+              sluice keys list --json                one data key a line
+
+            An organization's highest number seals. A master key is shown by its name and
+            a check value; no key is ever shown.
+            """
+    )
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let json = options.json
+        let isEmpty = try await options.withStore { store, _ throws(Problem) -> Bool in
+            var page = try await store.sealing.keys(after: Self.first, 0)
+            let isEmpty = page.isEmpty
+            while let last = page.last {
+                for key in page { Terminal.say(json ? Self.json(key) : Self.line(key)) }
+                page = try await store.sealing.keys(after: last.organization, last.number)
+            }
+            return isEmpty
+        }
+        if isEmpty, !json { Terminal.complain("there are no data keys; nothing is sealed") }
+    }
+
+    private static let first = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+
+    private static func line(_ key: Sealing.Key) -> String {
+        "\(key.organization.lowercased)  \(key.number)  \(key.masterKey)  \(key.createdAt.rfc3339)"
+    }
+
+    private static func json(_ key: Sealing.Key) -> String {
+        let bytes = AdministrationOptions.body {
+            $0.member("organization_id", key.organization)
+            $0.member("number", Int64(key.number))
+            $0.member("master_key", key.masterKey)
+            $0.member("created_at", key.createdAt.rfc3339)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

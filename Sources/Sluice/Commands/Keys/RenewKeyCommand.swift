@@ -1,0 +1,39 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncModel
+import SyncStore
+
+/// Makes an organization's next data key.
+struct RenewKeyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "renew",
+        abstract: "Make a new data key for an organization.",
+        discussion: """
+            EXAMPLE
+              sluice keys renew --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice keys seal  --organization 0192f0c1-2345-7abc-8def-0123456789ab
+
+            What is written from now on is sealed under it, by all gateways within 5
+            seconds. What is there is sealed anew by `sluice keys seal`, which then drops
+            the old key.
+            """
+    )
+
+    @Option(help: "The organization's UUID.", transform: uuidArgument)
+    var organization: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let number = try await options.withStore { store, _ throws(Problem) in try await store.sealing.renew(organization)
+        }
+        guard let number else { throw AdministrationOptions.unknown(organization) }
+        let json = AdministrationOptions.body {
+            $0.member("organization_id", organization)
+            $0.member("number", Int64(number))
+        }
+        let words = "\(organization.lowercased) has data key \(number)"
+        Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : words)
+    }
+}

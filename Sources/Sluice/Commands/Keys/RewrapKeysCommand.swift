@@ -1,0 +1,46 @@
+import ArgumentParser
+import JSONText
+import SyncModel
+import SyncStore
+
+/// Puts all data keys under the first master key.
+struct RewrapKeysCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rewrap",
+        abstract: "Wrap every data key by the first master key, so that the others can go.",
+        discussion: """
+            EXAMPLE
+              sluice keys rewrap
+
+            To rotate the master key without downtime: add the new one as the LAST line and
+            restart all gateways; move it to the first line and restart all gateways; run
+            this; take the old line out and restart all gateways. No row is written but
+            those of the data keys.
+            """
+    )
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let isQuiet = options.json
+        let (rewrapped, unknown) = try await options.withStore { store, _ throws(Problem) in
+            try await store.sealing.rewrap { count in
+                if !isQuiet, count > 0 { Terminal.complain("\(count) data keys rewrapped") }
+            }
+        }
+        let json = AdministrationOptions.body {
+            $0.member("rewrapped", Int64(rewrapped))
+            $0.member("unknown", Int64(unknown))
+        }
+        if unknown == 0 {
+            let words = "\(rewrapped) data keys rewrapped; master keys other than the first can be removed now"
+            Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : words)
+        } else {
+            if options.json { Terminal.say(String(decoding: json, as: UTF8.self)) }
+            throw Terminal.failure(
+                "\(rewrapped) data keys rewrapped, \(unknown) left: their master keys are not in the file "
+                    + "(see: sluice keys list); remove none"
+            )
+        }
+    }
+}

@@ -1,0 +1,26 @@
+import Foundation
+import SyncModel
+
+extension Settings {
+    /// Reads the file of master keys; what is wrong with it is told without showing any of it but names.
+    mutating func readMasterKeys(_ reader: inout SettingsReader) {
+        guard let masterKeyFile else { return }
+        let variable = Setting.masterKeyFile.variable
+        guard let data = FileManager.default.contents(atPath: masterKeyFile) else {
+            return reader.require(false, "\(variable) names \(masterKeyFile), which cannot be read.")
+        }
+        guard data.count <= MasterKeys.maximumBytes else {
+            return reader.require(false, "\(variable) names \(masterKeyFile), which is no file of master keys.")
+        }
+        do throws(MasterKeyError) {
+            masterKeys = try MasterKeys(parsing: String(decoding: data, as: UTF8.self))
+        } catch {
+            reader.require(false, "\(variable) names \(masterKeyFile), which cannot be used: \(error).")
+        }
+        let attributes = try? FileManager.default.attributesOfItem(atPath: masterKeyFile)
+        let mode = (attributes?[.posixPermissions] as? NSNumber)?.intValue ?? 0
+        if mode & 0o007 != 0 {
+            warnings.append("\(variable) names \(masterKeyFile), which everybody can open; chmod 600 it.")
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import Crypto
+public import Foundation
+
+/// An organization's key of one number, as it is stored: wrapped by a master key, which authenticates whose it is.
+public struct WrappedKey: Sendable, Hashable {
+    /// 1 for the first of the organization.
+    public let number: Int32
+    /// ``MasterKey/label`` of what wraps it.
+    public let masterKey: String
+    /// Nonce, ciphertext and tag: 60 bytes.
+    public let bytes: [UInt8]
+
+    /// Creates the value from its stored form.
+    public init(number: Int32, masterKey: String, bytes: [UInt8]) {
+        self.number = number
+        self.masterKey = masterKey
+        self.bytes = bytes
+    }
+
+    /// A new data key.
+    ///
+    /// - Throws: ``SealError`` where the master key cannot be used, which none of 32 bytes is.
+    public static func new(
+        number: Int32,
+        of organization: UUID,
+        by master: MasterKey
+    ) throws(SealError) -> WrappedKey {
+        try wrap(SymmetricKey(size: .bits256), number, organization, master)
+    }
+
+    /// The same data key under another master key.
+    ///
+    /// - Throws: ``SealError/locked(_:)`` where its present master key is not among those that are known, or does not
+    ///   open it.
+    public func rewrapped(
+        of organization: UUID,
+        by master: MasterKey,
+        knowing masters: MasterKeys
+    ) throws(SealError) -> WrappedKey {
+        try Self.wrap(unwrapped(of: organization, masters), number, organization, master)
+    }
+
+    func unwrapped(of organization: UUID, _ masters: MasterKeys) throws(SealError) -> SymmetricKey {
+        guard let master = masters[masterKey] else {
+            throw .locked("the organization's data are sealed, and master key \(masterKey) is not configured")
+        }
+        do {
+            let box = try AES.GCM.SealedBox(combined: bytes)
+            let place = Self.authenticated(number, organization)
+            return SymmetricKey(data: try AES.GCM.open(box, using: master.key, authenticating: place))
+        } catch {
+            throw .locked("master key \(masterKey) does not open the organization's data key \(number)")
+        }
+    }
+
+    private static func wrap(
+        _ key: SymmetricKey,
+        _ number: Int32,
+        _ organization: UUID,
+        _ master: MasterKey
+    ) throws(SealError) -> WrappedKey {
+        do {
+            let plain = key.withUnsafeBytes { Data($0) }
+            let box = try AES.GCM.seal(plain, using: master.key, authenticating: authenticated(number, organization))
+            guard let bytes = box.combined else { throw SealError.damaged("data key") }
+            return WrappedKey(number: number, masterKey: master.label, bytes: Array(bytes))
+        } catch {
+            throw .locked("master key \(master.label) cannot wrap a data key")
+        }
+    }
+
+    private static func authenticated(_ number: Int32, _ organization: UUID) -> [UInt8] {
+        var bytes = Array("sluice data key ".utf8)
+        bytes.append(organization)
+        withUnsafeBytes(of: number.bigEndian) { bytes.append(contentsOf: $0) }
+        return bytes
+    }
+}

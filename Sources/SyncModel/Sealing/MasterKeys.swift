@@ -1,0 +1,116 @@
+import Crypto
+import Foundation
+
+/// What is wrong with a text of master keys; never shows any of it but names.
+public struct MasterKeyError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// In words.
+    public let description: String
+}
+
+/// A key that wraps the organizations' data keys.
+public struct MasterKey: Sendable {
+    /// What an operator calls it.
+    public let name: String
+    /// How data keys name what wraps them: the name, and four bytes that only this key gives, so that two keys of one
+    /// name are told apart.
+    public let label: String
+    let key: SymmetricKey
+
+    init(name: String, key: SymmetricKey) {
+        self.name = name
+        self.key = key
+        let code = HMAC<SHA256>.authenticationCode(for: Array("sluice master key".utf8), using: key)
+        label = name + ":" + code.prefix(4).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    /// A new one, as the line of a file.
+    ///
+    /// - Parameter name: as ``isValidName(_:)`` says.
+    public static func newLine(name: String) -> String {
+        SymmetricKey(size: .bits256).withUnsafeBytes { bytes in
+            name + ":" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        }
+    }
+
+    /// `[a-z0-9][a-z0-9_-]{0,31}`.
+    public static func isValidName(_ name: some StringProtocol) -> Bool {
+        guard let first = name.utf8.first, name.utf8.count <= 32 else { return false }
+        let isPlain: (UInt8) -> Bool = { (97...122).contains($0) || (48...57).contains($0) }
+        return isPlain(first) && name.utf8.allSatisfy { isPlain($0) || $0 == 0x2d || $0 == 0x5f }
+    }
+}
+
+/// The master keys of a gateway: the first wraps new data keys, all of them unwrap.
+public struct MasterKeys: Sendable {
+    /// Bytes that a file may have.
+    public static let maximumBytes = 65_536
+
+    /// Wraps new data keys; nil where none are to be made: what is sealed is opened, organizations that have a data key
+    /// go on with it, others stay as they are.
+    public let wrapping: MasterKey?
+    private let keys: [String: MasterKey]
+
+    /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` stands for no wrapping key. Empty lines and those that begin
+    /// with `#` do not count.
+    public init(parsing text: String) throws(MasterKeyError) {
+        var list: [MasterKey] = []
+        var isFirst = true
+        var wraps = true
+        for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
+            let line = line.trimmingCharacters(in: .whitespaces)
+            if line.isEmpty || line.hasPrefix("#") { continue }
+            defer { isFirst = false }
+            if line == "-", isFirst {
+                wraps = false
+                continue
+            }
+            let key = try Self.key(line, number: index + 1)
+            if list.contains(where: { $0.name == key.name }) {
+                throw MasterKeyError(description: "line \(index + 1) names \(key.name) a second time")
+            }
+            list.append(key)
+        }
+        guard let first = list.first else { throw MasterKeyError(description: "there is no key in it") }
+        wrapping = wraps ? first : nil
+        keys = Dictionary(list.map { ($0.label, $0) }) { first, _ in first }
+    }
+
+    /// The key of a label.
+    public subscript(label: String) -> MasterKey? { keys[label] }
+
+    private static func key(_ line: String, number: Int) throws(MasterKeyError) -> MasterKey {
+        let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, MasterKey.isValidName(parts[0]) else {
+            let form = "NAME:KEY, the name of letters a to z, digits, - and _"
+            throw MasterKeyError(description: "line \(number) is not \(form); `sluice keys create` prints one")
+        }
+        guard parts[1].utf8.count == 64, let bytes = bytes(parts[1].utf8) else {
+            throw MasterKeyError(description: "the key on line \(number) (\(parts[0])) is not 64 hex digits")
+        }
+        guard Set(bytes).count > 8 else {
+            throw MasterKeyError(description: "the key on line \(number) (\(parts[0])) is not a random one")
+        }
+        return MasterKey(name: String(parts[0]), key: SymmetricKey(data: bytes))
+    }
+
+    private static func bytes(_ text: some Collection<UInt8>) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var high: UInt8?
+        for character in text {
+            let digit: UInt8
+            switch character {
+            case 48...57: digit = character - 48
+            case 97...102: digit = character - 87
+            case 65...70: digit = character - 55
+            default: return nil
+            }
+            if let first = high {
+                bytes.append(first << 4 | digit)
+                high = nil
+            } else {
+                high = digit
+            }
+        }
+        return high == nil ? bytes : nil
+    }
+}

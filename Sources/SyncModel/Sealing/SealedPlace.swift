@@ -1,0 +1,79 @@
+public import Foundation
+
+/// Where a sealed value belongs: organization, column and row. It is authenticated with the value, so that a ciphertext
+/// that was moved to another tenant, column or row does not open there.
+public enum SealedPlace: Sendable, Hashable {
+    /// A column of a mutation.
+    case mutation(Column, user: UUID, id: UUID)
+    /// What a refused entry was told.
+    case rejection(user: UUID, key: UUID)
+    /// An entity's document.
+    case document(type: String, id: String)
+    /// A column of the organization's upstream.
+    case upstream(UpstreamColumn)
+
+    /// What of a mutation is sealed. The numbers are part of the stored form.
+    public enum Column: UInt8, Sendable, Hashable {
+        case payload = 1
+        case headers = 2
+        case sentPayload = 3
+        case responseBody = 4
+        case error = 5
+        case lastError = 6
+    }
+
+    /// What of an upstream is sealed. The numbers are part of the stored form.
+    public enum UpstreamColumn: UInt8, Sendable, Hashable {
+        case credential = 9
+        case headers = 10
+    }
+
+    private var column: UInt8 {
+        switch self {
+        case .mutation(let column, _, _): column.rawValue
+        case .rejection: 7
+        case .document: 8
+        case .upstream(let column): column.rawValue
+        }
+    }
+
+    /// What it is called in a log.
+    var name: String {
+        switch self {
+        case .mutation(let column, _, _): "\(column) of a mutation"
+        case .rejection: "error of a refused entry"
+        case .document: "document"
+        case .upstream(let column): "\(column) of an upstream"
+        }
+    }
+
+    /// The authenticated bytes: version of the form, organization, column, row. Each part but the last has a fixed length
+    /// or an end, so no two places have the same.
+    func authenticated(in organization: UUID) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(64)
+        bytes.append(SealedText.version)
+        bytes.append(organization)
+        bytes.append(column)
+        switch self {
+        case .mutation(_, let user, let id):
+            bytes.append(user)
+            bytes.append(id)
+        case .rejection(let user, let key):
+            bytes.append(user)
+            bytes.append(key)
+        case .document(let type, let id):
+            bytes += type.utf8
+            bytes.append(0)
+            bytes += id.utf8
+        case .upstream: break
+        }
+        return bytes
+    }
+}
+
+extension [UInt8] {
+    mutating func append(_ id: UUID) {
+        Swift.withUnsafeBytes(of: id.uuid) { append(contentsOf: $0) }
+    }
+}

@@ -1,0 +1,57 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// Rows of `organization_keys`.
+enum OrganizationKeys {
+    static let columns = "k.number, k.master_key, k.wrapped_key"
+
+    /// An organization's keys, oldest first.
+    static let readStatement = Statement(
+        "organization_keys_read",
+        "SELECT \(columns) FROM organization_keys k WHERE k.organization_id = $1 ORDER BY k.number"
+    )
+
+    /// A key of a number that the organization does not have yet: of two replicas that make one, the first counts. Holds
+    /// the organization's row, so that a purge, which changes it first, leaves no key behind.
+    static let makeStatement = Statement(
+        "organization_keys_make",
+        """
+        INSERT INTO organization_keys AS k (organization_id, number, master_key, wrapped_key, created_at)
+        SELECT o.id, $2, $3, $4, $5
+        FROM (SELECT x.id FROM organizations x WHERE x.id = $1 AND x.status <> 'purging' FOR SHARE) o
+        ON CONFLICT (organization_id, number) DO NOTHING
+        """
+    )
+
+    /// Reads the columns that start at `first`.
+    static func key(_ rows: Rows, _ row: Int, from first: Int = 0) throws -> WrappedKey {
+        WrappedKey(
+            number: try rows.int32(row, first),
+            masterKey: try rows.string(row, first + 1),
+            bytes: try rows.bytes(row, first + 2)
+        )
+    }
+
+    static func keys(_ rows: Rows) throws -> [WrappedKey] {
+        try (0..<rows.count).map { try key(rows, $0) }
+    }
+
+    /// The query that reads an organization's keys.
+    static func read(_ organization: UUID) -> Query {
+        var parameters = Parameters()
+        parameters.add(organization)
+        return Query(readStatement, parameters)
+    }
+
+    /// The query that makes a key.
+    static func make(_ key: WrappedKey, of organization: UUID, at moment: Timestamp) -> Query {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(key.number)
+        parameters.add(key.masterKey)
+        parameters.add(bytes: key.bytes)
+        parameters.add(timestamp: moment.microseconds)
+        return Query(makeStatement, parameters)
+    }
+}

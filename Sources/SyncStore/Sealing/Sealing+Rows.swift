@@ -1,0 +1,428 @@
+public import Foundation
+import Postgres
+public import SyncModel
+
+/// What became of an organization whose rows were to be sealed.
+public struct SealedRows: Sendable, Hashable {
+    /// Rows looked at.
+    public var examined = 0
+    /// Rows that were written anew.
+    public var sealed = 0
+    /// Data keys that were dropped, because nothing is sealed under them any more.
+    public var droppedKeys = 0
+}
+
+/// Seals what is stored in the plain or under an older data key, row by row, while gateways run: a mutation or a refusal
+/// under its lane's lock, an entity under its own, a few at a time.
+extension Sealing {
+    /// How long after a data key was made a gateway that has not heard of it may still write under the one before, in
+    /// seconds: five until it looks again, and as long as any transaction takes, twice over.
+    public static let grace: Double = 60
+    /// Rows that one statement looks at.
+    static let scan: Int64 = 500
+    /// Rows that one transaction writes.
+    static let batch = 20
+
+    /// Seals an organization's rows under its newest data key, and drops its older ones. What is sealed already is only
+    /// looked at, so a run that was cut off goes on when it is called again.
+    ///
+    /// - Parameters:
+    ///   - grace: seconds after the newest key was made before which nothing is done; waits for their end.
+    ///   - dropsKeys: whether older data keys go once nothing is sealed under them.
+    ///   - progress: called after each few hundred rows.
+    /// - Returns: nil where there is no such organization.
+    /// - Throws: `validation_failed` where the organization has no data key and there is no master key to wrap one;
+    ///   `store_unavailable` while its data are locked.
+    public func sealRows(
+        of organization: UUID,
+        grace: Double = Sealing.grace,
+        dropsKeys: Bool = true,
+        _ progress: @escaping @Sendable (SealedRows) -> Void
+    ) async throws(Problem) -> SealedRows? {
+        do {
+            catalog.invalidate(organization)
+            guard try await isThere(organization) else { return nil }
+            let seal = try await catalog.seal(of: organization)
+            guard let number = seal.number else {
+                throw Problem(.validationFailed, "the organization has no data key, and no master key is to wrap one")
+            }
+            try await waitUntilKnown(number, organization, grace)
+            var run = Run(sealing: self, organization: organization, seal: seal, number: number, progress: progress)
+            try await run.sealUpstream()
+            try await run.sealLanes()
+            try await run.sealEntities()
+            if dropsKeys { run.rows.droppedKeys = try await drop(before: number, organization) }
+            catalog.invalidate(organization)
+            return run.rows
+        } catch {
+            throw failure.problem(error, doing: "seal an organization's rows")
+        }
+    }
+
+    /// Makes an organization's first data key, if it has none and a master key is to wrap one; false where there is no
+    /// such organization. For whoever seals many: then only the first of them is waited for.
+    public func prepare(_ organization: UUID) async throws(Problem) -> Bool {
+        catalog.invalidate(organization)
+        return try await isThere(organization)
+    }
+
+    /// One that is being purged is none any more.
+    private func isThere(_ organization: UUID) async throws(Problem) -> Bool {
+        let status = try await catalog.entry(organization).organization?.status
+        return status == .active || status == .suspended
+    }
+
+    private func waitUntilKnown(_ number: Int32, _ organization: UUID, _ grace: Double) async throws {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(number)
+        let rows = try await pool.run([Query(Self.ageStatement, parameters)])[0]
+        guard rows.count > 0 else { return }
+        let known = Timestamp(microseconds: try rows.timestamp(0, 0)).adding(seconds: grace)
+        let wait = known.microseconds - now().microseconds
+        if wait > 0 { try await Task.sleep(for: .microseconds(wait)) }
+    }
+
+    private func drop(before number: Int32, _ organization: UUID) async throws -> Int {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(number)
+        return Int(try await pool.run([Query(Self.dropStatement, parameters)])[0].affected)
+    }
+
+    // MARK: - Statements
+
+    static let ageStatement = Statement(
+        "organization_keys_age",
+        "SELECT created_at FROM organization_keys WHERE organization_id = $1 AND number = $2"
+    )
+
+    static let dropStatement = Statement(
+        "organization_keys_drop",
+        "DELETE FROM organization_keys WHERE organization_id = $1 AND number < $2"
+    )
+
+    static let nextLaneStatement = Statement(
+        "seal_next_lane",
+        "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id > $2 ORDER BY user_id LIMIT 1"
+    )
+
+    /// Whether a value is to be sealed anew: it is there and begins in another way.
+    private static func isOther(_ column: String, _ beginning: String) -> String {
+        "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
+    }
+
+    /// A page of a lane's mutations by id, and which of them are to be sealed anew.
+    static let mutationsStatement = Statement(
+        "seal_mutations",
+        """
+        SELECT m.id, \(["payload", "headers", "sent_payload", "response_body", "error"]
+            .map { isOther("m." + $0, "$5") }.joined(separator: " OR ")) OR \(isOther("m.last_error", "$6"))
+        FROM mutations m
+        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id > $3
+        ORDER BY m.id
+        LIMIT $4
+        """
+    )
+
+    static let mutationStatement = Statement(
+        "seal_mutation",
+        """
+        SELECT m.id, m.payload, m.headers, m.sent_payload, m.response_body, m.error, m.last_error
+        FROM unnest($3::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM mutations x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+            OFFSET 0
+        ) m
+        """
+    )
+
+    /// Changes no index and no position: it is no news.
+    static let writeMutationStatement = Statement(
+        "seal_write_mutation",
+        """
+        UPDATE mutations SET payload = $4, headers = $5, sent_payload = $6, response_body = $7, error = $8,
+            last_error = $9
+        WHERE organization_id = $1 AND user_id = $2 AND id = $3
+        """
+    )
+
+    static let rejectionsStatement = Statement(
+        "seal_rejections",
+        """
+        SELECT r.idempotency_key, \(isOther("r.error", "$5"))
+        FROM rejections r
+        WHERE r.organization_id = $1 AND r.user_id = $2 AND r.idempotency_key > $3
+        ORDER BY r.idempotency_key
+        LIMIT $4
+        """
+    )
+
+    static let rejectionStatement = Statement(
+        "seal_rejection",
+        """
+        SELECT r.idempotency_key, r.error
+        FROM unnest($3::uuid[]) AS k (key)
+        CROSS JOIN LATERAL (
+            SELECT * FROM rejections x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.idempotency_key = k.key
+            OFFSET 0
+        ) r
+        """
+    )
+
+    static let writeRejectionStatement = Statement(
+        "seal_write_rejection",
+        """
+        UPDATE rejections SET error = $4
+        WHERE organization_id = $1 AND user_id = $2 AND idempotency_key = $3
+        """
+    )
+
+    /// What an upstream said of a create that failed stands sealed in the mutation; here nobody reads it.
+    static let clearMappingsStatement = Statement(
+        "seal_clear_mappings",
+        """
+        UPDATE id_mappings SET last_error = NULL
+        WHERE organization_id = $1 AND user_id = $2 AND (client_id, entity_type) IN (
+            SELECT i.client_id, i.entity_type FROM id_mappings i
+            WHERE i.organization_id = $1 AND i.user_id = $2 AND i.last_error IS NOT NULL
+            LIMIT $3)
+        """
+    )
+
+    static let entitiesStatement = Statement(
+        "seal_entities",
+        """
+        SELECT e.entity_type, e.id, \(isOther("e.document", "$5"))
+        FROM entities e
+        WHERE e.organization_id = $1 AND (e.entity_type, e.id) > ($2, $3)
+        ORDER BY e.entity_type, e.id
+        LIMIT $4
+        """
+    )
+
+    static let writeEntityStatement = Statement(
+        "seal_write_entity",
+        "UPDATE entities SET document = $4 WHERE organization_id = $1 AND entity_type = $2 AND id = $3"
+    )
+
+    static let writeUpstreamStatement = Statement(
+        "seal_write_upstream",
+        "UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1"
+    )
+}
+
+/// One organization's rows on their way.
+private struct Run {
+    let sealing: Sealing
+    let organization: UUID
+    let seal: Seal
+    let number: Int32
+    let progress: @Sendable (SealedRows) -> Void
+    var rows = SealedRows()
+
+    private var pool: Pool { sealing.pool }
+    private var jsonBeginning: String { SealedText.beginning(number: number, isJSON: true) }
+
+    mutating func sealUpstream() async throws {
+        var key = Parameters()
+        key.add(organization)
+        let (organization, seal) = (organization, seal)
+        let isThere = try await pool.transaction { [key] connection in
+            let found = try await connection.run([
+                Query(Administration.lockUpstreamStatement, key), Query(Administration.getUpstreamStatement, key),
+            ])[1]
+            guard found.count > 0 else { return false }
+            let credential = try seal.open(json: found.optionalBytes(0, 1), as: .upstream(.credential))
+            let headers = try seal.open(json: found.optionalBytes(0, 5), as: .upstream(.headers))
+            var parameters = Parameters()
+            parameters.add(organization)
+            parameters.add(json: try seal.seal(json: credential, as: .upstream(.credential)))
+            parameters.add(json: try seal.seal(json: headers, as: .upstream(.headers)))
+            _ = try await connection.run(Query(Sealing.writeUpstreamStatement, parameters))
+            return true
+        }
+        if isThere { rows.sealed += 1 }
+    }
+
+    // MARK: - Lanes
+
+    mutating func sealLanes() async throws {
+        var user = Sealing.firstUUID
+        while true {
+            var parameters = Parameters()
+            parameters.add(organization)
+            parameters.add(user)
+            let found = try await pool.run([Query(Sealing.nextLaneStatement, parameters)])[0]
+            guard found.count > 0 else { return }
+            user = try found.uuid(0, 0)
+            let lane = LaneKey(organization: organization, user: user)
+            try await pass(Sealing.mutationsStatement, lane, text: SealedText.beginning(number: number, isJSON: false))
+            {
+                [seal] in try await Self.sealMutations($0, lane, seal, on: $1)
+            }
+            try await pass(Sealing.rejectionsStatement, lane, text: nil) { [seal] in
+                try await Self.sealRejections($0, lane, seal, on: $1)
+            }
+            try await clearMappings(lane)
+        }
+    }
+
+    private func clearMappings(_ lane: LaneKey) async throws {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(Sealing.scan)
+        var cleared = Sealing.scan
+        while cleared == Sealing.scan {
+            cleared = try await pool.transaction { [parameters] connection in
+                let results = try await connection.run([
+                    LaneRows.lock([lane]), Query(Sealing.clearMappingsStatement, parameters),
+                ])
+                return Int64(results[1].affected)
+            }
+        }
+    }
+
+    /// Looks at all rows of one kind of a lane, and has those written that are to be sealed anew.
+    private mutating func pass(
+        _ statement: Statement,
+        _ lane: LaneKey,
+        text: String?,
+        _ write: @Sendable ([UUID], Connection) async throws -> Void
+    ) async throws {
+        var last = Sealing.firstUUID
+        while true {
+            var parameters = Parameters()
+            parameters.add(lane.organization)
+            parameters.add(lane.user)
+            parameters.add(last)
+            parameters.add(Sealing.scan)
+            parameters.add(jsonBeginning)
+            if let text { parameters.add(text) }
+            let found = try await pool.run([Query(statement, parameters)])[0]
+            guard found.count > 0 else { return }
+            let ids = try (0..<found.count).filter { try found.bool($0, 1) }.map { try found.uuid($0, 0) }
+            for ids in Self.chunks(ids) {
+                try await pool.transaction { connection in
+                    _ = try await connection.run([Query(SettleStatements.planShape), LaneRows.lock([lane])])
+                    try await write(ids, connection)
+                }
+            }
+            note(found.count, ids.count)
+            last = try found.uuid(found.count - 1, 0)
+        }
+    }
+
+    private static func sealMutations(
+        _ ids: [UUID],
+        _ lane: LaneKey,
+        _ organizationSeal: Seal,
+        on connection: Connection
+    ) async throws {
+        let seal = LaneSeal(seal: organizationSeal, user: lane.user)
+        let found = try await connection.run(Query(Sealing.mutationStatement, key(lane, ids)))
+        let columns: [SealedPlace.Column] = [.payload, .headers, .sentPayload, .responseBody, .error]
+        let queries = try (0..<found.count).map { row in
+            let id = try found.uuid(row, 0)
+            var parameters = Parameters()
+            parameters.add(lane.organization)
+            parameters.add(lane.user)
+            parameters.add(id)
+            for (place, column) in columns.enumerated() {
+                let plain = try seal.open(json: found.optionalBytes(row, place + 1), column, of: id)
+                parameters.add(json: try seal.seal(json: plain, column, of: id))
+            }
+            let words = try seal.open(text: found.optionalString(row, columns.count + 1), .lastError, of: id)
+            parameters.add(try seal.seal(text: words, .lastError, of: id))
+            return Query(Sealing.writeMutationStatement, parameters)
+        }
+        if !queries.isEmpty { _ = try await connection.run(queries) }
+    }
+
+    private static func sealRejections(
+        _ keys: [UUID],
+        _ lane: LaneKey,
+        _ seal: Seal,
+        on connection: Connection
+    ) async throws {
+        let found = try await connection.run(Query(Sealing.rejectionStatement, key(lane, keys)))
+        let queries = try (0..<found.count).map { row in
+            let id = try found.uuid(row, 0)
+            let place = SealedPlace.rejection(user: lane.user, key: id)
+            var parameters = Parameters()
+            parameters.add(lane.organization)
+            parameters.add(lane.user)
+            parameters.add(id)
+            parameters.add(json: try seal.seal(json: seal.open(json: found.bytes(row, 1), as: place), as: place))
+            return Query(Sealing.writeRejectionStatement, parameters)
+        }
+        if !queries.isEmpty { _ = try await connection.run(queries) }
+    }
+
+    private static func key(_ lane: LaneKey, _ ids: [UUID]) -> Parameters {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(ids)
+        return parameters
+    }
+
+    // MARK: - Entities
+
+    mutating func sealEntities() async throws {
+        var last = EntityKey(type: "", id: "")
+        while true {
+            var parameters = Parameters()
+            parameters.add(organization)
+            parameters.add(last.type)
+            parameters.add(last.id)
+            parameters.add(Sealing.scan)
+            parameters.add(jsonBeginning)
+            let found = try await pool.run([Query(Sealing.entitiesStatement, parameters)])[0]
+            guard found.count > 0 else { return }
+            let all = try (0..<found.count).map {
+                EntityKey(type: try found.string($0, 0), id: try found.string($0, 1))
+            }
+            let keys = try all.indices.filter { try found.bool($0, 2) }.map { all[$0] }
+            for keys in Self.chunks(keys) { try await sealEntities(keys) }
+            note(all.count, keys.count)
+            last = all[all.count - 1]
+        }
+    }
+
+    private func sealEntities(_ keys: [EntityKey]) async throws {
+        let (organization, seal) = (organization, seal)
+        try await pool.transaction { connection in
+            var entities: [UUID: EntityTable] = [:]
+            let locks = keys.map { (organization: organization, key: $0) }
+            let results = try await connection.run([Query(SettleStatements.planShape), EntityRows.lock(locks)])
+            try EntityRows.load(results[1], into: &entities, Seals([organization: seal]))
+            let queries = try keys.compactMap { key -> Query? in
+                guard let document = entities[organization]?[key]?.document else { return nil }
+                let place = SealedPlace.document(type: key.type, id: key.id)
+                var parameters = Parameters()
+                parameters.add(organization)
+                parameters.add(key.type)
+                parameters.add(key.id)
+                parameters.add(json: try seal.seal(json: document, as: place))
+                return Query(Sealing.writeEntityStatement, parameters)
+            }
+            if !queries.isEmpty { _ = try await connection.run(queries) }
+        }
+    }
+
+    private mutating func note(_ examined: Int, _ sealed: Int) {
+        rows.examined += examined
+        rows.sealed += sealed
+        progress(rows)
+    }
+
+    private static func chunks<Row>(_ rows: [Row]) -> [[Row]] {
+        stride(from: 0, to: rows.count, by: Sealing.batch).map { start in
+            Array(rows[start..<min(rows.count, start + Sealing.batch)])
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import Postgres
+import SyncModel
+import SyncStore
+import TestSupport
+import Testing
+
+/// Encryption at rest, as clients, operators and the machine's tools see it.
+@Suite struct SealingOverHTTPTests {
+    static let without = "-\nnobody:" + TestKeys.second.dropFirst("second:".count)
+
+    /// Two tenants; the first has a key, a second gateway on the same database has not.
+    @Test func aGatewayWithoutTheKeySaysSoAndServesNobodyWrongly() async throws {
+        let scene = try await Scene(masterKeys: TestKeys.first)
+        let upstream =
+            #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"geheimnis"},"headers":{"x-k":"geheimnis"}}"#
+        let draft = scene.ada.create("task", #"{"title":"geheimnis"}"#)
+        #expect(try await scene.ada.push([draft]).statuses == ["succeeded"])
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        #expect(try await scene.gateway.database.mentions(of: "geheimnis") == [:])
+        #expect(
+            try await scene.operate(.GET, scene.admin + "/upstream").json?.value(at: "/credential/bearer")?.bool == true
+        )
+        #expect(try await scene.bob.get("/v1/changes").changes.first?["document"]?["title"]?.string == "geheimnis")
+        let list = try await scene.operate(.GET, scene.admin + "/mutations")
+        #expect(list.text.contains("geheimnis"))
+        #expect(try await scene.operate(.GET, "/readyz").status == 200)
+
+        let blind = try await LiveGateway.start(on: scene.gateway.database, masterKeys: Self.without)
+        let before = try await scene.tables()
+        for (method, path, body) in [
+            (HTTPMethod.GET, "/v1/changes", nil), (.GET, "/v1/mutations/\(draft.id)", nil),
+            (.GET, "/v1/mutations", nil),
+            (.GET, "/v1/events", nil), (.POST, "/v1/mutations", scene.ada.envelope([scene.ada.create()])),
+            (.POST, "/v1/mutations/preview", scene.ada.envelope([scene.ada.create()])),
+            (.POST, "/v1/mutations/\(draft.id)/retry", "{}"),
+        ] {
+            let body = body.map { Array($0.utf8) }
+            let reply = try await send(method, blind.address + path, token: scene.ada.token, body: body)
+            #expect(reply.status == 503, "\(path): \(reply.text)")
+            #expect(reply.json?["code"]?.string == "store_unavailable", "\(path): \(reply.text)")
+            #expect(!reply.text.contains("sluice-sealed") && !reply.text.contains("geheimnis"))
+        }
+        for path in ["/upstream", "/mutations"] {
+            let reply = try await send(.GET, blind.operations + scene.admin + path, token: LiveGateway.operatorToken)
+            #expect(reply.status == 503, "\(path): \(reply.text)")
+        }
+        let ready = try await send(.GET, blind.operations + "/readyz")
+        #expect(ready.status == 503)
+        #expect(ready.text.contains("which is not configured") && ready.text.contains("first:"), "\(ready.text)")
+        #expect(try await scene.tables() == before)
+        #expect(try await scene.ada.push([draft]).results.first?["replayed"]?.bool == true)
+    }
+
+    @Test func theCommandsMakeListRewrapRenewAndSeal() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let line = try await Program.run(["keys", "create", "main"])
+        #expect(line.status == 0 && (try? MasterKeys(parsing: line.output))?.wrapping?.name == "main")
+        #expect(try await Program.run(["keys", "create", "No Name"]).status == 64)
+
+        let plain = try await LiveGateway.start(on: database, masterKeys: Self.without)
+        let organization = UUID()
+        _ = try await plain.store.administration.put(organization, body: Array(#"{"name":"T"}"#.utf8))
+        let worker = try await SyncWorker(plain, organization: organization)
+        #expect(try await worker.push([worker.create("task", #"{"title":"geheimnis"}"#)]).statuses == ["succeeded"])
+
+        let file = try TemporaryFile(TestKeys.first)
+        let environment = ["SLUICE_DATABASE_URL": database.uri, "SLUICE_MASTER_KEY_FILE": file.path]
+        let none = try await Program.run(["keys", "list"], environment: environment)
+        #expect(none.status == 0 && none.output == "" && none.complaint.contains("no data keys"))
+        let renewed = try await Program.run(
+            ["keys", "renew", "--organization", organization.lowercased],
+            environment: environment
+        )
+        #expect(renewed.output == "\(organization.lowercased) has data key 1\n", "\(renewed.complaint)")
+        let unknown = try await Program.run(
+            ["keys", "renew", "--organization", UUID().lowercased],
+            environment: environment
+        )
+        #expect(unknown.status == 1 && unknown.complaint.contains("there is no organization"))
+        let connection = try await database.connect()
+        try await connection.execute(script: "UPDATE organization_keys SET created_at = created_at - interval '1 hour'")
+        await connection.closeAndWait()
+        let sealed = try await Program.run(["keys", "seal"], environment: environment)
+        #expect(sealed.status == 0 && sealed.output.contains("2 rows looked at, 2 sealed, 0 older"), "\(sealed.output)")
+        #expect(try await database.mentions(of: "geheimnis") == [:])
+        let listed = try await Program.run(["keys", "list", "--json"], environment: environment)
+        #expect(listed.output.contains(#""number":1,"master_key":"first:"#), "\(listed.output)")
+
+        let other = try TemporaryFile(TestKeys.second + "\n" + TestKeys.first)
+        let rewrapped = try await Program.run(
+            ["keys", "rewrap"],
+            environment: environment.merging(["SLUICE_MASTER_KEY_FILE": other.path]) { $1 }
+        )
+        #expect(rewrapped.output.hasPrefix("1 data keys rewrapped"), "\(rewrapped.complaint)")
+        let blind = try await Program.run(["keys", "rewrap"], environment: environment)
+        #expect(blind.status == 1 && blind.complaint.contains("remove none"))
+        let without = try await Program.run(["keys", "seal"], environment: ["SLUICE_DATABASE_URL": database.uri])
+        #expect(without.status == 69 || without.status == 1, "\(without.complaint)")
+        #expect(try await Program.run(["keys", "--help"]).output.contains("EXAMPLES"))
+        for result in [renewed, sealed, listed, rewrapped, blind] {
+            let key = TestKeys.first.dropFirst("first:".count)
+            #expect(!result.output.contains(key) && !result.complaint.contains(key))
+        }
+    }
+}

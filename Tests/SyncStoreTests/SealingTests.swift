@@ -1,0 +1,374 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// Encryption at rest, of what pushes store.
+@Suite struct SealingTests {
+    static let marker = "geheimnis"
+
+    func gateway(_ keys: String? = TestKeys.first, of other: Gateway? = nil) async throws -> Gateway {
+        // "-" and a key that nothing is wrapped by: as a gateway without any, whatever the environment says
+        try await Gateway(replicaOf: other, masterKeys: keys)
+    }
+
+    static let without = "-\nnobody:" + TestKeys.second.dropFirst("second:".count)
+
+    func phone(_ gateway: Gateway) async throws -> Phone { Phone(gateway, try await gateway.organization()) }
+
+    /// A create, an update of it in conflict, one that is refused.
+    @discardableResult
+    func history(_ phone: Phone, _ marker: String = marker) async throws -> (entity: String, entries: [Entry]) {
+        let create = phone.entry("create", local: UUID(), payload: #"{"title":"\#(marker)"}"#)
+        let id = try #require(try await phone.push([create]).results.first?.serverID)
+        let other = Phone(phone.gateway, phone.organization)
+        try await other.push([other.entry("update", server: #""\#(id)""#, payload: #"{"by":"\#(marker)2"}"#)])
+        let stale = phone.entry(
+            "update",
+            server: #""\#(id)""#,
+            payload: #"{"title":"\#(marker)3"}"#,
+            extra: ["base_version": "1", "headers": #"{"X-Note":"\#(marker)"}"#]
+        )
+        var bad = phone.entry("create", local: UUID())
+        bad.extra["priority"] = #""\#(marker)""#
+        let answer = try await phone.push([stale, bad])
+        #expect(answer.results.map(\.status) == ["conflict", "rejected"])
+        return (id, [create, stale, bad])
+    }
+
+    func mutation(_ id: UUID, _ phone: Phone, through other: Gateway? = nil) async throws -> JSONValue {
+        let reader = (other ?? phone.gateway).store.mutations
+        let json = try await reader.mutation(id, organization: phone.organization, user: phone.user, wait: .zero)
+        return try JSONTree(parsing: #require(json)).root
+    }
+
+    func execute(_ script: String, _ gateway: Gateway) async throws {
+        let connection = try await gateway.database.connect()
+        try await connection.execute(script: script)
+        await connection.closeAndWait()
+    }
+
+    @Test func nothingOfTheContentIsInTheDatabaseAndAllOfItInTheAnswers() async throws {
+        let gateway = try await gateway()
+        let phone = try await phone(gateway)
+        let (_, entries) = try await history(phone)
+        #expect(try await gateway.database.mentions(of: Self.marker) == [:])
+        #expect(
+            try await gateway.database.mentions(of: "sluice-sealed:1:1:").keys.sorted() == [
+                "entities", "mutations", "rejections",
+            ]
+        )
+
+        let stored = try await mutation(entries[1].id, phone)
+        #expect(stored["payload"]?["title"]?.string == "geheimnis3")
+        #expect(stored["headers"]?["X-Note"]?.string == "geheimnis")
+        #expect(stored.value(at: "/error/current/document/by")?.string == "geheimnis2")
+        let change = try #require(try await phone.pull().last)
+        #expect(change["document"]?["title"]?.string == "geheimnis")
+        let again = try await phone.push(entries)
+        #expect(again.results.allSatisfy { $0.isReplayed == true })
+        #expect(again.results[1].value(at: "/error/current/document/by")?.string == "geheimnis2")
+        #expect(again.results[2].status == "rejected")
+        let cursor = try await gateway.store.events.start(
+            after: nil,
+            of: LaneKey(organization: phone.organization.id, user: phone.user)
+        )
+        #expect(cursor.place.change > 0)
+    }
+
+    @Test func withoutAMasterKeyAllIsStoredAsItIs() async throws {
+        let gateway = try await gateway(Self.without)
+        try await history(try await phone(gateway))
+        #expect(try await gateway.database.mentions(of: Self.marker).keys.sorted() == ["entities", "mutations"])
+        #expect(try await gateway.database.mentions(of: "sluice-sealed") == [:])
+        #expect(try await gateway.store.sealing.keys(after: Sealing.firstUUID, 0).isEmpty)
+    }
+
+    @Test func tenantsHaveKeysOfTheirOwnAndACiphertextOpensNowhereElse() async throws {
+        let gateway = try await gateway()
+        let (ada, eve) = (try await phone(gateway), try await phone(gateway))
+        let (entity, adas) = try await history(ada)
+        let (evesEntity, eves) = try await history(eve)
+        #expect(try await gateway.store.sealing.keys(after: Sealing.firstUUID, 0).count == 2)
+        // into another tenant's row, another row of the same, another column
+        try await execute(
+            """
+            UPDATE mutations SET payload = (SELECT payload FROM mutations WHERE id = '\(adas[0].id)')
+            WHERE id = '\(eves[0].id)';
+            UPDATE mutations SET payload = (SELECT payload FROM mutations WHERE id = '\(adas[0].id)')
+            WHERE id = '\(adas[1].id)';
+            UPDATE entities SET document = (SELECT document FROM entities WHERE id = '\(entity)')
+            WHERE id = '\(evesEntity)'
+            """,
+            gateway
+        )
+        for (phone, id) in [(eve, eves[0].id), (ada, adas[1].id)] {
+            await #expect(throws: Problem(.internalError, "the request could not be completed")) {
+                try await mutation(id, phone)
+            }
+        }
+        await #expect(throws: Problem.self) { try await eve.pull() }
+        #expect(try await mutation(adas[0].id, ada)["payload"]?["title"]?.string == Self.marker)
+        #expect(try await ada.pull().count == 1)
+        // a push that needs the document fails for Eve alone, though it is committed together with Ada's
+        let bad = Task { try await eve.push([eve.entry("update", server: #""\#(evesEntity)""#, payload: "{}")]) }
+        let bob = Phone(gateway, ada.organization)
+        #expect(try await bob.push([bob.create()]).results.map(\.status) == ["succeeded"])
+        await #expect(throws: Problem.self) { try await bad.value }
+    }
+
+    @Test func rowsFromBeforeStayReadableAndAreSealedOnRequest() async throws {
+        let before = try await gateway(Self.without)
+        let old = try await phone(before)
+        let (entity, entries) = try await history(old)
+        try await execute(
+            """
+            INSERT INTO upstreams VALUES ('\(old.organization.id)', 'http://localhost:1', '{"bearer":"geheimnis"}', 30,
+                8, '/id', '{"x-key":"geheimnis"}', now());
+            UPDATE mutations SET last_error = 'geheimnis', response_body = '"geheimnis"', sent_payload = '{"g":"geheimnis"}';
+            INSERT INTO id_mappings (organization_id, user_id, client_id, entity_type, status, mutation_id,
+                change_position, last_error, created_at)
+            VALUES ('\(old.organization.id)', '\(old.user)', '\(UUID())', 'task', 'failed', '\(UUID())', 1, 'geheimnis',
+                now())
+            """,
+            before
+        )
+        let bystander = try await phone(before)
+        try await history(bystander, "anderes")
+        let gateway = try await gateway(of: before)
+        let phone = Phone(gateway, old.organization, user: old.user)
+        #expect(try await mutation(entries[1].id, phone)["payload"]?["title"]?.string == "geheimnis3")
+        // written from now on is sealed; a row that is changed is sealed with it
+        try await phone.push([phone.entry("create", local: UUID(), payload: #"{"x":"frisch"}"#, number: 100)])
+        #expect(try await gateway.database.mentions(of: "frisch") == [:])
+        #expect(try await gateway.database.mentions(of: "geheimnis").count >= 4)
+
+        let rows = try #require(try await gateway.store.sealing.sealRows(of: phone.organization.id, grace: 0) { _ in })
+        #expect(rows.sealed > 4 && rows.examined >= rows.sealed && rows.droppedKeys == 0)
+        #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
+        #expect(try await gateway.database.mentions(of: "anderes") != [:])
+        let stored = try await mutation(entries[1].id, phone)
+        #expect(stored["payload"]?["title"]?.string == "geheimnis3")
+        #expect(stored["last_error"]?.string == "geheimnis")
+        #expect(stored["response"]?["body"]?.string == "geheimnis")
+        #expect(stored.value(at: "/error/current/document/by")?.string == "geheimnis2")
+        let upstream = try #require(try await gateway.store.catalog.organization(phone.organization.id)?.upstream)
+        #expect(upstream.credential == .bearer("geheimnis") && upstream.headers == ["x-key": "geheimnis"])
+        #expect(try await phone.pull().first { $0["id"]?.string == entity }?["document"]?["by"]?.string == "geheimnis2")
+        // again there is nothing to do but the upstream
+        let again = try await gateway.store.sealing.sealRows(of: phone.organization.id, grace: 0) { _ in }
+        #expect(again?.sealed == 1)
+        #expect(try await gateway.store.sealing.sealRows(of: UUID(), grace: 0) { _ in } == nil)
+        await #expect(throws: Problem.self) {
+            try await before.store.sealing.sealRows(of: bystander.organization.id, grace: 0) { _ in }
+        }
+    }
+
+    @Test func masterAndDataKeysAreRotatedWhileTwoGatewaysWork() async throws {
+        let both = (old: TestKeys.first + "\n" + TestKeys.second, new: TestKeys.second + "\n" + TestKeys.first)
+        let one = try await gateway(both.old)
+        let two = try await gateway(both.new, of: one)
+        let phone = try await phone(one)
+        let (_, entries) = try await history(phone)
+
+        let bob = Phone(one, phone.organization)
+        func work() async throws {
+            let entry = bob.create(payload: #"{"t":"geheimnis"}"#)
+            #expect(try await bob.push([entry]).results.map(\.status) == ["succeeded"])
+            let other = bob.create(payload: #"{"t":"geheimnis"}"#)
+            #expect(try await bob.push([other], through: two).results.map(\.status) == ["succeeded"])
+            for gateway in [one, two] {
+                for (id, phone) in [(entries[1].id, phone), (entry.id, bob), (other.id, bob)] {
+                    let payload = try await mutation(id, phone, through: gateway)["payload"]
+                    #expect(payload?.text.contains("geheimnis") == true)
+                }
+            }
+        }
+        try await work()
+        let third = try await self.phone(two)
+        try await history(third)
+        // the new master key wraps all
+        let outcome = try await two.store.sealing.rewrap { _ in }
+        #expect(outcome.rewrapped == 1 && outcome.unknown == 0)
+        #expect(try await two.store.sealing.rewrap { _ in }.rewrapped == 0)
+        for gateway in [one, two] { gateway.clock.advance(seconds: 6) }
+        try await work()
+        // a gateway with the new one alone goes on
+        let last = try await gateway(TestKeys.second, of: one)
+        last.clock.advance(seconds: 6)
+        #expect(try await mutation(entries[1].id, phone, through: last)["payload"] != nil)
+        #expect(await last.store.readiness() == [])
+
+        // a new data key is taken over by one that does not know of it yet
+        #expect(try await two.store.sealing.renew(phone.organization.id) == 2)
+        #expect(try await two.store.sealing.renew(UUID()) == nil)
+        let sealed = phone.create(payload: #"{"t":"neu"}"#)
+        try await phone.push([sealed], through: two)
+        #expect(try await mutation(sealed.id, phone, through: one)["payload"]?["t"]?.string == "neu")
+        try await work()
+        let rows = try #require(try await two.store.sealing.sealRows(of: phone.organization.id, grace: 0) { _ in })
+        #expect(rows.droppedKeys == 1 && rows.sealed > 3)
+        #expect(try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0, "the other tenant's")
+        try await work()
+        #expect(try await phone.push(entries).results.allSatisfy { $0.isReplayed == true })
+        #expect(
+            try await one.store.sealing.keys(after: Sealing.firstUUID, 0).filter {
+                $0.organization == phone.organization.id
+            }.map(\.number) == [2]
+        )
+    }
+
+    @Test func aGatewayWithoutTheKeyRefusesAndWritesNothing() async throws {
+        let gateway = try await gateway()
+        let phone = try await phone(gateway)
+        let (_, entries) = try await history(phone)
+        for keys in [Self.without, TestKeys.impostor] {
+            let blind = try await self.gateway(keys, of: gateway)
+            let before = try await gateway.database.mentions(of: "-")
+            await #expect(throws: StoreFailure.sealed) {
+                try await blind.store.catalog.organization(phone.organization.id)
+            }
+            await #expect(throws: Problem.self) { try await mutation(entries[0].id, phone, through: blind) }
+            await #expect(throws: Problem.self) { try await phone.push([phone.create()], through: blind) }
+            let reasons = await blind.store.readiness()
+            #expect(reasons.count == 1 && reasons[0].contains("first:") && reasons[0].contains("not configured"))
+            #expect(try await gateway.database.mentions(of: "-") == before)
+            // others are served
+            let other = Phone(blind, try await blind.organization())
+            if keys == Self.without { #expect(try await other.push([other.create()]).results.count == 1) }
+            let outcome = keys == Self.without ? nil : try await blind.store.sealing.rewrap { _ in }
+            #expect(outcome?.unknown ?? 1 >= 1)
+        }
+        #expect(try await mutation(entries[0].id, phone)["payload"]?["title"]?.string == Self.marker)
+    }
+
+    @Test func aPurgeDestroysTheKey() async throws {
+        let gateway = try await gateway()
+        let (phone, other) = (try await phone(gateway), try await phone(gateway))
+        let (_, entries) = try await history(phone)
+        try await history(other)
+        try await execute("CREATE TABLE backup AS SELECT * FROM mutations", gateway)
+        #expect(try await gateway.store.administration.purge(phone.organization.id))
+        #expect(
+            try await gateway.store.sealing.keys(after: Sealing.firstUUID, 0).map(\.organization) == [
+                other.organization.id
+            ]
+        )
+        // the same organization again, with the rows of the copy: it has a key of its own
+        _ = try await gateway.store.administration.put(phone.organization.id, body: Array(#"{"name":"Again"}"#.utf8))
+        _ = try await gateway.store.catalog.organization(phone.organization.id)
+        try await execute(
+            "INSERT INTO mutations SELECT * FROM backup WHERE organization_id = '\(phone.organization.id)'",
+            gateway
+        )
+        await #expect(throws: Problem.self) { try await mutation(entries[0].id, phone) }
+        #expect(try await other.pull().count == 1)
+    }
+
+    @Test func replicasThatMakeTheFirstKeyAtOnceAgree() async throws {
+        let gateway = try await gateway(Self.without)
+        let organization = try await gateway.organization()
+        let replicas = [try await self.gateway(of: gateway), try await self.gateway(of: gateway)]
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for replica in replicas {
+                group.addTask {
+                    let phone = Phone(replica, organization)
+                    try await phone.push([phone.create()])
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(try await gateway.store.sealing.keys(after: Sealing.firstUUID, 0).count == 1)
+        let reader = Phone(replicas[0], organization)
+        #expect(try await reader.pull().count == 2)
+    }
+
+    /// Phones push through two gateways, a key is renewed and rows are sealed, twice, all at the same time.
+    @Test func sealingRowsTakesNothingFromThoseWhoWrite() async throws {
+        let before = try await gateway(Self.without)
+        let old = try await phone(before)
+        let created = try await old.push((0..<60).map { _ in old.create(payload: #"{"n":"geheimnis"}"#) })
+        let ids = created.results.compactMap(\.serverID)
+        #expect(ids.count == 60)
+        let gateways = [try await gateway(of: before), try await gateway(of: before)]
+        let organization = old.organization
+        let phones = gateways.flatMap { gateway in (0..<3).map { _ in Phone(gateway, organization) } }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (place, phone) in phones.enumerated() {
+                group.addTask {
+                    for round in 0..<10 {
+                        // every phone writes a member of its own in every entity
+                        let entries = ids.enumerated().filter { $0.offset % 10 == round }.map { _, id in
+                            phone.entry("update", server: #""\#(id)""#, payload: #"{"m\#(place)":"geheimnis"}"#)
+                        }
+                        let answer = try await phone.push(entries)
+                        #expect(answer.results.allSatisfy { $0.status == "succeeded" })
+                    }
+                }
+            }
+            group.addTask {
+                let sealing = gateways[0].store.sealing
+                for _ in 0..<2 {
+                    // no grace, so the other gateway may seal under the key that is renewed: it is not dropped here
+                    _ = try await sealing.renew(organization.id)
+                    _ = try await sealing.sealRows(of: organization.id, grace: 0, dropsKeys: false) { _ in }
+                }
+            }
+            try await group.waitForAll()
+        }
+        for gateway in gateways { gateway.clock.advance(seconds: 6) }
+        let rows = try await gateways[1].store.sealing.sealRows(of: organization.id, grace: 0) { _ in }
+        #expect(rows?.droppedKeys ?? 0 >= 1)
+        #expect(try await before.database.mentions(of: "geheimnis") == [:])
+        let changes = try await phones[5].pull()
+        #expect(changes.count == 60)
+        for change in changes {
+            #expect(change["version"]?.int64 == 7)
+            let members = change["document"]?.members.map { $0.map(\.name.string).sorted() }
+            #expect(members == ["m0", "m1", "m2", "m3", "m4", "m5", "n"])
+        }
+    }
+
+    @Test func anUpstreamThatDoesNotOpenLocksItsOrganizationAlone() async throws {
+        let gateway = try await gateway()
+        let (phone, other) = (try await phone(gateway), try await phone(gateway))
+        try await history(phone)
+        let body = Array(#"{"base_url":"http://localhost:1","credential":{"bearer":"geheimnis"}}"#.utf8)
+        let rules = UpstreamRules(canSign: false, leaseSeconds: 120)
+        for phone in [phone, other] {
+            _ = try await gateway.store.administration.putUpstream(of: phone.organization.id, body: body, rules: rules)
+        }
+        #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
+        let upstream = try await gateway.store.catalog.organization(phone.organization.id)?.upstream
+        #expect(upstream?.credential == .bearer("geheimnis"))
+        try await execute(
+            """
+            UPDATE upstreams SET credential = (
+                SELECT x.credential FROM upstreams x WHERE x.organization_id = '\(other.organization.id)')
+            WHERE organization_id = '\(phone.organization.id)'
+            """,
+            gateway
+        )
+        gateway.clock.advance(seconds: 6)
+        await #expect(throws: StoreFailure.sealed) {
+            try await gateway.store.catalog.organization(phone.organization.id)
+        }
+        #expect(try await gateway.store.catalog.organization(other.organization.id)?.upstream?.credential != nil)
+        #expect(try await gateway.store.administration.deleteUpstream(of: phone.organization.id))
+        #expect(try await gateway.store.catalog.organization(phone.organization.id) != nil)
+    }
+
+    @Test func aSuspendedGatewayRefusesKeysForAPurgedOrganization() async throws {
+        let gateway = try await gateway(Self.without)
+        let phone = try await phone(gateway)
+        try await execute("UPDATE organizations SET status = 'purging' WHERE id = '\(phone.organization.id)'", gateway)
+        let sealing = try await self.gateway(of: gateway)
+        _ = try await sealing.store.catalog.organization(phone.organization.id)
+        #expect(try await sealing.store.sealing.renew(phone.organization.id) == nil)
+        #expect(try await sealing.store.sealing.keys(after: Sealing.firstUUID, 0).isEmpty)
+    }
+}

@@ -1,0 +1,35 @@
+import Postgres
+
+extension TestDatabase {
+    /// The tables that hold a text anywhere in a row, with the number of such rows.
+    public func mentions(of text: String) async throws -> [String: Int] {
+        let connection = try await connect()
+        defer { connection.close() }
+        let list = Statement(
+            "mentions_tables",
+            """
+            SELECT relname::text FROM pg_class
+            WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+            ORDER BY relname
+            """
+        )
+        let found = try await connection.run(Query(list))
+        let parts = try (0..<found.count).map { row in
+            let table = try found.string(row, 0)
+            return """
+                SELECT '\(table)', count(*) FROM (SELECT x::text AS t FROM \(table) x) s
+                WHERE strpos(lower(t), lower($1)) > 0
+                """
+        }
+        var parameters = Parameters()
+        parameters.add(text)
+        let statement = Statement("mentions", parts.joined(separator: " UNION ALL "))
+        let rows = try await connection.run(Query(statement, parameters))
+        var mentions: [String: Int] = [:]
+        for row in 0..<rows.count {
+            let count = Int(try rows.int64(row, 1))
+            if count > 0 { mentions[try rows.string(row, 0)] = count }
+        }
+        return mentions
+    }
+}
