@@ -1,3 +1,4 @@
+import JSONText
 import Postgres
 import SyncDispatch
 import SyncModel
@@ -81,15 +82,55 @@ extension PrometheusRegistry {
         }
     }
 
+    /// The lanes of single organizations, where a setting allows their ids as labels.
+    ///
+    /// - Parameter limit: organizations that are named; the others are `other` together. 0 shows nothing.
+    func addOrganizationMetrics(of dispatcher: Dispatcher, limit: Int) {
+        guard limit > 0 else { return }
+        let oldest = "sluice_organization_oldest_pending_mutation_seconds"
+        let halted = "sluice_organization_lanes_halted"
+        describe(
+            oldest,
+            kind: .gauge,
+            help: "Age of an organization's oldest mutation that is pending or in flight, of those that waited longest."
+        )
+        describe(halted, kind: .gauge, help: "Lanes of these organizations that are halted for a person.")
+        onScrape { registry in
+            let census = dispatcher.organizations
+            let now = SystemClock.now().microseconds
+            func age(_ row: LaneStore.OrganizationCensus) -> Double {
+                Double(max(0, row.oldest.map { now - $0.microseconds } ?? 0)) / 1_000_000
+            }
+            var ages = census.prefix(limit).map { ([("organization", "\($0.organization.lowercased)")], age($0)) }
+            var halts = census.prefix(limit).map {
+                ([("organization", "\($0.organization.lowercased)")], Double($0.halted))
+            }
+            if census.count > limit {
+                ages.append(([("organization", "other")], age(census[limit])))
+                let named = halts.reduce(0) { $0 + $1.1 }
+                let others = max(0, Double(dispatcher.census?.halted ?? 0) - named)
+                halts.append(([("organization", "other")], others))
+            }
+            registry.setGauges(oldest, ages.map { (labels: $0.0, value: $0.1) })
+            registry.setGauges(halted, halts.map { (labels: $0.0, value: $0.1) })
+        }
+    }
+
     /// What the store keeps count of: its connections, and the pushes that wait for a committer.
     func addStoreMetrics(of store: Store) {
         let connections = "sluice_database_pool_connections"
         let created = "sluice_database_pool_connections_created_total"
+        let maximum = "sluice_database_pool_connections_limit"
         let waiting = "sluice_database_pool_waiting"
+        let waited = "sluice_database_pool_wait_seconds_total"
+        let exhausted = "sluice_database_pool_exhausted_total"
         let pushes = "sluice_commit_queue_pushes"
         describe(connections, kind: .gauge, help: "Connections of the pool, by state: idle, busy, connecting.")
         describe(created, kind: .counter, help: "Connections that the pool has made.")
+        describe(maximum, kind: .gauge, help: "Connections that the pool may have.")
         describe(waiting, kind: .gauge, help: "Callers that wait for a connection of the pool.")
+        describe(waited, kind: .counter, help: "Time that callers have waited for a connection of the pool, in sum.")
+        describe(exhausted, kind: .counter, help: "Callers who were refused as all connections of the pool were in use.")
         describe(pushes, kind: .gauge, help: "Pushes that wait for a committer.")
         let peers = "sluice_replica_peers"
         let hearing = "sluice_replica_hints_arrive"
@@ -105,7 +146,10 @@ extension PrometheusRegistry {
             registry.setGauge(connections, [("state", "busy")], to: Double(pool.open - pool.idle))
             registry.setGauge(connections, [("state", "connecting")], to: Double(pool.connecting))
             registry.setCounter(created, to: Double(pool.created))
+            registry.setGauge(maximum, to: Double(pool.maximum))
             registry.setGauge(waiting, to: Double(pool.waiting))
+            registry.setCounter(waited, to: pool.waited / .seconds(1))
+            registry.setCounter(exhausted, to: Double(pool.exhausted))
             registry.setGauge(pushes, to: Double(store.pushes.waiting))
             registry.setGauge(peers, to: Double(store.wakeUps.peers))
             registry.setGauge(hearing, to: store.wakeUps.isHearing ? 1 : 0)

@@ -9,6 +9,7 @@ import Testing
     private static let commands = [
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
         ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"], ["doctor"],
+        ["healthcheck"],
     ]
 
     @Test func helpListsEveryCommandAndTheExitCodes() async throws {
@@ -36,7 +37,7 @@ import Testing
             "DATABASE_URL", "DATABASE_POOL_SIZE", "COMMITTERS", "PUBLIC_ADDRESS", "OPERATIONS_ADDRESS", "JWT_SECRET",
             "JWT_KEYS_FILE", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_USER_CLAIM", "JWT_ORGANIZATION_CLAIM",
             "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "SIGNING_KEY_FILE", "RETRY_BASE_SECONDS", "RETRY_CAP_SECONDS",
-            "LEASE_SECONDS", "MAX_LANES", "LOG_LEVEL", "LOG_FORMAT", "MAX_MUTATIONS",
+            "LEASE_SECONDS", "MAX_LANES", "LOG_LEVEL", "LOG_FORMAT", "METRICS_ORGANIZATIONS", "MAX_MUTATIONS",
             "MAX_BODY_BYTES",
             "MAX_PAYLOAD_BYTES", "MAX_CONNECTIONS", "MAX_BODY_BYTES_IN_FLIGHT",
         ]

@@ -19,6 +19,7 @@ import Testing
         #expect(settings.jwtLeewaySeconds == 0)
         #expect(settings.operatorToken == nil && settings.signingKeyFile == nil)
         #expect(settings.logLevel == .info && settings.logFormat == nil)
+        #expect(settings.metricsOrganizations == 0)
         #expect(settings.maxMutations == 500)
         #expect(settings.maxBodyBytes == 4_194_304)
         #expect(settings.maxPayloadBytes == 262_144)
@@ -36,7 +37,7 @@ import Testing
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
             "signing_key_file": "/key", "retry_base_seconds": "0.5", "retry_cap_seconds": "60", "lease_seconds": "30",
             "max_lanes": "7",
-            "log_level": "debug", "log_format": "text", "max_mutations": "10000", "max_body_bytes": "67108864",
+            "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000", "max_body_bytes": "67108864",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
         ]
         #expect(values.keys.sorted() == Setting.all.map(\.name).sorted())
@@ -66,6 +67,7 @@ import Testing
             #expect(settings.maxLanes == 7)
             #expect(settings.logLevel == .debug)
             #expect(settings.logFormat == .text)
+            #expect(settings.metricsOrganizations == 100)
             #expect(settings.maxMutations == 10_000)
             #expect(settings.maxBodyBytes == 67_108_864)
             #expect(settings.maxPayloadBytes == 16_777_216)

@@ -56,7 +56,7 @@ import Testing
             LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, ReplicaHints.notifyStatement,
             WakeUps.lanesStatement, WakeUps.feedsStatement, FeedNews.statement, EventReader.endStatement,
             EventReader.keysStatement,
-            LaneStore.censusStatement,
+            LaneStore.censusStatement, LaneStore.organizationsStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {

@@ -20,7 +20,7 @@ struct SluiceCommand: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, TokenCommand.self,
-            DoctorCommand.self,
+            DoctorCommand.self, HealthCheckCommand.self,
         ]
     )
 }
