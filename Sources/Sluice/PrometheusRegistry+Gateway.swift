@@ -130,7 +130,11 @@ extension PrometheusRegistry {
         describe(maximum, kind: .gauge, help: "Connections that the pool may have.")
         describe(waiting, kind: .gauge, help: "Callers that wait for a connection of the pool.")
         describe(waited, kind: .counter, help: "Time that callers have waited for a connection of the pool, in sum.")
-        describe(exhausted, kind: .counter, help: "Callers who were refused as all connections of the pool were in use.")
+        describe(
+            exhausted,
+            kind: .counter,
+            help: "Callers who were refused as all connections of the pool were in use."
+        )
         describe(pushes, kind: .gauge, help: "Pushes that wait for a committer.")
         let peers = "sluice_replica_peers"
         let hearing = "sluice_replica_hints_arrive"

@@ -17,11 +17,16 @@ public enum HTTPMetrics {
 
     /// Tells the registry what the metrics mean. Comes before a server is made.
     public static func describe(in registry: PrometheusRegistry) {
-        registry.describe(requests, kind: .counter, help: "Requests answered, by route, method and class of the status.")
+        registry.describe(
+            requests,
+            kind: .counter,
+            help: "Requests answered, by route, method and class of the status."
+        )
         registry.describe(
             duration,
             kind: .histogram,
-            help: "Time from a request's head to its answer, by route and method; what a client asked to wait counts too.",
+            help:
+                "Time from a request's head to its answer, by route and method; what a client asked to wait counts too.",
             // as long as a wait may take
             buckets: MetricBuckets.seconds + [30, 60]
         )
