@@ -196,7 +196,9 @@ let package = Package(
         ),
         .testTarget(
             name: "SluiceTests",
-            dependencies: ["Sluice", "SyncHTTP", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "Sluice", "SyncHTTP", "SyncModel", "SyncStore", .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

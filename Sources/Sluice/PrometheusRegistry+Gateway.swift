@@ -1,4 +1,3 @@
-import JSONText
 import Postgres
 import SyncDispatch
 import SyncModel
@@ -96,23 +95,14 @@ extension PrometheusRegistry {
         )
         describe(halted, kind: .gauge, help: "Lanes of these organizations that are halted for a person.")
         onScrape { registry in
-            let census = dispatcher.organizations
-            let now = SystemClock.now().microseconds
-            func age(_ row: LaneStore.OrganizationCensus) -> Double {
-                Double(max(0, row.oldest.map { now - $0.microseconds } ?? 0)) / 1_000_000
-            }
-            var ages = census.prefix(limit).map { ([("organization", "\($0.organization.lowercased)")], age($0)) }
-            var halts = census.prefix(limit).map {
-                ([("organization", "\($0.organization.lowercased)")], Double($0.halted))
-            }
-            if census.count > limit {
-                ages.append(([("organization", "other")], age(census[limit])))
-                let named = halts.reduce(0) { $0 + $1.1 }
-                let others = max(0, Double(dispatcher.census?.halted ?? 0) - named)
-                halts.append(([("organization", "other")], others))
-            }
-            registry.setGauges(oldest, ages.map { (labels: $0.0, value: $0.1) })
-            registry.setGauges(halted, halts.map { (labels: $0.0, value: $0.1) })
+            let report = OrganizationReport(
+                dispatcher.organizations,
+                limit: limit,
+                halted: dispatcher.census?.halted ?? 0,
+                now: SystemClock.now()
+            )
+            registry.setGauges(oldest, report.rows.map { (labels: $0.labels, value: $0.seconds) })
+            registry.setGauges(halted, report.rows.map { (labels: $0.labels, value: Double($0.halted)) })
         }
     }
 

@@ -152,6 +152,13 @@ public final class LaneStore: Service {
         public var halted: Int
         /// When the first of its mutations was accepted that are pending or in flight.
         public var oldest: Timestamp?
+
+        /// Creates the value.
+        public init(organization: UUID, halted: Int, oldest: Timestamp?) {
+            self.organization = organization
+            self.halted = halted
+            self.oldest = oldest
+        }
     }
 
     /// Counts organization by organization, those first whose oldest pending mutation has waited longest, then those

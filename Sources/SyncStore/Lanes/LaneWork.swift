@@ -1,4 +1,5 @@
 import Foundation
+import JSONText
 import Logging
 import Postgres
 import SyncModel
@@ -42,7 +43,15 @@ struct LaneWork: GroupWork {
         if steps.lacksTypes { throw Setback.stale }
         steps.choose()
         _ = try await connection.run(steps.finalQueries)
-        for note in steps.notes { logger.error("lane was inconsistent", metadata: ["reason": "\(note)"]) }
+        for note in steps.notes {
+            logger.error(
+                "lane was inconsistent",
+                metadata: [
+                    "organization": "\(note.lane.organization.lowercased)", "user": "\(note.lane.user.lowercased)",
+                    "reason": "\(note.text)",
+                ]
+            )
+        }
         finish(group, steps)
     }
 
