@@ -33,7 +33,7 @@ import Testing
             throw Program.Failure("no \(python); run scripts/bootstrap --tests")
         }
         let program = try Program(
-            shell: "'\(python)' '\(Repository.path("Tests/GatewayTests/Deployment/compose.py"))' "
+            shell: "'\(python)' '\(Repository.path("Tests/Deployment/compose.py"))' "
                 + "'\(Repository.path("docker"))'"
         )
         #expect(try await program.end(within: .seconds(30)) == 0)
