@@ -18,6 +18,12 @@ public final class Pool: Sendable {
         public let waiting: Int
         /// Connections made since the pool was.
         public let created: Int
+        /// Connections there may be.
+        public let maximum: Int
+        /// Callers refused since the pool was made: all connections stayed in use, or too many waited already.
+        public let exhausted: Int
+        /// How long callers have waited in line, all together.
+        public let waited: Duration
     }
 
     private typealias State = PoolState<Connection, CheckedContinuation<Loan, Never>>

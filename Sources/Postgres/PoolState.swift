@@ -37,6 +37,8 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
     private var leased = 0
     private var connecting = 0
     private var created = 0
+    private var exhausted = 0
+    private var waited = Duration.zero
     private var waiting: [Waiting] = []
     private var failures = 0
     private var lastFailure: PostgresError?
@@ -52,7 +54,16 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
     var isDrained: Bool { isClosed && open == 0 && connecting == 0 }
 
     var statistics: Pool.Statistics {
-        .init(open: open, idle: idle.count, connecting: connecting, waiting: waiting.count, created: created)
+        .init(
+            open: open,
+            idle: idle.count,
+            connecting: connecting,
+            waiting: waiting.count,
+            created: created,
+            maximum: limits.maximum,
+            exhausted: exhausted,
+            waited: waited
+        )
     }
 
     mutating func acquire(_ id: UInt64, _ waiter: Waiter, at now: ContinuousClock.Instant) -> Effects {
@@ -62,6 +73,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
             return Effects(answers: [(waiter, .lend(member, idleSince: since))])
         }
         if waiting.count >= limits.maximumWaiters {
+            exhausted += 1
             return refuse(waiter, PostgresError(.poolExhausted, "\(waiting.count) callers wait already"))
         }
         if isLongOutage(at: now), connecting == 0, let nextAttemptAt, now < nextAttemptAt {
@@ -111,8 +123,9 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         // Everyone waits equally long, so the line is in the order of the deadlines.
         let late = waiting.prefix { $0.deadline <= now }
         waiting.removeFirst(late.count)
-        let exhausted = PostgresError(.poolExhausted, "all \(open) connections stayed in use")
-        let error = open == 0 ? unavailable : exhausted
+        let error = open == 0 ? unavailable : PostgresError(.poolExhausted, "all \(open) connections stayed in use")
+        if open > 0 { exhausted += late.count }
+        waited += limits.acquireTimeout * late.count
         return Effects(answers: late.map { ($0.waiter, .refuse(error)) }, connects: connects(at: now))
     }
 
@@ -155,7 +168,9 @@ extension PoolState {
             return Effects()
         }
         leased += 1
-        return Effects(answers: [(waiting.removeFirst().waiter, .lend(member, idleSince: nil))])
+        let first = waiting.removeFirst()
+        waited += limits.acquireTimeout - (first.deadline - now)
+        return Effects(answers: [(first.waiter, .lend(member, idleSince: nil))])
     }
 
     /// One connection for each waiter, within the maximum; while connecting fails, one at a time.

@@ -115,15 +115,50 @@ extension PrometheusRegistry {
         }
     }
 
+    /// The lanes of single organizations, where a setting allows their ids as labels.
+    ///
+    /// - Parameter limit: organizations that are named; the others are `other` together. 0 shows nothing.
+    func addOrganizationMetrics(of dispatcher: Dispatcher, limit: Int) {
+        guard limit > 0 else { return }
+        let oldest = "sluice_organization_oldest_pending_mutation_seconds"
+        let halted = "sluice_organization_lanes_halted"
+        describe(
+            oldest,
+            kind: .gauge,
+            help: "Age of an organization's oldest mutation that is pending or in flight, of those that waited longest."
+        )
+        describe(halted, kind: .gauge, help: "Lanes of these organizations that are halted for a person.")
+        onScrape { registry in
+            let report = OrganizationReport(
+                dispatcher.organizations,
+                limit: limit,
+                halted: dispatcher.census?.halted ?? 0,
+                now: SystemClock.now()
+            )
+            registry.setGauges(oldest, report.rows.map { (labels: $0.labels, value: $0.seconds) })
+            registry.setGauges(halted, report.rows.map { (labels: $0.labels, value: Double($0.halted)) })
+        }
+    }
+
     /// What the store keeps count of: its connections, and the pushes that wait for a committer.
     func addStoreMetrics(of store: Store) {
         let connections = "sluice_database_pool_connections"
         let created = "sluice_database_pool_connections_created_total"
+        let maximum = "sluice_database_pool_connections_limit"
         let waiting = "sluice_database_pool_waiting"
+        let waited = "sluice_database_pool_wait_seconds_total"
+        let exhausted = "sluice_database_pool_exhausted_total"
         let pushes = "sluice_commit_queue_pushes"
         describe(connections, kind: .gauge, help: "Connections of the pool, by state: idle, busy, connecting.")
         describe(created, kind: .counter, help: "Connections that the pool has made.")
+        describe(maximum, kind: .gauge, help: "Connections that the pool may have.")
         describe(waiting, kind: .gauge, help: "Callers that wait for a connection of the pool.")
+        describe(waited, kind: .counter, help: "Time that callers have waited for a connection of the pool, in sum.")
+        describe(
+            exhausted,
+            kind: .counter,
+            help: "Callers who were refused as all connections of the pool were in use."
+        )
         describe(pushes, kind: .gauge, help: "Pushes that wait for a committer.")
         let peers = "sluice_replica_peers"
         let hearing = "sluice_replica_hints_arrive"
@@ -139,7 +174,10 @@ extension PrometheusRegistry {
             registry.setGauge(connections, [("state", "busy")], to: Double(pool.open - pool.idle))
             registry.setGauge(connections, [("state", "connecting")], to: Double(pool.connecting))
             registry.setCounter(created, to: Double(pool.created))
+            registry.setGauge(maximum, to: Double(pool.maximum))
             registry.setGauge(waiting, to: Double(pool.waiting))
+            registry.setCounter(waited, to: pool.waited / .seconds(1))
+            registry.setCounter(exhausted, to: Double(pool.exhausted))
             registry.setGauge(pushes, to: Double(store.pushes.waiting))
             registry.setGauge(peers, to: Double(store.wakeUps.peers))
             registry.setGauge(hearing, to: store.wakeUps.isHearing ? 1 : 0)

@@ -20,11 +20,11 @@ enum Wiring {
         LoggingSystem.bootstrap { label in
             switch format {
             case .json:
-                var handler = JSONLogHandler(label: label)
+                var handler = JSONLogHandler(label: label, metadataProvider: LogContext.provider)
                 handler.logLevel = level
                 return handler
             case .text:
-                var handler = TextLogHandler(label: label)
+                var handler = TextLogHandler(label: label, metadataProvider: LogContext.provider)
                 handler.logLevel = level
                 return handler
             }
@@ -106,6 +106,7 @@ enum Wiring {
             logger: logger
         )
         registry.addRetentionMetrics(of: retention)
+        registry.addOrganizationMetrics(of: dispatcher, limit: settings.metricsOrganizations)
         let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
         let operations = OperationsServer(
             store: store,
@@ -166,6 +167,7 @@ enum Wiring {
         var configuration = DispatchConfiguration(now: SystemClock.now)
         configuration.policy = RetryPolicy(base: settings.retryBaseSeconds, cap: settings.retryCapSeconds)
         configuration.maximumLanes = settings.maxLanes
+        configuration.censusOrganizations = settings.metricsOrganizations
         return Dispatcher(store: store, upstream: upstream, configuration: configuration, logger: logger)
     }
 

@@ -10,6 +10,8 @@ public struct DispatchConfiguration: Sendable {
     public var pollInterval: Double = 1
     /// How often lanes are counted for metrics, in seconds.
     public var censusInterval: Double = 15
+    /// Organizations whose lanes are counted apart; 0 for none, which costs nothing.
+    public var censusOrganizations = 0
     /// Mutations after which a lane gives its place to others of its organization that wait.
     public var burst = 64
     /// How long requests under way may take once the gateway shuts down, in seconds.

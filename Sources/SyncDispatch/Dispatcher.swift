@@ -24,6 +24,7 @@ public final class Dispatcher: Service {
     private let caps = Mutex([UUID: Int]())
     private let counts = Mutex(Counts())
     private let lastCensus = Mutex<LaneStore.Census?>(nil)
+    private let lastOrganizations = Mutex<[LaneStore.OrganizationCensus]>([])
     private let lastTurn = Mutex<ContinuousClock.Instant?>(nil)
     /// The process, as leases name it.
     public let worker = UUID()
@@ -61,6 +62,10 @@ public final class Dispatcher: Service {
 
     /// How lanes stood when they were last counted; nil before the first time.
     public var census: LaneStore.Census? { lastCensus.withLock { $0 } }
+
+    /// How the lanes of organizations stood when they were last counted, as many as the settings say, those first whose
+    /// mutations have waited longest; and one more, if there are others, whose mutations have waited longest of those.
+    public var organizations: [LaneStore.OrganizationCensus] { lastOrganizations.withLock { $0 } }
 
     /// Why lanes are not run; empty when they are.
     public var reasons: [String] {
@@ -227,6 +232,11 @@ public final class Dispatcher: Service {
         while !Task.isCancelled {
             let census = try? await store.lanes.census(at: configuration.now())
             if let census { lastCensus.withLock { $0 = census } }
+            if configuration.censusOrganizations > 0,
+                let organizations = try? await store.lanes.census(organizations: configuration.censusOrganizations + 1)
+            {
+                lastOrganizations.withLock { $0 = organizations }
+            }
             try? await Task.sleep(for: .seconds(configuration.censusInterval))
         }
     }

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 public import Foundation
+import JSONText
 public import Logging
 import NIOCore
 import NIOHTTP1
@@ -140,10 +141,11 @@ public final class HTTPUpstream: Upstream {
     ) -> UpstreamAnswer {
         let failure = RequestFailure(error)
         let reason = failure.reason(isSent: isSent, isTLS: isTLS, timeout: request.timeout)
-        logger.debug(
-            "Upstream request failed",
-            metadata: ["organization": "\(request.organization)", "reason": "\(reason)", "sent": "\(isSent)"]
-        )
+        var metadata: Logger.Metadata = [
+            "organization": "\(request.organization.lowercased)", "reason": "\(reason)", "sent": "\(isSent)",
+        ]
+        metadata["trace_id"] = request.trace.map { "\($0.traceIDText)" }
+        logger.debug("Upstream request failed", metadata: metadata)
         if failure == .cancelled { return .unknown(reason) }
         return isSent ? .unknown(reason) : .notSent(reason)
     }

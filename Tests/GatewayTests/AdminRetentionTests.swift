@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// `/admin/retention`, and `sluice retention`.
-@Suite(.timeLimit(.minutes(2))) struct AdminRetentionTests {
+@Suite(.timeLimit(.minutes(10))) struct AdminRetentionTests {
     private static let path = "/admin/retention"
 
     /// A month passes over three creates, a delete and a refusal of Ada's, a week over a create of Eve's.

@@ -5,7 +5,7 @@ private let python = ["/usr/bin/python3", "/usr/local/bin/python3"]
     .first { FileManager.default.isExecutableFile(atPath: $0) }
 
 /// `scripts/chaos`: two gateways, an upstream that misbehaves, and a checker of what reached it.
-@Suite(.serialized, .timeLimit(.minutes(2)), .enabled(if: python != nil, "python3 is not installed"))
+@Suite(.serialized, .timeLimit(.minutes(10)), .enabled(if: python != nil, "python3 is not installed"))
 struct ChaosTests {
     @Test func theCheckerFindsWhatItShould() async throws {
         let run = try await Self.chaos("--self-test", within: .seconds(30))

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What happens to a load while gateways and Postgres are killed under it.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct CrashTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct CrashTests {
     /// Two replicas; the one, the other or both are killed as by the system, and started again.
     @Test(arguments: [UInt64.random(in: 0...999_999)])
     func gatewaysThatAreKilledLoseNothingAndRepeatNothing(seed: UInt64) async throws {

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// `sluice dev`: what somebody does in the first five minutes.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct DevTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct DevTests {
     @Test func whatTheScreenSaysCanBePastedAndTheNextStartFindsTheData() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// `sluice doctor`: what it finds, what it advises, and how it ends.
-@Suite(.timeLimit(.minutes(1))) struct DoctorTests {
+@Suite(.timeLimit(.minutes(10))) struct DoctorTests {
     /// A finding of `doctor --json`.
     private struct Check {
         let status: String?

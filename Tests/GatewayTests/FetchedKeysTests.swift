@@ -7,7 +7,7 @@ import Testing
 import Tokens
 
 /// Keys that an identity provider publishes: found, replaced, and missed when it is away.
-@Suite(.timeLimit(.minutes(1))) struct FetchedKeysTests {
+@Suite(.timeLimit(.minutes(10))) struct FetchedKeysTests {
     /// A gateway on a provider, with two tenants; `first` is Ada's and Bob's.
     private static func scene(_ provider: KeyProvider) async throws -> Scene {
         var tokens = LiveGateway.tokens

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Clients that follow events and feed while the gateways they follow them at are killed.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct FollowingTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct FollowingTests {
     private static let mutations = 120
 
     /// What is known of the writer, by those who follow it.

@@ -17,7 +17,7 @@ final class GatewayProcess: Sendable {
     let address: String
     let operations: String
     let port: Int
-    private let environment: [String: String]
+    let environment: [String: String]
     private let program: Mutex<Program>
 
     /// Starts a gateway on a database and waits until it is ready.
@@ -28,12 +28,25 @@ final class GatewayProcess: Sendable {
     }
 
     /// Starts a gateway without waiting for anything.
-    init(database: String, settings: [String: String] = [:]) throws {
-        let ports = try (Self.freePort(), Self.freePort())
-        address = "http://127.0.0.1:\(ports.0)"
-        operations = "http://127.0.0.1:\(ports.1)"
+    ///
+    /// - Parameters:
+    ///   - host: its address on this machine.
+    ///   - ports: of `/v1` and of operations; nil for free ones.
+    init(
+        database: String,
+        settings: [String: String] = [:],
+        host: String = "127.0.0.1",
+        ports: (Int, Int)? = nil
+    ) throws {
+        let ports = if let ports { ports } else { try (Self.freePort(), Self.freePort()) }
+        address = "http://\(host):\(ports.0)"
+        operations = "http://\(host):\(ports.1)"
         port = ports.0
-        environment = Self.environment(database: database, ports: ports).merging(settings) { $1 }
+        let addresses = [
+            "SLUICE_PUBLIC_ADDRESS": "\(host):\(ports.0)", "SLUICE_OPERATIONS_ADDRESS": "\(host):\(ports.1)",
+        ]
+        environment = Self.environment(database: database, ports: ports).merging(addresses) { $1 }
+            .merging(settings) { $1 }
         program = Mutex(try Program(["serve"], environment: environment))
     }
 

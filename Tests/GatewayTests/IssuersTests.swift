@@ -7,7 +7,7 @@ import Testing
 import Tokens
 
 /// Two identity providers with a tenant each, crosswise in every way.
-@Suite(.timeLimit(.minutes(1))) struct IssuersTests {
+@Suite(.timeLimit(.minutes(10))) struct IssuersTests {
     private static let (north, south) = ("https://north.example", "https://south.example")
 
     /// Ada's and Bob's organization is the north's, Eve's the south's. The ids are known before the gateway is.

@@ -7,7 +7,7 @@ import Testing
 /// Crashes between a commit and its answer: the moment after which a gateway can't know what it has done.
 ///
 /// A commit that waits for a standby which does not exist is on disk already, but its gateway has not heard of it.
-@Suite(.serialized, .timeLimit(.minutes(1))) struct LostAnswerTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct LostAnswerTests {
     private struct Scene {
         let cluster: TestCluster
         let database: TestDatabase

@@ -1,17 +1,86 @@
+import Foundation
+import JSONText
 import NIOHTTP1
 import TestSupport
 import Testing
 
-@Suite struct MetricsPageTests {
-    /// Of the real program, whose wiring decides which metrics there are.
-    @Test func everyMetricOfARunningGatewayIsDescribed() async throws {
+/// The metrics of the real program, whose wiring decides which there are.
+@Suite(.timeLimit(.minutes(10))) struct MetricsPageTests {
+    /// A gateway that was used: pushes, a replay, an attempt at an upstream, an event stream.
+    private func page() async throws -> (text: String, organization: UUID) {
+        let database = try await LiveGateway.migratedDatabase()
+        let settings = ["SLUICE_METRICS_ORGANIZATIONS": "2"]
+        let gateway = try await GatewayProcess.start(database: database.uri, settings: settings)
+        let nginx = try await NginxServer.start(configuration: #"location / { return 503; }"#)
+        let worker = try await SingleWorker(gateway)
+        let draft = worker.draft(1)
+        #expect(try await worker.push([draft]).status == 200)
+        #expect(try await worker.push([draft]).status == 200)
+        let upstream = "\(gateway.operations)/admin/organizations/\(worker.organization.lowercased)/upstream"
+        let body = Array(#"{"base_url":"\#(nginx.baseURL)"}"#.utf8)
+        let token = GatewayProcess.operatorToken
+        #expect(try await send(.PUT, upstream, token: token, body: body).status == 201)
+        let events = try await EventListener(gateway.address, token: worker.token)
+        let forwarded = worker.draft(2, ["entity_type": #""visit""#, "endpoint": #""/visits""#])
+        #expect(try await worker.push([forwarded]).status == 202)
+        try await gateway.metric(#"sluice_upstream_attempts_total{outcome="server_error"}"#, reaches: 1)
+        // counted once at the start, and every fifteen seconds
+        let label = #"{organization="\#(worker.organization.lowercased)"}"#
+        try await gateway.metric("sluice_organization_lanes_halted\(label)", reaches: 0)
+        let text = try await send(.GET, gateway.operations + "/metrics").text
+        events.stop()
+        withExtendedLifetime(database) {}
+        return (text, worker.organization)
+    }
+
+    @Test func everyMetricOfAGatewayInUseIsDescribedAndInTheTableOfTheREADME() async throws {
+        let (text, organization) = try await page()
+        #expect(!text.contains("Not described"))
+        #expect(text.contains("\nsluice_ready 1\n"))
+        #expect(text.contains(#"sluice_pushes_total{result="accepted"} 3"#))
+        #expect(text.contains(#"sluice_mutations_total{replayed="true",status="succeeded"} 1"#))
+        let oldest =
+            #"sluice_organization_oldest_pending_mutation_seconds{organization="\#(organization.lowercased)"} "#
+        #expect(text.contains(oldest))
+        if Promtool.path != nil { #expect(try await Promtool.remarks(on: Array(text.utf8)) == "") }
+        let shown = MetricTable(page: text).families
+        let told = MetricTable(readme: try Repository.text("README.md")).families
+        #expect(Set(shown.keys).subtracting(told.keys) == [], "not in the README")
+        #expect(Set(told.keys).subtracting(shown.keys).subtracting(Self.madeElsewhere) == [], "not shown")
+        for (name, family) in shown { #expect(told[name] == family, "\(name)") }
+        for name in shown.keys {
+            #expect(name.hasSuffix("_total") == (shown[name]?.kind == "counter"), "\(name)")
+        }
+    }
+
+    /// A dashboard or a rule that asks for what is not there shows nothing, and nobody notices.
+    @Test func whatRulesAndDashboardAskForIsShown() async throws {
+        let shown = Set(MetricTable(page: try await page().text).families.keys).union(Self.madeElsewhere)
+        for file in ["docker/prometheus/alerts.yml", "docker/grafana/dashboards/sluice.json"] {
+            let used = MetricTable.used(in: try Repository.text(file))
+            #expect(used.count > 10)
+            #expect(used.subtracting(shown) == [], "\(file)")
+        }
+    }
+
+    /// Of keys by URL, which only a gateway that has any shows.
+    private static let madeElsewhere: Set = ["sluice_jwks_age_seconds", "sluice_jwks_missing", "sluice_jwks_refreshes_total"]
+
+    @Test func withoutTheSettingNoOrganizationIsNamed() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let worker = try await SingleWorker(gateway)
         #expect(try await worker.push([worker.draft(1)]).status == 200)
-        let page = try await send(.GET, gateway.operations + "/metrics").text
-        #expect(page.contains("\nsluice_commit_group_pushes_count"))
-        #expect(!page.contains("Not described"))
-        if Promtool.path != nil { #expect(try await Promtool.remarks(on: Array(page.utf8)) == "") }
+        let text = try await send(.GET, gateway.operations + "/metrics").text
+        #expect(!text.contains("organization="))
+        #expect(!text.contains(worker.organization.lowercased))
+    }
+
+    /// While the database is away the page is still there, and says so.
+    @Test func aGatewayThatIsNotReadyIsScrapedAllTheSame() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let gateway = try await GatewayProcess.start(database: database.uri)
+        try await database.close()
+        try await gateway.metric("sluice_ready", reaches: 0)
     }
 }

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// `sluice migrate` and `sluice organizations`: what operators do to a database.
-@Suite(.timeLimit(.minutes(1))) struct MigrateCommandTests {
+@Suite(.timeLimit(.minutes(10))) struct MigrateCommandTests {
     private struct Scene {
         let database: TestDatabase
 

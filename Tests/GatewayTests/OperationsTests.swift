@@ -84,7 +84,7 @@ import Testing
             #"sluice_http_requests_total{method="GET",route="/v1/changes",status="2xx"} 1"#,
             #"sluice_http_requests_total{method="GET",route="/v1/mutations/{id}",status="4xx"} 1"#,
             #"sluice_http_requests_total{method="any",route="unmatched",status="4xx"} 1"#,
-            #"sluice_http_request_duration_seconds_count{route="/v1/changes"} 1"#,
+            #"sluice_http_request_duration_seconds_count{method="GET",route="/v1/changes"} 1"#,
             "sluice_http_requests_in_flight 0", "sluice_http_held_body_bytes 0",
         ]
         #expect(expected.filter { !lines.contains($0) } == [])

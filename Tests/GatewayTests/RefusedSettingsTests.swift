@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Settings that stop the program, as the person meets them who made the mistake.
-@Suite(.timeLimit(.minutes(1))) struct RefusedSettingsTests {
+@Suite(.timeLimit(.minutes(10))) struct RefusedSettingsTests {
     /// Every way to be wrong is tried on the settings themselves; here, that the program says it.
     @Test func allProblemsAreSaidAtOnceAndNothingStarts() async throws {
         let result = try await Program.run(

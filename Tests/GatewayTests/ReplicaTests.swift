@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Two gateways on one database: whoever waits at the one is woken for what comes through the other.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct ReplicaTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ReplicaTests {
     /// A replica looks for itself every fifteen seconds while hints arrive: what is quicker than this was hinted at.
     private static let hinted: Duration = .seconds(5)
 

@@ -9,7 +9,7 @@ import Testing
 
 /// `sluice migrate --roles` and `sluice organizations readers`: gateways that own nothing, and analysts who read their
 /// own organization's rows by SQL.
-@Suite(.timeLimit(.minutes(2))) struct RolesTests {
+@Suite(.timeLimit(.minutes(10))) struct RolesTests {
     /// A migrated database with the roles set up, and login roles of this test.
     private struct Place {
         let database: TestDatabase

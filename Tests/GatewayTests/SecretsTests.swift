@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Secrets that could be found if anything told them: at the lowest level of logs, whatever fails.
-@Suite(.timeLimit(.minutes(2))) struct SecretsTests {
+@Suite(.timeLimit(.minutes(10))) struct SecretsTests {
     /// Each has a part that is found wherever a piece of it is told.
     private static let password = "hushpassword-of-the-database"
     private static let jwtSecret = "hushsecret-of-the-tokens-0123456789"

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// How `sluice serve` ends when it is asked to.
-@Suite(.serialized, .timeLimit(.minutes(1))) struct ShutdownTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ShutdownTests {
     private struct Scene {
         let database: TestDatabase
         let gateway: GatewayProcess

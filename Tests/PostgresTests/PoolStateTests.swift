@@ -40,7 +40,10 @@ import Testing
         #expect(lent(state.release(10, at: start)) == ["b=10"])
         #expect(lent(state.connected(11, at: start)) == ["c=11"])
         #expect(lent(state.release(11, at: start)).isEmpty)
-        #expect(state.statistics == .init(open: 2, idle: 1, connecting: 0, waiting: 0, created: 2))
+        let statistics = state.statistics
+        #expect((statistics.open, statistics.idle) == (2, 1))
+        #expect((statistics.connecting, statistics.waiting, statistics.created) == (0, 0, 2))
+        #expect((statistics.maximum, statistics.exhausted) == (2, 0))
     }
 
     @Test func `the place of a broken connection goes to a new one`() {
@@ -84,6 +87,27 @@ import Testing
         #expect(refused(state.acquire(2, "b", at: start)) == [.poolExhausted])
         #expect(refused(state.cancel(1)) == [.cancelled])
         #expect(refused(state.cancel(1)).isEmpty)
+    }
+
+    @Test func `it knows how long callers waited, and how many found nothing`() {
+        var state = state(maximum: 1, maximumWaiters: 2)
+        _ = state.acquire(1, "a", at: start)
+        _ = state.connected(10, at: start + .seconds(1))
+        #expect(state.statistics.waited == .seconds(1))
+        _ = state.acquire(2, "b", at: start + .seconds(1))
+        _ = state.acquire(3, "c", at: start + .seconds(2))
+        _ = state.acquire(4, "d", at: start + .seconds(2))
+        #expect(state.statistics.exhausted == 1)
+        #expect(refused(state.tick(at: start + .seconds(4))) == [.poolExhausted])
+        #expect(state.statistics.exhausted == 2)
+        #expect(lent(state.release(10, at: start + .seconds(4))) == ["c=10"])
+        #expect(state.statistics.waited == .seconds(6))
+        // no connection at all is an outage, and no shortage
+        var away = self.state(maximum: 1)
+        _ = away.acquire(1, "a", at: start)
+        _ = away.connectFailed(error, at: start, jitter: 1)
+        _ = away.tick(at: start + .seconds(3))
+        #expect(away.statistics.exhausted == 0)
     }
 
     @Test func `closing refuses the line and is done when everything has come back`() {

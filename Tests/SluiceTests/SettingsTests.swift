@@ -20,6 +20,7 @@ import Testing
         #expect(settings.operatorTokens == nil && settings.signingKeyFile == nil)
         #expect(settings.masterKeyFile == nil && settings.masterKeys == nil)
         #expect(settings.logLevel == .info && settings.logFormat == nil)
+        #expect(settings.metricsOrganizations == 0)
         #expect(settings.maxMutations == 500)
         #expect(settings.maxBodyBytes == 4_194_304)
         #expect(settings.maxPayloadBytes == 262_144)
@@ -41,7 +42,7 @@ import Testing
             "signing_key_file": "/key", "master_key_file": keys.path, "retry_base_seconds": "0.5", "retry_cap_seconds": "60", "lease_seconds": "30",
             "max_lanes": "7", "retention_succeeded_days": "2.5", "retention_days": "14",
             "retention_interval_seconds": "60",
-            "log_level": "debug", "log_format": "text", "max_mutations": "10000", "max_body_bytes": "67108864",
+            "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000", "max_body_bytes": "67108864",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
         ]
         #expect(values.keys.sorted() == Setting.all.map(\.name).sorted())
@@ -76,6 +77,7 @@ import Testing
             #expect(settings.retentionIntervalSeconds == 60)
             #expect(settings.logLevel == .debug)
             #expect(settings.logFormat == .text)
+            #expect(settings.metricsOrganizations == 100)
             #expect(settings.maxMutations == 10_000)
             #expect(settings.maxBodyBytes == 67_108_864)
             #expect(settings.maxPayloadBytes == 16_777_216)

@@ -57,7 +57,7 @@ import Testing
             LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, ReplicaHints.notifyStatement,
             WakeUps.lanesStatement, WakeUps.feedsStatement, FeedNews.statement, EventReader.endStatement,
             EventReader.keysStatement,
-            LaneStore.censusStatement, GroupStatements.touchMappings,
+            LaneStore.censusStatement, LaneStore.organizationsStatement, GroupStatements.touchMappings,
             FinalMutation.pageStatement, PayloadKeeping.shrinkStatement, PayloadKeeping.noteStatement,
             RecordKeeping.deleteStatement, RejectionKeeping.pageStatement, RejectionKeeping.deleteStatement,
             TombstoneKeeping.pageStatement, TombstoneKeeping.deleteStatement,

@@ -50,7 +50,7 @@ func request(
         isUnconditional: isUnconditional,
         body: body.map { Array($0.utf8) },
         idempotencyKey: key,
-        traceparent: traceparent,
+        trace: traceparent.flatMap(TraceContext.init(traceparent:)),
         timeout: timeout
     )
 }

@@ -47,6 +47,27 @@ struct LogHandlerTests {
         #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil)
     }
 
+    @Test("Whoever logs while a request is worked on names it, and nobody else does")
+    func context() throws {
+        func log(_ logger: Logger) {
+            logger.info("before")
+            LogContext.$current.withValue(LogContext(requestID: "r", traceID: "t")) {
+                logger.info("during")
+                logger.info("own words", metadata: [LogKeys.traceID: "mine"])
+                LogContext.$current.withValue(LogContext(requestID: "s", traceID: nil)) { logger.info("another") }
+            }
+            logger.info("after")
+        }
+        let lines = try captured { writer in
+            log(Logger(label: "t") { JSONLogHandler(label: $0, metadataProvider: LogContext.provider, writer: writer) })
+        }
+        let found = try lines.map {
+            let line = try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
+            return ["request_id", "trace_id"].map { line[$0] as? String ?? "-" }.joined(separator: " ")
+        }
+        #expect(found == ["- -", "r t", "r mine", "s -", "- -"])
+    }
+
     @Test("Whatever a string holds, a JSON line is one line and reads back the same")
     func escaping() throws {
         let nasty = "quote\" back\\slash\nline\r\ttab\u{0}\u{1B}[31m\u{7F} é 🙂 \u{2028}"

@@ -41,6 +41,21 @@ struct RegistryTests {
         #expect(registry.samples("sluice_metrics_dropped") == ["sluice_metrics_dropped_series_total 7"])
     }
 
+    @Test("Series of a gauge that are set together replace what was there")
+    func replacedGauges() {
+        let registry = PrometheusRegistry(seriesLimit: 2)
+        registry.describe("g", kind: .gauge, help: "A gauge.")
+        registry.setGauges("g", [([("o", "a")], 1), ([("o", "b")], 2), ([("o", "c")], 3)])
+        #expect(registry.samples("g{") == [#"g{o="a"} 1"#, #"g{o="b"} 2"#])
+        registry.setGauges("g", [([("o", "c")], 4)])
+        #expect(registry.samples("g{") == [#"g{o="c"} 4"#])
+        registry.setGauges("g", [])
+        #expect(registry.samples("# TYPE g") == [])
+        registry.setCounter("c_total", to: 5)
+        registry.setGauges("c_total", [([], 6)])
+        #expect(registry.samples("c_total") == ["c_total 5"])
+    }
+
     @Test("A destroyed series makes room for another")
     func destroyMakesRoom() {
         let registry = PrometheusRegistry(seriesLimit: 1)

@@ -21,7 +21,7 @@ struct SluiceCommand: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, KeysCommand.self,
-            TokenCommand.self, RetentionCommand.self, DoctorCommand.self,
+            TokenCommand.self, RetentionCommand.self, DoctorCommand.self, HealthCheckCommand.self,
         ]
     )
 }

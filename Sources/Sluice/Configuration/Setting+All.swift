@@ -159,6 +159,12 @@ extension Setting {
         fallbackHint: "text on a terminal, else json",
         meaning: "How a log line looks."
     )
+    static let metricsOrganizations = Setting(
+        name: "metrics_organizations",
+        form: .number(0...100),
+        fallback: "0",
+        meaning: "Organizations that metrics of waiting lanes name, by their ids; 0 names none."
+    )
 
     static let maxMutations = Setting(
         name: "max_mutations",
@@ -200,7 +206,7 @@ extension Setting {
         operatorToken, signingKeyFile, masterKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
         retentionSucceededDays, retentionDays, retentionIntervalSeconds,
-        logLevel, logFormat,
+        logLevel, logFormat, metricsOrganizations,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,
     ]
 

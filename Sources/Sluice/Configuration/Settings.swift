@@ -37,6 +37,7 @@ struct Settings: Sendable {
 
     var logLevel: Logger.Level
     var logFormat: LogFormat?
+    var metricsOrganizations: Int
 
     var maxMutations: Int
     var maxBodyBytes: Int
@@ -96,6 +97,7 @@ struct Settings: Sendable {
         retentionIntervalSeconds = reader.decimal(.retentionIntervalSeconds)
         logLevel = reader.text(.logLevel).flatMap(Logger.Level.init(rawValue:)) ?? .info
         logFormat = reader.text(.logFormat).flatMap(LogFormat.init(rawValue:))
+        metricsOrganizations = reader.number(.metricsOrganizations)
         maxMutations = reader.number(.maxMutations)
         maxBodyBytes = reader.number(.maxBodyBytes)
         maxPayloadBytes = reader.number(.maxPayloadBytes)

@@ -39,7 +39,10 @@ struct LaneRunner: Sendable {
             do throws(Problem) {
                 turn = try await write(step, of: lane, releases: isDraining() || mustYield)
             } catch {
-                logger.warning("Lane step was not written", metadata: metadata(lane, ["reason": "\(error.detail)"]))
+                logger.warning(
+                    "Lane step was not written",
+                    metadata: metadata(lane, step.mutation, ["reason": "\(error.detail)"])
+                )
                 return false
             }
             complete(step, turn)
@@ -110,7 +113,7 @@ struct LaneRunner: Sendable {
             logger.log(
                 level: isOpen ? .warning : .notice,
                 isOpen ? "Circuit opened: nothing is sent to this upstream for a while" : "Circuit closed",
-                metadata: ["organization": "\(dispatch.lane.organization.lowercasedText)"]
+                metadata: metadata(dispatch.lane, dispatch.mutation)
             )
         }
         let isFailure = outcome.status != .succeeded
@@ -118,10 +121,10 @@ struct LaneRunner: Sendable {
         guard logger.logLevel <= level else { return }
         var metadata = metadata(
             dispatch.lane,
+            dispatch.mutation,
             [
-                "mutation": "\(dispatch.mutation.id.lowercasedText)", "entity_type": "\(dispatch.mutation.entityType)",
-                "outcome": "\(outcome.kind.rawValue)", "attempt": "\(dispatch.attempts)",
-                "becomes": "\(outcome.status.rawValue)",
+                "entity_type": "\(dispatch.mutation.entityType)", "outcome": "\(outcome.kind.rawValue)",
+                "attempt": "\(dispatch.attempts)", "becomes": "\(outcome.status.rawValue)",
                 "duration_ms": "\(Double(elapsed.nanoseconds / 1_000) / 1_000)",
             ]
         )
@@ -141,13 +144,33 @@ struct LaneRunner: Sendable {
         // a claim that comes too late is no loss
         if case .claim = step { return }
         metrics.leaseLost()
-        logger.warning("Lease was lost: what came of the last request is thrown away", metadata: metadata(lane, [:]))
+        logger.warning(
+            "Lease was lost: what came of the last request is thrown away",
+            metadata: metadata(lane, step.mutation)
+        )
     }
 
-    private func metadata(_ lane: LaneKey, _ more: Logger.Metadata) -> Logger.Metadata {
-        more.merging(
-            ["organization": "\(lane.organization.lowercasedText)", "user": "\(lane.user.lowercasedText)"]
-        ) { value, _ in value }
+    /// Whose lane it is and, where it is about one mutation, which one and the trace that its requests belong to.
+    private func metadata(
+        _ lane: LaneKey,
+        _ mutation: QueuedMutation?,
+        _ more: Logger.Metadata = [:]
+    ) -> Logger.Metadata {
+        var metadata = more
+        metadata["organization"] = "\(lane.organization.lowercasedText)"
+        metadata["user"] = "\(lane.user.lowercasedText)"
+        if let mutation {
+            metadata["mutation"] = "\(mutation.id.lowercasedText)"
+            metadata["trace_id"] = "\(mutation.trace.traceIDText)"
+        }
+        return metadata
+    }
+}
+
+extension LaneStep {
+    /// Whose outcome is written.
+    fileprivate var mutation: QueuedMutation? {
+        if case .settle(let dispatch, _) = self { dispatch.mutation } else { nil }
     }
 }
 

@@ -1,7 +1,6 @@
 import HTTPTypes
 import SyncModel
 import SyncStore
-import Telemetry
 
 /// `POST /v1/mutations`: takes a batch in, answers what became of each mutation. `POST /v1/mutations/preview`: answers
 /// what would become of them. Both read bodies within one budget.
@@ -89,10 +88,10 @@ struct PushEndpoint: Sendable {
         return answer
     }
 
-    /// The trace that the request belongs to, if it says so in a form that can be passed on.
+    /// The trace that the request belongs to, if it says so, in the form that can be kept: what later versions of the
+    /// header may add is left out.
     private func traceparent(of exchange: Exchange) -> String? {
-        let text = exchange.headers[.traceparent]
-        return text.flatMap { TraceContext(traceparent: $0) } == nil ? nil : text
+        exchange.headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceparent
     }
 
     /// Waits if the caller asked for it. What is accepted stays accepted, so a wait that ends early is no failure.

@@ -38,12 +38,27 @@ struct Gateway: Sendable {
         inFlight?.increment()
         defer { inFlight?.decrement() }
         let requestID = RequestID.of(request.headers)
+        let context = LogContext(
+            requestID: requestID,
+            traceID: request.headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceIDText
+        )
+        return await LogContext.$current.withValue(context) {
+            await respond(to: request, requestID: requestID, on: channel, since: started)
+        }
+    }
+
+    private func respond(
+        to request: Request,
+        requestID: String,
+        on channel: any Channel,
+        since started: NIODeadline
+    ) async -> Reply {
         let (answer, route, failure) = await answer(request, requestID: requestID, channel: channel)
         let elapsed = (NIODeadline.now() - started).nanoseconds
         (route?.meters ?? unmatched).record(answer.status, nanoseconds: elapsed)
         let level = level(for: answer.status)
         if logger.logLevel <= level {
-            let line = LogLine(request: request, requestID: requestID, route: route, answer: answer, elapsed: elapsed)
+            let line = LogLine(route: route, answer: answer, elapsed: elapsed)
             logger.log(level: level, "Request answered", metadata: line.metadata(failure: failure))
         }
         let response = answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))

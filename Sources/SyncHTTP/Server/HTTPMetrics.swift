@@ -14,15 +14,22 @@ public enum HTTPMetrics {
     static let eventStreamEnds = "sluice_event_streams_ended_total"
     static let heldEventBytes = "sluice_event_stream_held_bytes"
     static let heldBodyBytes = "sluice_http_held_body_bytes"
+    static let ready = "sluice_ready"
 
     /// Tells the registry what the metrics mean. Comes before a server is made.
     public static func describe(in registry: PrometheusRegistry) {
-        registry.describe(requests, kind: .counter, help: "Requests answered, by route and class of the status.")
+        registry.describe(
+            requests,
+            kind: .counter,
+            help: "Requests answered, by route, method and class of the status."
+        )
         registry.describe(
             duration,
             kind: .histogram,
-            help: "Time from a request's head to its answer, waits included.",
-            buckets: MetricBuckets.seconds
+            help:
+                "Time from a request's head to its answer, by route and method; what a client asked to wait counts too.",
+            // as long as a wait may take
+            buckets: MetricBuckets.seconds + [30, 60]
         )
         registry.describe(inFlight, kind: .gauge, help: "Requests of the public server that are not answered yet.")
         registry.describe(
@@ -59,6 +66,7 @@ public enum HTTPMetrics {
             kind: .gauge,
             help: "Bytes of events that wait for slow listeners now."
         )
+        registry.describe(ready, kind: .gauge, help: "1 if this replica can serve requests, as /readyz says; else 0.")
         registry.describe(heldBodyBytes, kind: .gauge, help: "Bytes of request bodies that are held now.")
     }
 }

@@ -1,13 +1,10 @@
 import HTTPTypes
-import HummingbirdCore
 import Logging
 import SyncModel
 import Telemetry
 
-/// What the log says of a request: its route's template and never its path, nothing of its headers but the trace.
+/// What the log says of a request, beside the ids that all of its lines carry: its route's template and never its path.
 struct LogLine {
-    let request: Request
-    let requestID: String
     let route: Route?
     let answer: Answer
     /// Nanoseconds.
@@ -15,15 +12,11 @@ struct LogLine {
 
     func metadata(failure: (any Error)?) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
-            LogKeys.requestID: .string(requestID),
             LogKeys.method: .string(route?.method.rawValue ?? "any"),
             LogKeys.route: .string(route?.meters.route ?? "unmatched"),
             LogKeys.status: .stringConvertible(answer.status.code),
             LogKeys.durationMS: .stringConvertible(Double(elapsed / 1_000) / 1_000),
         ]
-        if let trace = request.headers[.traceparent].flatMap({ TraceContext(traceparent: $0) }) {
-            metadata[LogKeys.traceID] = .string(trace.traceIDText)
-        }
         if let failure {
             let refusal = Refusal(of: failure)
             metadata[LogKeys.code] = .string(refusal.problem.code.rawValue)

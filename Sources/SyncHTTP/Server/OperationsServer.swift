@@ -24,17 +24,14 @@ public struct OperationsServer: Service {
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
         var routes = RouteTable()
-        let health = HealthEndpoints(
-            version: configuration.version,
-            reasons: {
-                async let reasons = store.readiness()
-                return await reasons + readiness()
-            },
-            notices: notices
-        )
+        let reasons: @Sendable () async -> [String] = {
+            async let reasons = store.readiness()
+            return await reasons + readiness()
+        }
+        let health = HealthEndpoints(version: configuration.version, reasons: reasons, notices: notices)
         routes.add(.get, "/livez", answers: nil, health.live)
         routes.add(.get, "/readyz", answers: nil, health.ready)
-        routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: registry).scrape)
+        routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: registry, reasons: reasons).scrape)
         if let token = configuration.operatorTokens {
             Self.addAdministration(to: &routes, configuration, store: store, token: token, logger: logger)
         }

@@ -1,11 +1,12 @@
 import HTTPTypes
 import Metrics
 
-/// The metrics of one route, made once. Labels are bounded: the route's template and the class of the status.
+/// The metrics of one route, made once. Labels are bounded: the route's template, its method and the class of the status.
 struct RouteMeters: Sendable {
     /// The template.
     let route: String
     private let succeeded: Counter
+    private let redirected: Counter
     private let refused: Counter
     private let failed: Counter
     private let duration: Metrics.Timer
@@ -19,14 +20,16 @@ struct RouteMeters: Sendable {
         }
         self.route = route
         succeeded = counter("2xx")
+        redirected = counter("3xx")
         refused = counter("4xx")
         failed = counter("5xx")
-        duration = Metrics.Timer(label: HTTPMetrics.duration, dimensions: [("route", route)])
+        duration = Metrics.Timer(label: HTTPMetrics.duration, dimensions: [("route", route), ("method", method)])
     }
 
     func record(_ status: HTTPResponse.Status, nanoseconds: Int64) {
         switch status.code {
-        case ..<400: succeeded.increment()
+        case ..<300: succeeded.increment()
+        case ..<400: redirected.increment()
         case ..<500: refused.increment()
         default: failed.increment()
         }

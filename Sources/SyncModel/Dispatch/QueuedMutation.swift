@@ -105,4 +105,8 @@ public final class QueuedMutation: Sendable {
         self.error = error
         self.traceparent = traceparent
     }
+
+    /// The trace that belongs to its requests and to what is logged of them: the one of the push, else one of the
+    /// mutation's id, so that all attempts are found together.
+    public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
 }

@@ -139,7 +139,7 @@ public struct TurnPlanner: Sendable {
             isUnconditional: mutation.override != nil,
             body: mutation.override?.payload ?? payload(mutation, surroundings, own),
             idempotencyKey: Self.idempotencyKey(of: mutation, in: surroundings.lane),
-            traceparent: mutation.traceparent,
+            trace: mutation.trace,
             timeout: .seconds(min(Double(upstream.timeoutSeconds), max(1, leaseSeconds - leaseMargin)))
         )
         return .run(dispatch(mutation, surroundings, own, .upstream(request, upstream)))

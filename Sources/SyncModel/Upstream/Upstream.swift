@@ -26,8 +26,8 @@ public struct UpstreamRequest: Sendable, Hashable {
     public var body: [UInt8]?
     /// Ours, stable over all attempts of one revision (product rule 6).
     public var idempotencyKey: UUID
-    /// W3C trace context of the push that brought the mutation; the request continues it.
-    public var traceparent: String?
+    /// The trace that the request goes on with, as a span of its own; nil begins a new one.
+    public var trace: TraceContext?
     /// How long it may take.
     public var timeout: Duration
 
@@ -42,7 +42,7 @@ public struct UpstreamRequest: Sendable, Hashable {
         isUnconditional: Bool = false,
         body: [UInt8]? = nil,
         idempotencyKey: UUID,
-        traceparent: String? = nil,
+        trace: TraceContext? = nil,
         timeout: Duration
     ) {
         self.organization = organization
@@ -54,7 +54,7 @@ public struct UpstreamRequest: Sendable, Hashable {
         self.isUnconditional = isUnconditional
         self.body = body
         self.idempotencyKey = idempotencyKey
-        self.traceparent = traceparent
+        self.trace = trace
         self.timeout = timeout
     }
 }

@@ -2,10 +2,26 @@ import Metrics
 
 /// What group commit tells about itself.
 struct CommitMetrics: Sendable {
+    /// Why a group is tried again.
+    enum Retry: String, CaseIterable {
+        /// What was left out of the first reading is needed after all.
+        case readAgain = "read_again"
+        /// Another replica has changed an organization's types.
+        case staleTypes = "stale_types"
+        /// Another replica has made a data key.
+        case staleKeys = "stale_keys"
+        /// Another transaction was in the way.
+        case contended
+        /// The connection broke.
+        case connection
+        /// The database refused the group; it is halved.
+        case bisected
+    }
+
     private let jobs: Recorder
     private let mutations: Recorder
     private let duration: Timer
-    private let retries: String
+    private let retries: [Retry: Counter]
 
     /// - Parameters:
     ///   - prefix: what the metrics' names begin with.
@@ -14,7 +30,10 @@ struct CommitMetrics: Sendable {
         self.jobs = Recorder(label: "\(prefix)_\(jobs)")
         mutations = Recorder(label: "\(prefix)_mutations")
         duration = Timer(label: "\(prefix)_duration_seconds")
-        retries = "\(prefix)_retries_total"
+        let retries = Retry.allCases.map { reason in
+            (reason, Counter(label: "\(prefix)_retries_total", dimensions: [("reason", reason.rawValue)]))
+        }
+        self.retries = Dictionary(uniqueKeysWithValues: retries)
     }
 
     func group(jobs: Int, mutations: Int, took: Duration) {
@@ -24,7 +43,7 @@ struct CommitMetrics: Sendable {
         duration.recordNanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
     }
 
-    func retry(_ reason: String) {
-        Counter(label: retries, dimensions: [("reason", reason)]).increment()
+    func retry(_ reason: Retry) {
+        retries[reason]?.increment()
     }
 }

@@ -62,26 +62,26 @@ final class Committer<Work: GroupWork>: Sendable {
             do {
                 return try await tryOnce(group, isCertain: isCertain)
             } catch Setback.readAgain {
-                metrics.retry("read_again")
+                metrics.retry(.readAgain)
                 isCertain = true
             } catch Setback.stale {
-                metrics.retry("stale_types")
+                metrics.retry(.staleTypes)
                 work.forget(group)
             } catch Setback.contended(let error) {
-                metrics.retry("contended")
+                metrics.retry(.contended)
                 last = error
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 1...10) * attempt))
             } catch Setback.refused(let error) {
                 return await bisect(group, error)
             } catch SealError.unknownKey where !hasForgotten {
-                metrics.retry("stale_keys")
+                metrics.retry(.staleKeys)
                 hasForgotten = true
                 work.forget(group)
             } catch let error as SealError {
                 return await bisect(group, error)
             } catch Setback.unavailable(let error) {
                 // a connection that was cut while idle is the usual case after a restart: one more try on a new one
-                metrics.retry("connection")
+                metrics.retry(.connection)
                 if attempt > 1 { return fail(group, error) }
                 last = error
             } catch {
@@ -95,7 +95,7 @@ final class Committer<Work: GroupWork>: Sendable {
     /// alone, so that it fails nobody else.
     private func bisect(_ group: [Work.Job], _ error: any Error) async {
         guard group.count > 1 else { return fail(group, error) }
-        metrics.retry("bisected")
+        metrics.retry(.bisected)
         await commit(Array(group[..<(group.count / 2)]))
         await commit(Array(group[(group.count / 2)...]))
     }

@@ -67,7 +67,7 @@ struct LaneGroup {
     private var live: [Live?]
     private var entities: [UUID: EntityTable] = [:]
     /// What was found to be wrong with lanes and mended.
-    private(set) var notes: [String] = []
+    private(set) var notes: [(lane: LaneKey, text: String)] = []
 
     init(_ group: [LaneJob], entries: [UUID: Catalog.Entry], leaseSeconds: Double, now: Timestamp) {
         self.group = group
@@ -360,11 +360,12 @@ struct LaneGroup {
         let first = step.head?.position ?? step.lane.nextPosition
         if step.head == nil, step.lowestReleased == nil, step.lane.queuedCount != 0 {
             if step.lane.headPosition > 0 {
-                notes.append("nothing pending from position \(step.lane.headPosition) on; looking at all of it")
+                let text = "nothing pending from position \(step.lane.headPosition) on; looking at all of it"
+                notes.append((step.job.lane, text))
                 step.lane.headPosition = 0
                 return
             }
-            notes.append("\(step.lane.queuedCount) mutations were counted as queued, and none is")
+            notes.append((step.job.lane, "\(step.lane.queuedCount) mutations were counted as queued, and none is"))
             step.lane.queuedCount = 0
         }
         step.lane.headPosition = min(first, step.lowestReleased ?? first)

@@ -148,6 +148,57 @@ public final class LaneStore: Service {
         """
     )
 
+    /// How one organization's lanes stand.
+    public struct OrganizationCensus: Sendable, Hashable {
+        /// The tenant.
+        public var organization: UUID
+        /// A person is waited for.
+        public var halted: Int
+        /// When the first of its mutations was accepted that are pending or in flight.
+        public var oldest: Timestamp?
+
+        /// Creates the value.
+        public init(organization: UUID, halted: Int, oldest: Timestamp?) {
+            self.organization = organization
+            self.halted = halted
+            self.oldest = oldest
+        }
+    }
+
+    /// Counts organization by organization, those first whose oldest pending mutation has waited longest, then those
+    /// with the most halted lanes; organizations where nothing waits are left out.
+    ///
+    /// - Parameter limit: organizations at most.
+    public func census(organizations limit: Int) async throws(Problem) -> [OrganizationCensus] {
+        var parameters = Parameters()
+        parameters.add(Int64(limit))
+        do {
+            let rows = try await pool.run([Query(Self.organizationsStatement, parameters)])[0]
+            return try (0..<rows.count).map {
+                OrganizationCensus(
+                    organization: try rows.uuid($0, 0),
+                    halted: Int(try rows.int64($0, 1)),
+                    oldest: try rows.optionalTimestamp($0, 2).map(Timestamp.init(microseconds:))
+                )
+            }
+        } catch {
+            throw failure.problem(error, doing: "count lanes")
+        }
+    }
+
+    static let organizationsStatement = Statement(
+        "lanes_census_organizations",
+        """
+        SELECT l.organization_id, count(*) FILTER (WHERE l.halted_by IS NOT NULL) AS halted,
+            min(l.queued_since) AS oldest
+        FROM lanes l
+        WHERE l.ready_at IS NOT NULL OR l.halted_by IS NOT NULL
+        GROUP BY l.organization_id
+        ORDER BY oldest NULLS LAST, halted DESC, l.organization_id
+        LIMIT $1
+        """
+    )
+
     private func lanes(_ statement: Statement, _ parameters: Parameters) async throws(Problem) -> [LaneKey] {
         do {
             let rows = try await pool.run([Query(statement, parameters)])[0]

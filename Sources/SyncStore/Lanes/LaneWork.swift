@@ -1,4 +1,5 @@
 import Foundation
+import JSONText
 import Logging
 import Postgres
 import SyncModel
@@ -78,7 +79,15 @@ struct LaneWork: GroupWork {
         for reason in steps.sealed {
             logger.error("lane waits: its head cannot be opened", metadata: ["reason": "\(reason)"])
         }
-        for note in steps.notes { logger.error("lane was inconsistent", metadata: ["reason": "\(note)"]) }
+        for note in steps.notes {
+            logger.error(
+                "lane was inconsistent",
+                metadata: [
+                    "organization": "\(note.lane.organization.lowercased)", "user": "\(note.lane.user.lowercased)",
+                    "reason": "\(note.text)",
+                ]
+            )
+        }
         finish(group, steps)
     }
 

@@ -50,6 +50,16 @@ struct MetricFamily {
         series[LabelSet([])] = .counter(counter)
     }
 
+    /// Makes these the gauge's only series, `limit` at most.
+    mutating func replaceGauges(_ values: [(labels: LabelSet, value: Double)], limit: Int) {
+        series = [:]
+        for (labels, value) in values.prefix(limit) {
+            let gauge = GaugeCell()
+            gauge.set(value)
+            series[labels] = .gauge(gauge)
+        }
+    }
+
     /// Forgets the series that `object` counts for, which frees its place under the limit.
     mutating func remove(_ object: AnyObject) {
         if let labels = series.first(where: { $0.value.object === object })?.key {

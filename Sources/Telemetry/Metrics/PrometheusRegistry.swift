@@ -70,6 +70,20 @@ public final class PrometheusRegistry: Sendable {
         gauge(name, labels).set(value)
     }
 
+    /// Sets all series of a gauge at once, and forgets those that are not among them; for collectors whose labels come
+    /// and go. A name that is taken by another kind is left alone.
+    public func setGauges(_ name: String, _ values: [(labels: [(String, String)], value: Double)]) {
+        let series = values.map { (LabelSet($0.labels), $0.value) }
+        let name = MetricNames.exposed(name, as: .gauge)
+        state.withLock { state in
+            let help = state.descriptions[name]?.help ?? "Not described."
+            var family = state.families[name] ?? MetricFamily(name: name, kind: .gauge, help: help, buckets: [])
+            guard family.kind == .gauge else { return }
+            family.replaceGauges(series, limit: seriesLimit)
+            state.families[name] = family
+        }
+    }
+
     /// Sets a counter to a total that is kept elsewhere; for collectors. The total should never go down while the
     /// process lives.
     public func setCounter(_ name: String, _ labels: [(String, String)] = [], to total: Double) {

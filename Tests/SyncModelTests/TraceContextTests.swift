@@ -1,6 +1,6 @@
+import Foundation
+import SyncModel
 import Testing
-
-@testable import Telemetry
 
 @Suite("Trace context")
 struct TraceContextTests {
@@ -43,6 +43,18 @@ struct TraceContextTests {
     )
     func refused(text: String) {
         #expect(TraceContext(traceparent: text) == nil)
+    }
+
+    @Test("What nobody traces has a trace of its own id, again and again")
+    func ownTraces() throws {
+        let id = try #require(UUID(uuidString: "019BB000-001D-7000-8000-00000000ABCD"))
+        let context = TraceContext(of: id)
+        #expect(context.traceIDText == "019bb000001d7000800000000000abcd")
+        #expect(context == TraceContext(of: id))
+        #expect(!context.isSampled)
+        #expect(TraceContext(traceparent: context.traceparent) == context)
+        let zero = TraceContext(of: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
+        #expect(TraceContext(traceparent: zero.traceparent) == zero)
     }
 
     @Test("A child shares the trace and has its own span")

@@ -1,3 +1,5 @@
+public import Foundation
+
 /// Where a request stands in a distributed trace: the `traceparent` header of W3C Trace Context, version 00.
 public struct TraceContext: Sendable, Hashable {
     /// The whole trace's id; never all zero.
@@ -10,6 +12,20 @@ public struct TraceContext: Sendable, Hashable {
     /// The first span of a new trace, with random ids.
     public init(sampled: Bool = false) {
         self.init(traceID: Self.randomID(), spanID: Self.randomID(), isSampled: sampled)
+    }
+
+    /// The trace of something that nobody traces: its id is the trace's, so that whoever has the one finds the other. Not
+    /// sampled. Always the same for the same id.
+    public init(of id: UUID) {
+        let bytes = withUnsafeBytes(of: id.uuid) { Array($0) }
+        let traceID = bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
+        let spanID = UInt64(truncatingIfNeeded: traceID)
+        // all zero is forbidden
+        self.init(
+            traceID: traceID == 0 ? .max : traceID,
+            spanID: spanID == 0 ? .max : spanID,
+            isSampled: false
+        )
     }
 
     /// Reads a `traceparent` header.
@@ -74,7 +90,7 @@ public struct TraceContext: Sendable, Hashable {
     private static func number<Number: FixedWidthInteger>(_ digits: Slice<UnsafeRawBufferPointer>) -> Number? {
         var number: Number = 0
         for digit in digits {
-            guard let value = HexDigit.value(digit) else { return nil }
+            guard let value = value(ofHexDigit: digit) else { return nil }
             number = number << 4 | Number(value)
         }
         return number
@@ -82,7 +98,20 @@ public struct TraceContext: Sendable, Hashable {
 
     private static func append<Number: FixedWidthInteger>(_ number: Number, to bytes: inout [UInt8]) {
         for shift in stride(from: Number.bitWidth - 4, through: 0, by: -4) {
-            bytes.append(HexDigit.lowercase(UInt8(truncatingIfNeeded: number >> Number(shift)) & 15))
+            bytes.append(hexDigit(UInt8(truncatingIfNeeded: number >> Number(shift)) & 15))
+        }
+    }
+
+    private static func hexDigit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + (value - 10)
+    }
+
+    /// Nil for anything but a digit in lower case.
+    private static func value(ofHexDigit digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        default: nil
         }
     }
 

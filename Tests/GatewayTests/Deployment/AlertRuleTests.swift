@@ -1,0 +1,66 @@
+import Foundation
+import JSONText
+import TestSupport
+import Testing
+
+@Suite(.enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)"))
+struct AlertRuleTests {
+    private func promtool(_ arguments: String) async throws -> (status: Int32, output: String) {
+        let program = try Program(shell: "cd '\(Repository.path("docker/prometheus"))' && promtool \(arguments)")
+        let status = try await program.end(within: .seconds(60))
+        return (status, program.output + program.complaint)
+    }
+
+    @Test(arguments: ["check config prometheus.yml", "check rules alerts.yml", "test rules alerts_test.yml"])
+    func prometheusOwnToolAgrees(command: String) async throws {
+        let (status, output) = try await promtool(command)
+        #expect(status == 0, "\(output)")
+    }
+
+    @Test func eachAlertIsTestedAndHasItsSectionInTheRunbook() throws {
+        let rules = try Repository.text("docker/prometheus/alerts.yml")
+        let tests = try Repository.text("docker/prometheus/alerts_test.yml")
+        let runbook = try Repository.text("docs/runbook.md")
+        let alerts = rules.matches(of: #/- alert: (\w+)/#).map { String($0.1) }
+        #expect(alerts.count > 10 && Set(alerts).count == alerts.count)
+        for alert in alerts {
+            #expect(rules.contains("runbook: docs/runbook.md#\(alert.lowercased())\n"), "\(alert)")
+            #expect(runbook.contains("\n### \(alert)\n"), "\(alert)")
+            let fires = tests.contains(#"- labels: ALERTS{alertname="\#(alert)", alertstate="firing""#)
+            #expect(fires, "\(alert) is heard in no test")
+        }
+        let sections = runbook.matches(of: #/\n### (Sluice\w+)\n/#).map { String($0.1) }
+        #expect(Set(sections) == Set(alerts))
+        for member in ["    severity: ", "    summary: ", "    description: "] {
+            #expect(rules.components(separatedBy: member).count == alerts.count + 1, "\(member)")
+        }
+    }
+
+    /// By way of rules, since promtool reads expressions there.
+    @Test func theDashboardsExpressionsAreValid() async throws {
+        let text = try Repository.text("docker/grafana/dashboards/sluice.json")
+        let dashboard = try JSONTree(parsing: Array(text.utf8)).root
+        var panels = 0
+        var rules = "groups:\n  - name: dashboard\n    rules:\n"
+        for panel in try #require(dashboard["panels"]?.elements) {
+            for target in panel["targets"]?.elements.map(Array.init) ?? [] {
+                let expression = try #require(target["expr"]?.string)
+                    .replacingOccurrences(of: "$__rate_interval", with: "1m")
+                    .replacingOccurrences(of: "$instance", with: ".*")
+                rules += "      - record: panel:\(panels)\n        expr: |-\n          \(expression)\n"
+                panels += 1
+            }
+            if panel["type"]?.string != "row" {
+                #expect(panel["title"]?.string?.isEmpty == false)
+                #expect(panel["datasource"]?["uid"]?.string == "${datasource}")
+            }
+        }
+        #expect(panels > 40)
+        let names = dashboard["templating"]?["list"]?.elements.map { $0.compactMap { $0["name"]?.string } }
+        #expect(names == ["datasource", "instance"])
+        let folder = try TemporaryFolder()
+        try rules.write(toFile: folder.path + "/rules.yml", atomically: false, encoding: .utf8)
+        let (status, output) = try await promtool("check rules '\(folder.path)/rules.yml'")
+        #expect(status == 0, "\(output)")
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Sluice
+
+/// What can be told of docker/ and its unit without Docker and without systemd as process 1.
+@Suite struct ContainerTests {
+    private static let files = [
+        "docker/Dockerfile", "docker/compose.yml", "docker/systemd/sluice.service", "docker/nginx/nginx.conf",
+        "docker/caddy/Caddyfile", "docker/prometheus/alerts.yml", "docs/runbook.md",
+    ]
+
+    @Test(arguments: files) func everyVariableIsASetting(file: String) throws {
+        let known = Set(Setting.knownNames.map(Setting.variable(for:)))
+        let text = try Repository.text(file)
+        for variable in text.matches(of: #/SLUICE_[A-Z_]+/#).map({ String($0.0) }) {
+            #expect(known.contains(variable), "\(variable)")
+        }
+    }
+
+    @Test func theProxiesTakeAsMuchAsTheGateway() throws {
+        let bytes = try #require(Setting.maxBodyBytes.fallback)
+        #expect(try Repository.text("docker/nginx/nginx.conf").contains("client_max_body_size    \(bytes);"))
+        #expect(try Repository.text("docker/caddy/Caddyfile").contains("max_size \(bytes)\n"))
+        #expect(try Repository.text("docker/compose.yml").contains(#"SLUICE_MAX_BODY_BYTES: "\#(bytes)""#))
+    }
+
+    /// Everything that the compose file refers to is there, and what must not be reached from outside is not published.
+    @Test func theComposeFileIsComplete() async throws {
+        let python = Repository.path(".build-python/bin/python")
+        guard FileManager.default.isExecutableFile(atPath: python) else {
+            throw Program.Failure("no \(python); run scripts/bootstrap --tests")
+        }
+        let program = try Program(
+            shell: "'\(python)' '\(Repository.path("Tests/Deployment/compose.py"))' "
+                + "'\(Repository.path("docker"))'"
+        )
+        #expect(try await program.end(within: .seconds(30)) == 0)
+        #expect(program.output + program.complaint == "")
+    }
+
+    /// `docker/prepare` makes what compose mounts, once, and what a gateway and nginx can use.
+    @Test(.enabled(if: TestServer.program("openssl") != nil, "openssl is not installed"))
+    func theSecretsAreMadeOnceAndCanBeUsed() async throws {
+        let folder = try TemporaryFolder()
+        let command = "'\(Repository.path("docker/prepare"))' --directory '\(folder.path)/secrets' --host sync.example"
+        let first = try Program(shell: command)
+        #expect(try await first.end(within: .seconds(30)) == 0, "\(first.complaint)")
+        let compose = try Repository.text("docker/compose.yml")
+        let names = Set(compose.matches(of: #/file: \.\/secrets\/(\w+)/#).map { String($0.1) })
+        let made = try FileManager.default.contentsOfDirectory(atPath: folder.path + "/secrets")
+        #expect(names == Set(made) && !names.isEmpty)
+        func content(_ name: String) throws -> String {
+            try String(contentsOfFile: "\(folder.path)/secrets/\(name)", encoding: .utf8)
+        }
+        let before = try names.sorted().map(content)
+        let second = try Program(shell: command)
+        #expect(try await second.end(within: .seconds(30)) == 0)
+        #expect(second.output == "")
+        #expect(try names.sorted().map(content) == before)
+        let environment = [
+            "SLUICE_DATABASE_URL_FILE": "\(folder.path)/secrets/database_url",
+            "SLUICE_JWT_SECRET_FILE": "\(folder.path)/secrets/jwt_secret",
+            "SLUICE_OPERATOR_TOKEN_FILE": "\(folder.path)/secrets/operator_token",
+        ]
+        let settings = try Settings.load(configFile: nil, environment: environment)
+        #expect(settings.warnings == [])
+        let password = try content("postgres_password").trimmingCharacters(in: .newlines)
+        #expect(settings.databaseURL == "postgresql://sluice:\(password)@postgres:5432/sluice")
+        let show = try Program(
+            shell: "openssl x509 -noout -ext subjectAltName -in '\(folder.path)/secrets/tls_certificate'"
+        )
+        #expect(try await show.end(within: .seconds(10)) == 0)
+        #expect(show.output.contains("DNS:sync.example"))
+    }
+
+    // MARK: - systemd
+
+    private static let systemd = TestServer.program("systemd-analyze")
+
+    @Test(.enabled(if: systemd != nil, "systemd-analyze is not installed"))
+    func theUnitIsValidAndShutIn() async throws {
+        let folder = try TemporaryFolder()
+        // the program must be there for the check
+        let unit = try Repository.text("docker/systemd/sluice.service")
+            .replacing(all: ["/usr/local/bin/sluice": Program.path])
+        try unit.write(toFile: "\(folder.path)/sluice.service", atomically: false, encoding: .utf8)
+        let verify = try Program(shell: "systemd-analyze verify '\(folder.path)/sluice.service'")
+        let status = try await verify.end(within: .seconds(60))
+        #expect(status == 0, "\(verify.complaint)")
+        #expect(!verify.complaint.contains("sluice.service"), "\(verify.complaint)")
+        let security = try Program(
+            shell: "systemd-analyze security --offline=true --threshold=15 '\(folder.path)/sluice.service'"
+        )
+        #expect(try await security.end(within: .seconds(60)) == 0, "\(security.output)")
+    }
+
+    @Test func theUnitWaitsAsLongAsAShutdownTakes() throws {
+        let unit = try Repository.text("docker/systemd/sluice.service")
+        #expect(unit.contains("TimeoutStopSec=20s"))
+        #expect(try Repository.text("docker/compose.yml").contains("stop_grace_period: 20s"))
+        // a file limit below what the settings need would cut connections
+        let files = FileLimit.reserve + (Int(Setting.maxConnections.fallback ?? "") ?? 0)
+        #expect(unit.firstMatch(of: #/LimitNOFILE=(\d+)/#).flatMap { Int($0.1) } ?? 0 >= 2 * files)
+    }
+}

@@ -1,0 +1,145 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+import TestSupport
+
+/// Two gateways behind a reverse proxy that runs with a configuration of docker/: what differs is where things are.
+final class FrontDoor: Sendable {
+    enum Kind: String, CaseIterable, Sendable {
+        case nginx, caddy
+    }
+
+    private let database: TestDatabase
+    let gateways: [GatewayProcess]
+    let proxy: TestServer
+    let worker: SingleWorker
+    /// `https://…` of the proxy.
+    let address: String
+    /// Trusts the proxy's certificate and no other; speaks HTTP/2 where the proxy does.
+    let client: HTTPClient
+
+    init(_ kind: Kind, settings: [String: String] = [:]) async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        self.database = database
+        let ports = (try GatewayProcess.freePort(), try GatewayProcess.freePort())
+        // the same ports on two addresses, as two containers have them
+        gateways = try ["127.0.0.1", "127.0.0.2"].map {
+            try GatewayProcess(database: database.uri, settings: settings, host: $0, ports: ports)
+        }
+        for gateway in gateways { try await gateway.waitUntilReady() }
+        worker = try await SingleWorker(gateways[0])
+        let places = [
+            "gateway-1:8080": "127.0.0.1:\(ports.0)", "gateway-2:8080": "127.0.0.2:\(ports.0)",
+        ]
+        proxy =
+            switch kind {
+            case .nginx: try await Self.nginx(places)
+            case .caddy: try await Self.caddy(places, operationsPort: ports.1)
+            }
+        address = "https://localhost:\(proxy.port)"
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile("\(proxy.directory)/certificate"))
+        var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
+        configuration.timeout = .init(connect: .seconds(5), read: .seconds(70))
+        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    deinit {
+        client.shutdown { _ in }
+    }
+
+    /// A key and a certificate for `localhost`, signed by itself, in a directory.
+    private static func certify(_ directory: String) throws {
+        let openssl = Process()
+        openssl.executableURL = URL(filePath: "/bin/sh")
+        openssl.arguments = [
+            "-c",
+            """
+            exec openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+                -addext subjectAltName=DNS:localhost -keyout '\(directory)/key' -out '\(directory)/certificate' 2>/dev/null
+            """,
+        ]
+        try openssl.run()
+        openssl.waitUntilExit()
+        guard openssl.terminationStatus == 0 else { throw Program.Failure("openssl makes no certificate") }
+    }
+
+    private static func nginx(_ places: [String: String]) async throws -> TestServer {
+        guard let nginx = TestServer.program("nginx") else { throw Program.Failure("no nginx") }
+        return try await TestServer.start { directory, port in
+            try certify(directory)
+            let files = [
+                "listen 8443 ": "listen \(port) ", "/run/secrets/tls_certificate": "\(directory)/certificate",
+                "/run/secrets/tls_key": "\(directory)/key", "/tmp/nginx": "\(directory)/nginx",
+                // a file that belongs to whoever started the test cannot be opened anew
+                "/dev/stdout": "\(directory)/access.log",
+                // this machine has few open files to give
+                "worker_rlimit_nofile 32768;": "", "worker_connections 16384;": "worker_connections 1024;",
+            ]
+            let text = try Repository.text("docker/nginx/nginx.conf").replacing(all: places.merging(files) { $1 })
+            try text.write(toFile: "\(directory)/nginx.conf", atomically: false, encoding: .utf8)
+            return try TestServer.withoutRights(directory)
+                + [nginx, "-p", directory, "-c", "\(directory)/nginx.conf", "-e", "stderr", "-g", "daemon off;"]
+        }
+    }
+
+    private static func caddy(_ places: [String: String], operationsPort: Int) async throws -> TestServer {
+        guard let caddy = TestServer.program("caddy") else { throw Program.Failure("no Caddy") }
+        return try await TestServer.start { directory, port in
+            try certify(directory)
+            let files = [
+                "https://:8443": "https://:\(port)", "/run/secrets/tls_certificate": "\(directory)/certificate",
+                "/run/secrets/tls_key": "\(directory)/key", "health_port 8081": "health_port \(operationsPort)",
+            ]
+            let text = try Repository.text("docker/caddy/Caddyfile").replacing(all: places.merging(files) { $1 })
+            try text.write(toFile: "\(directory)/Caddyfile", atomically: false, encoding: .utf8)
+            return try TestServer.withoutRights(directory)
+                + [
+                    "env", "HOME=\(directory)", caddy, "run", "--config", "\(directory)/Caddyfile", "--adapter",
+                    "caddyfile",
+                ]
+        }
+    }
+
+    // MARK: - Requests
+
+    func send(
+        _ method: HTTPMethod,
+        _ path: String,
+        headers: [(String, String)] = [],
+        body: [UInt8]? = nil
+    ) async throws -> Reply {
+        try await version(method, path, headers: headers, body: body).reply
+    }
+
+    /// A reply, and the version of HTTP that it came by.
+    func version(
+        _ method: HTTPMethod,
+        _ path: String,
+        headers: [(String, String)] = [],
+        body: [UInt8]? = nil
+    ) async throws -> (reply: Reply, version: HTTPVersion) {
+        var request = HTTPClientRequest(url: address + path)
+        request.method = method
+        request.headers.add(name: "authorization", value: "Bearer \(worker.token)")
+        if let body {
+            request.headers.add(name: "content-type", value: "application/json")
+            request.body = .bytes(body)
+        }
+        for (name, value) in headers { request.headers.add(name: name, value: value) }
+        let response = try await client.execute(request, timeout: .seconds(70))
+        let bytes = try await response.body.collect(upTo: 64 << 20)
+        let reply = Reply(
+            status: Int(response.status.code),
+            headers: response.headers,
+            body: Array(bytes.readableBytesView)
+        )
+        return (reply, response.version)
+    }
+
+    func push(_ drafts: [Draft], headers: [(String, String)] = []) async throws -> Reply {
+        try await send(.POST, "/v1/mutations", headers: headers, body: Array(worker.envelope(drafts).utf8))
+    }
+}

@@ -1,0 +1,187 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// nginx and Caddy as Debian has them, with the configurations of docker/, before two gateways.
+@Suite(
+    .enabled(
+        if: TestServer.program("openssl") != nil && TestServer.program("nginx") != nil
+            && TestServer.program("caddy") != nil,
+        "nginx, Caddy or openssl is not installed (scripts/bootstrap --tests)"
+    ),
+    .serialized,
+    .timeLimit(.minutes(10))
+)
+struct FrontDoorTests {
+    @Test(arguments: FrontDoor.Kind.allCases)
+    func pushesPullsWaitsAndEventsComeThrough(_ kind: FrontDoor.Kind) async throws {
+        let door = try await FrontDoor(kind, settings: ["SLUICE_LOG_LEVEL": "debug"])
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+        let draft = door.worker.draft(1)
+        let (reply, version) = try await door.version(
+            .POST,
+            "/v1/mutations",
+            headers: [("X-Request-ID", "from-the-phone"), ("traceparent", "00-\(trace)-00f067aa0ba902b7-01")],
+            body: Array(door.worker.envelope([draft]).utf8)
+        )
+        #expect(reply.statuses == ["succeeded"], "\(reply.text)")
+        #expect(version == .http2)
+        #expect(reply.header("x-request-id") == ["from-the-phone"])
+        #expect(reply.header("strict-transport-security").count == 1)
+        #expect(reply.header("retry-after") == [])
+        let lines = door.gateways.flatMap(\.lines).filter { $0["request_id"]?.string == "from-the-phone" }
+        #expect(lines.compactMap { $0["trace_id"]?.string } == [trace])
+
+        // an event comes while the stream is open, and so does the next one
+        let events = try await EventListener(door.address, token: door.worker.token, client: door.client)
+        #expect(events.status == 200)
+        #expect(events.headers.first(name: "content-type")?.hasPrefix("text/event-stream") == true)
+        #expect(events.headers.first(name: "content-encoding") == nil)
+        #expect(try await events.next(within: .seconds(5))?.summary == "opening")
+        for number in 2...3 {
+            let draft = door.worker.draft(Int64(number))
+            #expect(try await door.push([draft]).status == 200)
+            let start = ContinuousClock.now
+            _ = try await events.until { $0.summary == "\(draft.id) succeeded" }
+            #expect(.now - start < .seconds(5))
+        }
+
+        // a pull that waits ends when something is there
+        let next = try #require(try await door.send(.GET, "/v1/changes").next)
+        async let pulled = door.send(.GET, "/v1/changes?since=\(next)&wait=60")
+        let inHand = "sluice_http_requests_in_flight"
+        try await Self.someGateway(of: door, shows: "\(inHand) 1")
+        #expect(try await door.push([door.worker.draft(4)]).status == 200)
+        #expect(try await pulled.changes.count == 1)
+        events.stop()
+    }
+
+    /// Until a gateway shows a line on its metrics page.
+    private static func someGateway(of door: FrontDoor, shows line: String) async throws {
+        let deadline = ContinuousClock.now + .seconds(30)
+        while .now < deadline {
+            for gateway in door.gateways {
+                let page = try await GatewayProcess.get(gateway.operations + "/metrics", token: "").text
+                if page.split(separator: "\n").contains(Substring(line)) { return }
+            }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw Program.Failure("no gateway shows \(line)")
+    }
+
+    @Test(arguments: FrontDoor.Kind.allCases)
+    func onlyWhatIsPublicIsReached(_ kind: FrontDoor.Kind) async throws {
+        let door = try await FrontDoor(kind)
+        for path in ["/openapi.json", "/.well-known/jwks.json"] {
+            #expect(try await door.send(.GET, path).status == 200)
+        }
+        #expect(try await door.send(.GET, "/v1/backlog").status == 200)
+        let hidden = [
+            "/metrics", "/livez", "/readyz", "/admin/organizations", "/", "/v1", "/v1/../admin/organizations",
+            "/v1/%2e%2e/metrics", "//metrics", "/v1/..%2fmetrics",
+        ]
+        for path in hidden {
+            let token = [("authorization", "Bearer \(GatewayProcess.operatorToken)")]
+            let reply = try await door.send(.GET, path, headers: path.hasPrefix("/admin") ? token : [])
+            #expect((400..<500).contains(reply.status), "\(path): \(reply.status)")
+            #expect(!reply.text.contains("sluice_") && !reply.text.contains("organizations\":"), "\(path)")
+        }
+        let missing = try await door.send(.GET, "/metrics")
+        expectProblem(missing, .notFound)
+    }
+
+    @Test(arguments: FrontDoor.Kind.allCases)
+    func aBodyThatIsTooLargeIsRefusedAsAProblem(_ kind: FrontDoor.Kind) async throws {
+        let door = try await FrontDoor(kind)
+        // just below what is allowed, and of no use
+        let most = [UInt8](repeating: UInt8(ascii: " "), count: 4_194_304)
+        #expect(try await door.send(.POST, "/v1/mutations", body: most).code == "invalid_json")
+        let reply = try await door.send(.POST, "/v1/mutations", body: most + most)
+        expectProblem(reply, .payloadTooLarge)
+    }
+
+    @Test(arguments: FrontDoor.Kind.allCases)
+    func whenAGatewayIsKilledTheOtherOneServes(_ kind: FrontDoor.Kind) async throws {
+        let door = try await FrontDoor(kind)
+        #expect(try await door.push([door.worker.draft(1)]).status == 200)
+        try await door.gateways[0].crash()
+        // nginx keeps bodies and asks the other one; Caddy cannot until it has looked, and tells clients to come again
+        if kind == .caddy { try await Self.pushUntilTaken(door.worker.draft(2), through: door) }
+        for number in 3...25 {
+            let reply = try await door.push([door.worker.draft(Int64(number))])
+            #expect(reply.statuses == ["succeeded"], "\(number): \(reply.status) \(reply.text)")
+        }
+        try await door.gateways[1].crash()
+        let away = try await door.push([door.worker.draft(26)])
+        expectProblem(away, .overloaded)
+        #expect(away.header("retry-after") == ["2"])
+    }
+
+    /// As a worker does: the same push again, until it is taken several times in a row.
+    private static func pushUntilTaken(_ draft: Draft, through door: FrontDoor) async throws {
+        let deadline = ContinuousClock.now + .seconds(30)
+        var successes = 0
+        while .now < deadline, successes < 10 {
+            let reply = try await door.push([draft])
+            successes = reply.status == 200 ? successes + 1 : 0
+            if reply.status != 200 { expectProblem(reply, .overloaded) }
+        }
+        #expect(successes == 10)
+    }
+
+    /// A request that a gateway has in hand when it dies goes to the other one, a push as well.
+    @Test func nginxAsksTheOtherGatewayWhatADeadOneDidNotAnswer() async throws {
+        let door = try await FrontDoor(.nginx)
+        // both wait with the answer, so either may have it
+        let draft = door.worker.draft(1, ["entity_type": #""visit""#, "endpoint": #""/visits""#])
+        let upstream = try await NginxServer.start(configuration: "location / { return 503; }")
+        let organization = door.worker.organization.lowercased
+        let body = Array(#"{"base_url":"\#(upstream.baseURL)"}"#.utf8)
+        let url = "\(door.gateways[0].operations)/admin/organizations/\(organization)/upstream"
+        let made = try await GatewayTests.send(.PUT, url, token: GatewayProcess.operatorToken, body: body)
+        #expect(made.status == 201)
+        async let answered = door.push([draft], headers: [("Prefer", "wait=8")])
+        let dying = try await Self.index(in: door)
+        try await door.gateways[dying].crash()
+        let reply = try await answered
+        #expect(reply.status == 202, "\(reply.text)")
+        #expect(reply.results.first?["replayed"]?.bool == true, "\(reply.text)")
+        // both gateways stand in the line, which comes after the answer
+        let deadline = ContinuousClock.now + .seconds(10)
+        var log = ""
+        while .now < deadline, !log.contains(#/"gateway":"127\.0\.0\.\d:\d+, 127/#) {
+            log = try String(contentsOfFile: door.proxy.directory + "/access.log", encoding: .utf8)
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        #expect(.now < deadline, "\(log)")
+    }
+
+    /// Which gateway has a mutation of its own in hand.
+    private static func index(in door: FrontDoor) async throws -> Int {
+        let deadline = ContinuousClock.now + .seconds(30)
+        while .now < deadline {
+            for (index, gateway) in door.gateways.enumerated() {
+                let page = try await GatewayProcess.get(gateway.operations + "/metrics", token: "").text
+                if page.contains("\nsluice_pushes_total{result=\"accepted\"} 1\n") { return index }
+            }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw Program.Failure("no gateway takes the push")
+    }
+
+    @Test func nginxStopsAFloodFromOneAddress() async throws {
+        let door = try await FrontDoor(.nginx)
+        let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
+            for _ in 0..<900 { group.addTask { try await door.send(.GET, "/.well-known/jwks.json") } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        let refused = replies.filter { $0.status != 200 }
+        #expect(replies.count - refused.count >= 400, "what is allowed is served")
+        let one = try #require(refused.first, "nobody is refused")
+        expectProblem(one, .rateLimited)
+        #expect(one.header("retry-after") == ["2"])
+    }
+}

@@ -1,0 +1,46 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(10))) struct HealthCheckTests {
+    @Test func aGatewaySaysThatItLivesAndIsReady() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let gateway = try await GatewayProcess.start(database: database.uri)
+        // a container listens on all addresses
+        let port = gateway.operations.split(separator: ":").last ?? ""
+        let everywhere = ["SLUICE_OPERATIONS_ADDRESS": "0.0.0.0:\(port)"]
+        for settings in [gateway.environment, gateway.environment.merging(everywhere) { $1 }] {
+            let alive = try await Program.run(["healthcheck"], environment: settings)
+            #expect((alive.status, alive.output, alive.complaint) == (0, "alive\n", ""))
+            let ready = try await Program.run(["healthcheck", "--ready"], environment: settings)
+            #expect((ready.status, ready.output, ready.complaint) == (0, "ready\n", ""))
+        }
+        // without its database it lives, and need not be started anew
+        try await database.close()
+        let away = try await Program.run(["healthcheck", "--ready"], environment: gateway.environment)
+        #expect(away.status == 1)
+        #expect(away.complaint.contains("the database cannot be reached"), "\(away.complaint)")
+        #expect(try await Program.run(["healthcheck"], environment: gateway.environment).status == 0)
+        #expect(try await gateway.terminate() == 0)
+        let gone = try await Program.run(["healthcheck"], environment: gateway.environment)
+        #expect(gone.status == 1)
+        #expect(gone.complaint.contains("is not reached"), "\(gone.complaint)")
+    }
+
+    /// Something that takes connections and says nothing must not hold the check for ever.
+    @Test func whoDoesNotAnswerInTimeIsUnwell() async throws {
+        let port = try GatewayProcess.freePort()
+        let silent = try Listening(on: port)
+        let environment = ["SLUICE_OPERATIONS_ADDRESS": "127.0.0.1:\(port)"]
+        let result = try await Program.run(["healthcheck", "--timeout", "1"], environment: environment)
+        #expect(result.status == 1)
+        #expect(result.complaint.contains("does not answer"), "\(result.complaint)")
+        withExtendedLifetime(silent) {}
+    }
+
+    @Test func wrongUsageAndWrongSettingsAreToldApartFromAGatewayThatIsUnwell() async throws {
+        #expect(try await Program.run(["healthcheck", "--timeout", "0"]).status == 64)
+        let wrong = try await Program.run(["healthcheck"], environment: ["SLUICE_OPERATIONS_ADDRESS": "nowhere"])
+        #expect(wrong.status == 78)
+    }
+}

@@ -1,0 +1,50 @@
+import Foundation
+
+/// The metrics of a page, of the README, and of expressions.
+struct MetricTable: Equatable {
+    struct Family: Equatable {
+        var kind = ""
+        var labels: Set<String> = []
+    }
+
+    var families: [String: Family] = [:]
+
+    /// What `/metrics` shows.
+    init(page: String) {
+        for line in page.split(separator: "\n") {
+            if let match = line.wholeMatch(of: #/# TYPE (\w+) (\w+)/#) {
+                families[String(match.1), default: Family()].kind = String(match.2)
+            } else if let match = line.prefixMatch(of: #/(\w+)(?:\{(.*)\})? /#), !line.hasPrefix("#") {
+                let name = Self.family(of: String(match.1), among: families)
+                for label in (match.2 ?? "").matches(of: #/(\w+)="/#) where label.1 != "le" {
+                    families[name, default: Family()].labels.insert(String(label.1))
+                }
+            }
+        }
+    }
+
+    /// What the README's table says: metric with its labels, kind, meaning.
+    init(readme: String) {
+        let row = #/\| `((?:sluice|process)_\w+)(?:\{([a-z, ]+)\})?` \| (counter|gauge|histogram) \| .+ \|/#
+        for line in readme.split(separator: "\n") {
+            guard let match = line.wholeMatch(of: row) else { continue }
+            let labels = (match.2 ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }
+            families[String(match.1)] = Family(kind: String(match.3), labels: Set(labels))
+        }
+    }
+
+    /// The metrics that a text of expressions names, by family: without what a histogram's series add.
+    static func used(in text: String) -> Set<String> {
+        Set(
+            text.matches(of: #/\b(?:sluice|process)_[a-z_]+/#).map {
+                String($0.0).replacing(#/_(bucket|sum|count)$/#, with: "")
+            }
+        )
+    }
+
+    /// A histogram's series have names of their own.
+    private static func family(of series: String, among families: [String: Family]) -> String {
+        if families[series] != nil { return series }
+        return series.replacing(#/_(bucket|sum|count)$/#, with: "")
+    }
+}

@@ -1,0 +1,35 @@
+import Foundation
+import SyncModel
+import SyncStore
+import Testing
+
+@testable import Sluice
+
+@Suite struct OrganizationReportTests {
+    private static let now = Timestamp(microseconds: 1_795_000_000_000_000)
+
+    private func census(_ ages: [Double?], halted: Int = 1) -> [LaneStore.OrganizationCensus] {
+        ages.enumerated().map { index, age in
+            LaneStore.OrganizationCensus(
+                organization: UUID(uuidString: "00000000-0000-4000-8000-00000000000\(index)") ?? UUID(),
+                halted: halted,
+                oldest: age.map { Self.now.adding(seconds: -$0) }
+            )
+        }
+    }
+
+    private func rows(_ ages: [Double?], limit: Int, halted: Int) -> [String] {
+        OrganizationReport(census(ages), limit: limit, halted: halted, now: Self.now).rows
+            .map { "\($0.organization.suffix(5)) \($0.seconds) \($0.halted)" }
+    }
+
+    @Test func asManyAsAreAllowedAreNamedAndTheOthersAreOne() {
+        #expect(rows([90, 60, 30], limit: 2, halted: 7) == ["00000 90.0 1", "00001 60.0 1", "other 30.0 5"])
+        #expect(rows([90, 60], limit: 2, halted: 7) == ["00000 90.0 1", "00001 60.0 1"])
+        #expect(rows([], limit: 2, halted: 0) == [])
+    }
+
+    @Test func whereNothingWaitsTheAgeIsNothingAndNoNumberIsNegative() {
+        #expect(rows([nil, -5], limit: 1, halted: 0) == ["00000 0.0 1", "other 0.0 0"])
+    }
+}
