@@ -106,7 +106,11 @@ extension PrometheusRegistry {
             kind: .gauge,
             help: "How long the oldest row had been overdue when a run of this replica last left something; else 0."
         )
-        describe(finished, kind: .gauge, help: "When retention last came to its end, on any replica; 0 before the first.")
+        describe(
+            finished,
+            kind: .gauge,
+            help: "When retention last came to its end, on any replica; 0 before the first."
+        )
         onScrape { registry in
             let state = retention.state
             registry.setGauge(running, to: state.isRunning ? 1 : 0)

@@ -8,7 +8,8 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct CommandTests {
     private static let commands = [
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
-        ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"], ["retention"],
+        ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"],
+        ["retention"],
         ["doctor"],
         ["organizations", "readers"], ["organizations", "readers", "add"], ["organizations", "readers", "remove"],
         ["organizations", "readers", "list"],
@@ -41,7 +42,8 @@ import Testing
             "JWT_KEYS_FILE", "JWT_JWKS_URL", "JWT_ISSUERS_FILE", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_USER_CLAIM",
             "JWT_ORGANIZATION_CLAIM",
             "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "SIGNING_KEY_FILE", "MASTER_KEY_FILE", "RETRY_BASE_SECONDS",
-            "RETRY_CAP_SECONDS", "LEASE_SECONDS", "MAX_LANES", "RETENTION_SUCCEEDED_DAYS", "RETENTION_DAYS", "RETENTION_INTERVAL_SECONDS",
+            "RETRY_CAP_SECONDS", "LEASE_SECONDS", "MAX_LANES", "RETENTION_SUCCEEDED_DAYS", "RETENTION_DAYS",
+            "RETENTION_INTERVAL_SECONDS",
             "LOG_LEVEL", "LOG_FORMAT", "METRICS_ORGANIZATIONS", "MAX_MUTATIONS",
             "MAX_BODY_BYTES",
             "MAX_PAYLOAD_BYTES", "MAX_CONNECTIONS", "MAX_BODY_BYTES_IN_FLIGHT",

@@ -68,7 +68,9 @@ import Testing
         #expect(unmigrated.isOK == false)
         #expect(unmigrated.checks["database"]?.status == "ok")
         #expect(unmigrated.checks["schema"]?.status == "failed")
-        #expect(unmigrated.checks["schema"]?.finding == "lacks \(Schema.migrations.map(\.name).joined(separator: ", "))")
+        #expect(
+            unmigrated.checks["schema"]?.finding == "lacks \(Schema.migrations.map(\.name).joined(separator: ", "))"
+        )
         #expect(unmigrated.checks["schema"]?.advice == "Run: sluice migrate")
 
         var settings = try Self.settings(database)

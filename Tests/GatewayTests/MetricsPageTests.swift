@@ -64,7 +64,9 @@ import Testing
     }
 
     /// Of keys by URL, which only a gateway that has any shows.
-    private static let madeElsewhere: Set = ["sluice_jwks_age_seconds", "sluice_jwks_missing", "sluice_jwks_refreshes_total"]
+    private static let madeElsewhere: Set = [
+        "sluice_jwks_age_seconds", "sluice_jwks_missing", "sluice_jwks_refreshes_total",
+    ]
 
     @Test func withoutTheSettingNoOrganizationIsNamed() async throws {
         let database = try await LiveGateway.migratedDatabase()

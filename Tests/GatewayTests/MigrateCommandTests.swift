@@ -78,7 +78,9 @@ import Testing
         let results = [try await first, try await second, try await third]
         #expect(results.map(\.status) == [0, 0, 0])
         // each migration is applied by one of them, whoever comes first
-        let applied = results.flatMap { $0.output.split(separator: "\n") }.filter { $0.hasPrefix("applied") }.map(String.init)
+        let applied = results.flatMap { $0.output.split(separator: "\n") }.filter { $0.hasPrefix("applied") }.map(
+            String.init
+        )
         #expect(applied.sorted() == Self.names.map { "applied " + $0 })
     }
 

@@ -39,10 +39,12 @@ import Testing
             "jwt_keys_file": "/keys", "jwt_jwks_url": "https://i/keys?v=1", "jwt_issuers_file": "/issuers",
             "jwt_issuer": "https://i", "jwt_audience": "a", "jwt_user_claim": "u",
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
-            "signing_key_file": "/key", "master_key_file": keys.path, "retry_base_seconds": "0.5", "retry_cap_seconds": "60", "lease_seconds": "30",
+            "signing_key_file": "/key", "master_key_file": keys.path, "retry_base_seconds": "0.5",
+            "retry_cap_seconds": "60", "lease_seconds": "30",
             "max_lanes": "7", "retention_succeeded_days": "2.5", "retention_days": "14",
             "retention_interval_seconds": "60",
-            "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000", "max_body_bytes": "67108864",
+            "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000",
+            "max_body_bytes": "67108864",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
         ]
         #expect(values.keys.sorted() == Setting.all.map(\.name).sorted())

@@ -29,7 +29,9 @@ extension Gateway {
             logger: logger
         )
         let result = try await run.run { limit }
-        if let lease { try await retention.release(lease, report: result.report, due: clock.now.adding(seconds: 3_600)) }
+        if let lease {
+            try await retention.release(lease, report: result.report, due: clock.now.adding(seconds: 3_600))
+        }
         return result
     }
 

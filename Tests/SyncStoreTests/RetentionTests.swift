@@ -414,8 +414,14 @@ import Testing
             (FinalMutation.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "synced_at_idx"),
             (PayloadKeeping.shrinkStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
             (RecordKeeping.deleteStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
-            (TroubledMutations.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "accepted_at_idx"),
-            (RejectionKeeping.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "rejected_at_idx"),
+            (
+                TroubledMutations.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
+                "accepted_at_idx"
+            ),
+            (
+                RejectionKeeping.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
+                "rejected_at_idx"
+            ),
             (TombstoneKeeping.pageStatement, "\(organization), \(early), '', '', \(late), 50", "updated_at_idx"),
             (MappingKeeping.pageStatement, "\(organization), \(zero), \(zero), \(late), 50", "id_mappings_p\\d+_pkey"),
         ]

@@ -17,7 +17,9 @@ import Testing
         var living: [[Entry]] = []
         var sizes: [Int: [String: Int64]] = [:]
         for day in 1...365 {
-            let creates = (0..<24).map { _ in phone.create(payload: #"{"title":"\#(String(repeating: "x", count: 200))"}"#) }
+            let creates = (0..<24).map { _ in
+                phone.create(payload: #"{"title":"\#(String(repeating: "x", count: 200))"}"#)
+            }
             living.append(creates)
             var entries = creates + creates.prefix(6).map { phone.entry("update", local: $0.local) }
             if living.count > 5 { entries += living.removeFirst().map { phone.entry("delete", local: $0.local) } }

@@ -98,7 +98,8 @@ extension RetentionKind {
             switch self {
             case .payloads: ("mutations", "have lost their payload", "would lose their payload")
             case .records: ("idempotency records", "are gone", "would go")
-            case .unsettled: ("mutations that nobody settled", "were discarded", "would be discarded, or stay if needed")
+            case .unsettled:
+                ("mutations that nobody settled", "were discarded", "would be discarded, or stay if needed")
             case .rejections: ("refused entries", "are gone", "would go")
             case .tombstones: ("tombstones", "are gone", "would go")
             case .mappings: ("ids without an entity", "are gone", "would go")

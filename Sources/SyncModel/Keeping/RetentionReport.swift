@@ -21,7 +21,8 @@ public struct RetentionReport: Sendable, Hashable {
         writer.beginObject()
         for kind in RetentionKind.allCases {
             writer.name(kind.rawValue)
-            writer.int(self[kind]) }
+            writer.int(self[kind])
+        }
         writer.endObject()
     }
 

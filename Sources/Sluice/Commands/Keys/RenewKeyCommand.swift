@@ -26,7 +26,8 @@ struct RenewKeyCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let number = try await options.withStore { store, _ throws(Problem) in try await store.sealing.renew(organization)
+        let number = try await options.withStore { store, _ throws(Problem) in
+            try await store.sealing.renew(organization)
         }
         guard let number else { throw AdministrationOptions.unknown(organization) }
         let json = AdministrationOptions.body {
