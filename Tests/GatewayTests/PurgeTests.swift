@@ -111,7 +111,7 @@ import Testing
             try await scene.execute(
                 """
                 INSERT INTO organization_keys (organization_id, number, master_key, wrapped_key, created_at)
-                VALUES ('\(worker.organization)', 1, 'of-a-test', decode(repeat('00', 60), 'hex'), now())
+                VALUES ('\(worker.organization)', 1, 'of-a-test 00000000', decode(repeat('00', 60), 'hex'), now())
                 """
             )
         }

@@ -66,8 +66,14 @@ import Testing
         ]
         let settings = try Settings.load(configFile: nil, environment: environment)
         #expect(settings.warnings == [])
-        let password = try content("postgres_password").trimmingCharacters(in: .newlines)
-        #expect(settings.databaseURL == "postgresql://sluice:\(password)@postgres:5432/sluice")
+        // the owner migrates, gateways have a role that owns nothing
+        for (url, user, secret) in [
+            (settings.databaseURL, "gateway", "gateway_password"),
+            (try content("owner_url"), "sluice", "postgres_password"),
+        ] {
+            let password = try content(secret).trimmingCharacters(in: .newlines)
+            #expect(url == "postgresql://\(user):\(password)@postgres:5432/sluice")
+        }
         let show = try Program(
             shell: "openssl x509 -noout -ext subjectAltName -in '\(folder.path)/secrets/tls_certificate'"
         )

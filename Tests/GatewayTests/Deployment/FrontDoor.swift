@@ -42,7 +42,7 @@ final class FrontDoor: Sendable {
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile("\(proxy.directory)/certificate"))
         var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
-        configuration.timeout = .init(connect: .seconds(5), read: .seconds(70))
+        configuration.timeout = .init(connect: .seconds(30), read: .seconds(70))
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
