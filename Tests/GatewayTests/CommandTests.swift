@@ -9,6 +9,7 @@ import Testing
     private static let commands = [
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
         ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"], ["retention"],
+        ["after-restore"],
         ["doctor"],
     ]
 
@@ -69,7 +70,7 @@ import Testing
         #expect(result.complaint.contains("Usage: sluice"), "\(result.complaint)")
     }
 
-    @Test(arguments: [["migrate"], ["organizations", "list"], ["organizations", "create", "Acme"]])
+    @Test(arguments: [["migrate"], ["organizations", "list"], ["organizations", "create", "Acme"], ["after-restore"]])
     func aDatabaseThatIsAwayIsExplainedAndEndsWith69(command: [String]) async throws {
         let environment = ["SLUICE_DATABASE_URL": "postgresql://somebody:hushhush@/sluice?host=/nowhere"]
         let result = try await Program.run(command, environment: environment)

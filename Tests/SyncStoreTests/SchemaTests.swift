@@ -65,7 +65,8 @@ import Testing
             TroubledMutations.pageStatement, TroubledMutations.stillOldStatement, TroubledMutations.forgetStatement,
             NeededIDs.statement, RetentionStatements.claim, RetentionStatements.renew, RetentionStatements.release,
             RetentionStatements.ask, RetentionStatements.status, RetentionStatements.opening,
-            RetentionStatements.debts,
+            RetentionStatements.debts, Administration.changeEpochsStatement, Administration.expireLeasesStatement,
+            Administration.expireTurnStatement, Administration.sessionsStatement,
         ] + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {
