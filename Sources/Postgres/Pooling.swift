@@ -18,7 +18,9 @@ extension Pooling {
     /// A pooler tells its clients a process number that is not the server's. Where sessions are shared, one client comes
     /// upon several of them or, since the one given back last is lent first, two clients upon the same. Throws as
     /// `Connection.open` does.
-    public static func look(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError) -> Pooling {
+    public static func look(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
+        -> Pooling
+    {
         var configuration = ConnectionConfiguration(uri: uri, connectTimeout: connectTimeout)
         configuration.ownsSession = false
         let first = try await Connection.open(configuration)

@@ -1,8 +1,10 @@
 /// What is said of a pooler between the gateway and its database.
 enum PoolerAdvice {
     /// Why one that shares sessions is refused.
-    static let refusal = "a pooler that hands sessions from client to client (PgBouncer in transaction or statement mode)"
-    static let reason = "the gateway keeps prepared statements, settings and LISTEN in its sessions, and has a pool of its own"
+    static let refusal =
+        "a pooler that hands sessions from client to client (PgBouncer in transaction or statement mode)"
+    static let reason =
+        "the gateway keeps prepared statements, settings and LISTEN in its sessions, and has a pool of its own"
     /// What to do about it.
     static let remedy =
         "Let \(Setting.databaseURL.variable) name PostgreSQL itself, or a pool in session mode "

@@ -53,7 +53,8 @@ struct StoreFailure: Sendable {
             return Self.unavailable
         }
         if let sqlState = error.sqlState, Self.lostStatements.contains(sqlState) {
-            metadata["reason"] = "sessions seem to be shared: a pooler in transaction mode, which the gateway cannot work with"
+            metadata["reason"] =
+                "sessions seem to be shared: a pooler in transaction mode, which the gateway cannot work with"
             logger.log(
                 level: warned.isDue() ? .error : .debug,
                 "store lost its prepared statements",

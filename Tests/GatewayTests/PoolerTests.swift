@@ -16,7 +16,9 @@ struct PoolerTests {
         let database = try await LiveGateway.migratedDatabase()
         let bouncer = try await BouncerServer.start(mode, before: database)
         let environment = ["SLUICE_DATABASE_URL": bouncer.uri(of: database)]
-        for command in [["migrate"], ["migrate", "--dry-run"], ["organizations", "list"], ["retention"], ["after-restore"]] {
+        for command in [
+            ["migrate"], ["migrate", "--dry-run"], ["organizations", "list"], ["retention"], ["after-restore"],
+        ] {
             let result = try await Program.run(command, environment: environment)
             #expect(result.status == 78, "\(command): \(result.output)")
             #expect(result.output == "")
@@ -61,7 +63,10 @@ struct PoolerTests {
         let bouncer = try await BouncerServer.start(.session, before: database)
         let uri = bouncer.uri(of: database)
         for _ in 0..<5 { #expect(try await Pooling.look(at: uri) == .session) }
-        let migration = try await Program.run(["migrate", "--partitions", "2"], environment: ["SLUICE_DATABASE_URL": uri])
+        let migration = try await Program.run(
+            ["migrate", "--partitions", "2"],
+            environment: ["SLUICE_DATABASE_URL": uri]
+        )
         #expect(migration.status == 0, "\(migration.complaint)")
         let doctor = try await Program.run(["doctor"], environment: ["SLUICE_DATABASE_URL": uri])
         #expect(doctor.output.contains("warning  pooler: a pooler in session mode"), "\(doctor.output)")
@@ -91,7 +96,9 @@ struct PoolerTests {
         let port = try GatewayProcess.freePort()
         let name = URLComponents(string: database.uri)?.path.dropFirst() ?? ""
         let gateway = try GatewayProcess(database: "postgresql://postgres@127.0.0.1:\(port)/\(name)")
-        try await until("it starts without a database") { await gateway.readiness()?.contains("cannot be reached") == true }
+        try await until("it starts without a database") {
+            await gateway.readiness()?.contains("cannot be reached") == true
+        }
         let shared = try await BouncerServer.start(.transaction, before: database, port: port)
         try await until("it says why") { await gateway.readiness()?.contains("transaction or statement mode") == true }
         #expect(gateway.status == nil, "it does not crash")

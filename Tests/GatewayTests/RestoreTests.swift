@@ -28,9 +28,14 @@ import Testing
 
         func push(_ worker: SingleWorker, _ drafts: [Draft], after: Int64? = nil) async throws -> Reply {
             var body = worker.envelope(drafts)
-            if let after { body.replace("{\"device_id\"", with: "{\"after_sequence\":\(after),\"device_id\"", maxReplacements: 1) }
+            if let after {
+                body.replace("{\"device_id\"", with: "{\"after_sequence\":\(after),\"device_id\"", maxReplacements: 1)
+            }
             return try await GatewayProcess.post(
-                gateway.address + "/v1/mutations", token: worker.token, prefer: "wait=20", body: body
+                gateway.address + "/v1/mutations",
+                token: worker.token,
+                prefer: "wait=20",
+                body: body
             )
         }
 
@@ -180,7 +185,11 @@ import Testing
         var scene = try await Tenants()
         scene.upstream.behave(.silence)
         let body = scene.ada.envelope([scene.ada.draft(1, Self.forwarded)])
-        let taken = try await GatewayProcess.post(scene.gateway.address + "/v1/mutations", token: scene.ada.token, body: body)
+        let taken = try await GatewayProcess.post(
+            scene.gateway.address + "/v1/mutations",
+            token: scene.ada.token,
+            body: body
+        )
         #expect(taken.status == 202, "\(taken.text)")
         let deadline = ContinuousClock.now + .seconds(30)
         while scene.upstream.count == 0 {
@@ -199,7 +208,10 @@ import Testing
         // leases last two minutes: longer than this waits
         scene.gateway = try await GatewayProcess.start(database: restored.uri)
         let settled = try await GatewayProcess.post(
-            scene.gateway.address + "/v1/mutations", token: scene.ada.token, prefer: "wait=30", body: body
+            scene.gateway.address + "/v1/mutations",
+            token: scene.ada.token,
+            prefer: "wait=30",
+            body: body
         )
         #expect(settled.statuses == ["succeeded"], "\(settled.text)")
         let keys = Set(scene.upstream.requests.map { $0.headers.first(name: "Idempotency-Key") })

@@ -23,7 +23,9 @@ public final class BouncerServer: Sendable {
     /// Starts one in front of the server of a database, for all of its databases.
     ///
     /// - Parameter port: where it is to listen; nil for a port that is free.
-    public static func start(_ mode: Mode, before database: TestDatabase, port: Int? = nil) async throws -> BouncerServer {
+    public static func start(_ mode: Mode, before database: TestDatabase, port: Int? = nil) async throws
+        -> BouncerServer
+    {
         guard let program else { throw TestCluster.Failure(description: "no PgBouncer; run scripts/bootstrap --tests") }
         let words = URLComponents(string: database.uri)?.queryItems ?? []
         let host = words.first { $0.name == "host" }?.value ?? ""

@@ -89,7 +89,10 @@ struct ServeCommand: AsyncParsableCommand {
         switch await SchemaCheck.look(at: settings.databaseURL) {
         case .ready(let pooling):
             if pooling == .session {
-                logger.notice("Database is reached through a pooler", metadata: [LogKeys.reason: "\(PoolerAdvice.notice)"])
+                logger.notice(
+                    "Database is reached through a pooler",
+                    metadata: [LogKeys.reason: "\(PoolerAdvice.notice)"]
+                )
             }
             return nil
         case .shared:
