@@ -11,6 +11,9 @@ public struct ConnectionConfiguration: Sendable {
     /// The server's `statement_timeout`. It bounds each statement; a whole pipeline is bounded by
     /// `Connection.timeoutMargin` more. Zero or less: unbounded.
     public var statementTimeout: Duration
+    /// Whether the session is made our own: settings are applied. Without it only statements without a name should be
+    /// run, which leave nothing behind in a session that may be another client's next.
+    public var ownsSession = true
     /// Called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
     /// Called on the connection's thread for each NOTIFY on a channel that the connection listens to. It must not

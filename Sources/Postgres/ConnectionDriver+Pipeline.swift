@@ -55,7 +55,8 @@ extension ConnectionDriver {
         for (index, query) in queries.enumerated() {
             let statement = query.statement
             bytes += query.parameters.buffer.count
-            if prepared[statement.name] == nil, preparing.insert(statement.name).inserted {
+            let isUnknown = prepared[statement.name] == nil && preparing.insert(statement.name).inserted
+            if isUnknown || statement.name.isEmpty {
                 guard handle.sendPrepare(statement, types: query.parameters.types) else {
                     return (steps, unsendable(statement, index))
                 }
@@ -83,6 +84,7 @@ extension ConnectionDriver {
             case .abandon: return .broken
             case .prepared(let index):
                 let query = collector.queries[index]
+                if query.statement.name.isEmpty { break }
                 prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
             case .ignore, .keep, .fail: break
             }

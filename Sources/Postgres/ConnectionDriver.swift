@@ -35,7 +35,8 @@ final class ConnectionDriver {
             do throws(PostgresError) {
                 let driver = try ConnectionDriver(configuration, mailbox)
                 try driver.connect()
-                try driver.applySettings()
+                mailbox.connected(to: driver.handle.serverProcess)
+                if configuration.ownsSession { try driver.applySettings() }
                 isOpen = true
                 opened(nil)
                 return driver.serve()

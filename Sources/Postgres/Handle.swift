@@ -80,6 +80,8 @@ final class Handle {
 
     var hasFailed: Bool { PQstatus(connection) == CONNECTION_BAD }
     var socket: Int32 { PQsocket(connection) }
+    /// The number of the server's process, as whoever answered has given it.
+    var serverProcess: Int32 { PQbackendPID(connection) }
 
     func connectStep() -> ConnectStep {
         switch PQconnectPoll(connection) {

@@ -16,6 +16,7 @@ final class Mailbox: Sendable {
         var transaction = Transaction.none
         var isWorn = false
         var isSignalled = false
+        var serverProcess: Int32 = 0
         var endWaiters: [CheckedContinuation<Void, Never>] = []
     }
 
@@ -63,6 +64,7 @@ final class Mailbox: Sendable {
     var isUsable: Bool { state.withLock { !$0.isClosing && !$0.hasEnded } }
     var isWorn: Bool { state.withLock { $0.isWorn } }
     var transaction: Transaction { state.withLock { $0.transaction } }
+    var serverProcess: Int32 { state.withLock { $0.serverProcess } }
 
     // For the connection's thread
 
@@ -92,6 +94,10 @@ final class Mailbox: Sendable {
             }
             return (taken, state.jobs.lazy.compactMap(\.deadline).min())
         }
+    }
+
+    func connected(to serverProcess: Int32) {
+        state.withLock { $0.serverProcess = serverProcess }
     }
 
     func finished(in transaction: Transaction, isWorn: Bool) {

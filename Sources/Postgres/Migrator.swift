@@ -6,10 +6,16 @@
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
+    private let patience: MigratorPatience
 
     /// A migrator for these files. Each `:name` in a file for which there is a variable is replaced by its value as it
     /// is, unquoted, unless a colon or an identifier stands right before it; so `::text` stays.
-    public init(migrations: [Migration], variables: [String: String] = [:]) {
+    public init(
+        migrations: [Migration],
+        variables: [String: String] = [:],
+        patience: MigratorPatience = MigratorPatience()
+    ) {
+        self.patience = patience
         self.migrations = migrations.sorted { $0.name < $1.name }
         self.variables = variables
     }
@@ -30,15 +36,37 @@ public struct Migrator: Sendable {
 
     /// Applies what is pending, and returns the names applied by this call, in order.
     ///
-    /// The connection must not be in a transaction. Time-outs for statements and locks do not apply. A migration that
-    /// fails leaves nothing behind; those before it stay. Throws `MigratorError` and `PostgresError`.
-    public func migrate(on connection: Connection) async throws -> [String] {
+    /// The connection must not be in a transaction. Time-outs for statements do not apply; how long a migration waits for
+    /// others' locks is its patience. A migration that fails leaves nothing behind; those before it stay. Throws
+    /// `MigratorError` and `PostgresError`.
+    ///
+    /// - Parameter onWait: called before a migration that met others' locks is tried again.
+    public func migrate(
+        on connection: Connection,
+        onWait: @Sendable (MigratorError) -> Void = { _ in }
+    ) async throws -> [String] {
         try await createTables(on: connection)
         var applied: [String] = []
-        while let name = try await applyNext(on: connection) {
+        while let name = try await applyNextInTime(on: connection, onWait: onWait) {
             applied.append(name)
         }
         return applied
+    }
+
+    private func applyNextInTime(
+        on connection: Connection,
+        onWait: @Sendable (MigratorError) -> Void
+    ) async throws -> String? {
+        let deadline = ContinuousClock.now + patience.total
+        while true {
+            do {
+                return try await applyNext(on: connection)
+            } catch let failure as MigratorError {
+                guard case .failed(_, let error) = failure, error.isRetryable, .now < deadline else { throw failure }
+                onWait(failure)
+                try await Task.sleep(for: patience.pause)
+            }
+        }
     }
 }
 
@@ -122,6 +150,10 @@ extension Migrator {
 
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
+            // Whoever waits for a lock makes all wait that come after it and would have got theirs. So nobody here waits
+            // long behind a transaction that goes on and on: rather later again.
+            let limit = Int(max(patience.forLock / .milliseconds(1), 1))
+            try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             try await connection.execute(script: migration.text(with: variables))
         } catch {
             if error.sqlState == nil { throw error }

@@ -5,7 +5,9 @@ import SyncStore
 enum SchemaCheck {
     /// What was found.
     enum Finding: Sendable {
-        case ready
+        case ready(Pooling)
+        /// A pooler hands sessions from client to client, which the gateway cannot work with.
+        case shared
         /// Migrations that have to be applied first.
         case behind([String])
         /// It is there, but not as it must be; trying later does not help.
@@ -16,8 +18,10 @@ enum SchemaCheck {
 
     static func look(at databaseURL: String) async -> Finding {
         do {
+            let pooling = try await Pooling.look(at: databaseURL)
+            if pooling == .shared { return .shared }
             let status = try await withConnection(to: databaseURL) { try await Schema.migrator().status(on: $0) }
-            return status.pending.isEmpty ? .ready : .behind(status.pending)
+            return status.pending.isEmpty ? .ready(pooling) : .behind(status.pending)
         } catch let error as PostgresError {
             return error.isUnavailable ? .unreachable(error.message) : .unfit(error.description)
         } catch {

@@ -72,6 +72,7 @@ enum Wiring {
     /// - Parameters:
     ///   - signer: signs tokens for upstreams; nil where there is no key for it.
     ///   - companions: services that start before the gateway's and end after them.
+    ///   - databaseReasons: why the database cannot be used, where the start could not tell.
     ///   - whenListening: called once with the addresses, when both listeners take connections.
     static func run(
         _ settings: Settings,
@@ -80,6 +81,7 @@ enum Wiring {
         registry: PrometheusRegistry,
         logger: Logger,
         companions: [any Service] = [],
+        databaseReasons: @escaping @Sendable () -> [String] = { [] },
         whenListening: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
     ) async throws {
         let store = store(settings, logger: logger)
@@ -112,7 +114,7 @@ enum Wiring {
             store: store,
             registry: registry,
             configuration: http,
-            readiness: { state.reasons + dispatcher.reasons + KeyHealth(verifier).reasons },
+            readiness: { state.reasons + dispatcher.reasons + KeyHealth(verifier).reasons + databaseReasons() },
             notices: { KeyHealth(verifier).notices },
             logger: logger,
             onRunning: state.operationsListens

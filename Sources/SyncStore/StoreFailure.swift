@@ -27,6 +27,10 @@ struct StoreFailure: Sendable {
         }
     }
 
+    /// A prepared statement that is not there, or that somebody else has made. Nobody but us is at our sessions, unless
+    /// they are not ours.
+    private static let lostStatements: Set = ["26000", "42P05"]
+
     /// Seconds after which to try again when the database is away.
     static let retryAfter = 2
 
@@ -48,6 +52,16 @@ struct StoreFailure: Sendable {
         }
         if error.isUnavailable {
             logger.log(level: warned.isDue() ? .warning : .debug, "store is unavailable", metadata: metadata)
+            return Self.unavailable
+        }
+        if let sqlState = error.sqlState, Self.lostStatements.contains(sqlState) {
+            metadata["reason"] =
+                "sessions seem to be shared: a pooler in transaction mode, which the gateway cannot work with"
+            logger.log(
+                level: warned.isDue() ? .error : .debug,
+                "store lost its prepared statements",
+                metadata: metadata
+            )
             return Self.unavailable
         }
         logger.error("store refused a statement", metadata: metadata)

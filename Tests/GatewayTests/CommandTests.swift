@@ -10,6 +10,7 @@ import Testing
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
         ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"],
         ["retention"],
+        ["after-restore"],
         ["doctor"],
         ["organizations", "readers"], ["organizations", "readers", "add"], ["organizations", "readers", "remove"],
         ["organizations", "readers", "list"],
@@ -76,7 +77,7 @@ import Testing
         #expect(result.complaint.contains("Usage: sluice"), "\(result.complaint)")
     }
 
-    @Test(arguments: [["migrate"], ["organizations", "list"], ["organizations", "create", "Acme"]])
+    @Test(arguments: [["migrate"], ["organizations", "list"], ["organizations", "create", "Acme"], ["after-restore"]])
     func aDatabaseThatIsAwayIsExplainedAndEndsWith69(command: [String]) async throws {
         let environment = ["SLUICE_DATABASE_URL": "postgresql://somebody:hushhush@/sluice?host=/nowhere"]
         let result = try await Program.run(command, environment: environment)

@@ -121,6 +121,48 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `a migration does not wait long in front of others for a lock, and comes back for it`() async throws {
+        let database = try await TestDatabase.make()
+        let connection = try await database.connect()
+        _ = try await Migrator(migrations: [Self.first]).migrate(on: connection)
+        let reader = try await database.connect()
+        try await reader.execute(script: "BEGIN; SELECT FROM a")
+        let alter = Migration(name: "0002_alter", sql: "CREATE TABLE c (n int); ALTER TABLE a ADD COLUMN m int")
+        let (waits, tell) = AsyncStream<MigratorError>.makeStream()
+        let hasty = MigratorPatience(forLock: .milliseconds(50), pause: .milliseconds(50), total: .seconds(60))
+        let migration = Task {
+            try await Migrator(migrations: [Self.first, alter], patience: hasty)
+                .migrate(on: connection) { tell.yield($0) }
+        }
+        var seen = 0
+        for await wait in waits {
+            guard case .failed("0002_alter", let error) = wait else {
+                Issue.record("\(wait)")
+                break
+            }
+            #expect(error.sqlState == "55P03")
+            seen += 1
+            // others pass between two tries, and the reader goes on
+            let writer = try await database.connect(settings: [("lock_timeout", "5s")])
+            try await writer.execute(script: "INSERT INTO a VALUES (1)")
+            await writer.closeAndWait()
+            if seen == 3 { break }
+        }
+        try await reader.execute(script: "COMMIT")
+        #expect(try await migration.value == ["0002_alter"])
+
+        try await reader.execute(script: "BEGIN; SELECT FROM a")
+        let third = Migration(name: "0003_alter", sql: "ALTER TABLE a ADD COLUMN o int")
+        let brief = MigratorPatience(forLock: .milliseconds(50), pause: .milliseconds(10), total: .milliseconds(100))
+        let error = await #expect(throws: MigratorError.self) {
+            _ = try await Migrator(migrations: [Self.first, alter, third], patience: brief).migrate(on: connection)
+        }
+        if case .failed("0003_alter", _) = error {} else { Issue.record("\(String(describing: error))") }
+        #expect(!connection.isInTransaction)
+        for connection in [connection, reader] { await connection.closeAndWait() }
+    }
+
     @Test func `a migration that commits by itself is refused`() async throws {
         try await withConnection { connection, _ in
             let rogue = Migrator(migrations: [Migration(name: "0001_rogue", sql: "COMMIT")])

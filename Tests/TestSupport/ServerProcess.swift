@@ -115,7 +115,8 @@ actor ServerProcess {
         return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    private static func handOver(_ directory: String) throws -> [String] {
+    /// What to run a program with that refuses to run as root, once a directory is given to another user.
+    static func handOver(_ directory: String) throws -> [String] {
         guard geteuid() == 0 else { return [] }
         let user = ProcessInfo.processInfo.environment["SLUICE_POSTGRES_OS_USER"] ?? "postgres"
         guard let entry = getpwnam(user) else {

@@ -10,24 +10,29 @@ final class WatchedServer: Sendable {
 
     /// Starts a server and waits until it takes connections.
     ///
-    /// - Parameter prepare: writes what the server needs into the directory; answers the command.
-    static func start(_ prepare: (_ directory: String, _ port: Int) throws -> [String]) async throws -> WatchedServer {
+    /// - Parameters:
+    ///   - port: where it is to listen; nil for a port that is free.
+    ///   - prepare: writes what the server needs into the directory; answers the command.
+    static func start(
+        port: Int? = nil,
+        _ prepare: (_ directory: String, _ port: Int) throws -> [String]
+    ) async throws -> WatchedServer {
         var server: WatchedServer
         var attempts = 0
         repeat {
             attempts += 1
-            server = try WatchedServer(prepare)
+            server = try WatchedServer(port, prepare)
             // another program may have taken the port meanwhile
         } while try await !server.isReady() && attempts < 3
         return server
     }
 
-    private init(_ prepare: (String, Int) throws -> [String]) throws {
+    private init(_ port: Int?, _ prepare: (String, Int) throws -> [String]) throws {
         var template = Array("/tmp/sluice-test-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestCluster.Failure(description: "no temporary directory") }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        port = try Self.freePort()
-        let command = try prepare(directory, port)
+        self.port = try port ?? Self.freePort()
+        let command = try prepare(directory, self.port)
         watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + command)
     }
 

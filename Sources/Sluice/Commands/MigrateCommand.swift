@@ -14,7 +14,9 @@ struct MigrateCommand: AsyncParsableCommand {
               sluice migrate --roles
 
             Each migration is a transaction: one that fails leaves nothing behind.
-            Several runs at the same time take turns. A schema that a newer version
+            It can run while gateways do: it waits a second at most for a lock that
+            somebody holds, and tries again for ten minutes, so that nobody queues behind
+            it for long. Several runs at the same time take turns. A schema that a newer version
             has migrated is left alone.
 
             --roles makes the roles sluice_gateway, for gateways that own nothing, and
@@ -43,9 +45,12 @@ struct MigrateCommand: AsyncParsableCommand {
         let settings = try await options.load()
         let migrator = Schema.migrator(partitions: partitions)
         do {
+            if try await Pooling.look(at: settings.databaseURL) == .shared {
+                throw Terminal.failure(PoolerAdvice.sentence, Terminal.badConfiguration)
+            }
             let (names, newer) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
                 let status = try await migrator.status(on: connection)
-                return (dryRun ? status.pending : try await migrator.migrate(on: connection), status.unknownNewer)
+                return (dryRun ? status.pending : try await migrate(migrator, connection), status.unknownNewer)
             }
             for name in names { Terminal.say(dryRun ? "would apply \(name)" : "applied \(name)") }
             if names.isEmpty { Terminal.say("The schema is up to date.") }
@@ -76,6 +81,13 @@ struct MigrateCommand: AsyncParsableCommand {
                 "the roles cannot be set up: \(error.message); as a superuser, run: \(Roles.creation); "
                     + "then, as the owner of the tables: sluice migrate --roles"
             )
+        }
+    }
+
+    private func migrate(_ migrator: Migrator, _ connection: Connection) async throws -> [String] {
+        try await migrator.migrate(on: connection) { failure in
+            guard case .failed(let name, let error) = failure else { return }
+            Terminal.complain("\(name) meets locks of others (\(error.message)); it is tried again")
         }
     }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Logging
+import Postgres
 import SyncHTTP
 import Telemetry
 
@@ -46,11 +47,19 @@ struct ServeCommand: AsyncParsableCommand {
         Allocator.useFewArenas()
         FileLimit.raise()
         StartReport.log(settings, to: logger)
-        try await requireSchema(settings, logger: logger)
+        let arrival = try await requireSchema(settings, logger: logger)
         try requireAddress(settings.publicAddress, .publicAddress, logger: logger)
         try requireAddress(settings.operationsAddress, .operationsAddress, logger: logger)
         do {
-            try await Wiring.run(settings, verifier: verifier, signer: signer, registry: registry, logger: logger) {
+            try await Wiring.run(
+                settings,
+                verifier: verifier,
+                signer: signer,
+                registry: registry,
+                logger: logger,
+                companions: arrival.map { [$0] } ?? [],
+                databaseReasons: { arrival?.reasons ?? [] }
+            ) {
                 logger.info("Listening", metadata: ["public": "\($0)", "operations": "\($1)"])
             }
         } catch {
@@ -75,15 +84,29 @@ struct ServeCommand: AsyncParsableCommand {
         throw ExitCode.failure
     }
 
-    private func requireSchema(_ settings: Settings, logger: Logger) async throws {
+    /// Answers who looks at the database when it comes, where it is away.
+    private func requireSchema(_ settings: Settings, logger: Logger) async throws -> DatabaseArrival? {
         switch await SchemaCheck.look(at: settings.databaseURL) {
-        case .ready:
-            return
+        case .ready(let pooling):
+            if pooling == .session {
+                logger.notice(
+                    "Database is reached through a pooler",
+                    metadata: [LogKeys.reason: "\(PoolerAdvice.notice)"]
+                )
+            }
+            return nil
+        case .shared:
+            logger.critical(
+                "Database is behind a pooler that shares sessions; \(PoolerAdvice.remedy)",
+                metadata: [LogKeys.reason: "\(PoolerAdvice.refusal): \(PoolerAdvice.reason)"]
+            )
+            throw Terminal.badConfiguration
         case .unreachable(let reason):
             logger.warning(
                 "Database cannot be reached; starting without it",
                 metadata: [LogKeys.error: "\(reason)"]
             )
+            return DatabaseArrival(databaseURL: settings.databaseURL, logger: logger)
         case .behind(let pending):
             let names = pending.joined(separator: ", ")
             logger.critical(

@@ -8,11 +8,13 @@ struct DatabaseExamination {
 
     func diagnoses() async -> [Diagnosis] {
         do {
+            let pooling = try await Pooling.look(at: settings.databaseURL)
+            if pooling == .shared { return [pooler(pooling)] }
             let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
                 try await DatabaseFacts(on: $0)
             }
             let diagnoses =
-                [reached(facts), encoding(facts)] + durability(facts)
+                [reached(facts), pooler(pooling), encoding(facts)] + durability(facts)
                 + [autovacuum(facts), connections(facts), clock(facts)]
             let schema = await schema()
             guard schema.status == .ok else { return diagnoses + [schema] }
@@ -29,6 +31,14 @@ struct DatabaseExamination {
         let finding = "\(facts.name) on PostgreSQL \(facts.version)"
         if facts.versionNumber >= 150_000 { return .ok("database", finding) }
         return .failed("database", finding, "Use PostgreSQL 15 or later.")
+    }
+
+    private func pooler(_ pooling: Pooling) -> Diagnosis {
+        switch pooling {
+        case .none: .ok("pooler", "none that shows itself")
+        case .session: .warning("pooler", PoolerAdvice.notice, "See that its limits leave room for every gateway.")
+        case .shared: .failed("pooler", "\(PoolerAdvice.refusal): \(PoolerAdvice.reason)", PoolerAdvice.remedy)
+        }
     }
 
     private func encoding(_ facts: DatabaseFacts) -> Diagnosis {
@@ -85,6 +95,7 @@ struct DatabaseExamination {
     private func schema() async -> Diagnosis {
         switch await SchemaCheck.look(at: settings.databaseURL) {
         case .ready: .ok("schema", "up to date")
+        case .shared: .failed("schema", "cannot be read through a pooler that shares sessions", PoolerAdvice.remedy)
         case .behind(let pending): .failed("schema", "lacks \(pending.joined(separator: ", "))", "Run: sluice migrate")
         case .unfit(let reason):
             .failed("schema", reason, "Use a database of the gateway's own, and the version that migrated it.")

@@ -32,7 +32,8 @@ class Gateway:
     ) -> None:
         """`settings` are more environment variables."""
         self.port, self.operations_port = free_ports(2)
-        self._binary = binary
+        self.binary = binary
+        """What the next start runs."""
         self._log = log
         self._secrets = shared or Secrets()
         self._process: subprocess.Popen | None = None
@@ -47,7 +48,7 @@ class Gateway:
         } | (settings or {})
 
     def __enter__(self) -> "Gateway":
-        children.run([str(self._binary), "migrate"], env=self._environment)
+        self.migrate()
         self.start()
         try:
             self.wait_until_ready()
@@ -63,11 +64,15 @@ class Gateway:
         else:
             self.stop()
 
+    def migrate(self, binary: Path | None = None) -> str:
+        """Brings the schema forward; what the program says."""
+        return children.run([str(binary or self.binary), "migrate"], env=self._environment)
+
     def start(self) -> None:
         """Starts the process, on the ports that it had before."""
         with self._log.open("a") as log:
             self._process = children.start(
-                [str(self._binary), "serve"], env=self._environment, stdout=log, stderr=log
+                [str(self.binary), "serve"], env=self._environment, stdout=log, stderr=log
             )
 
     def stop(self) -> None:

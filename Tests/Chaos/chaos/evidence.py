@@ -50,6 +50,18 @@ class Effect:
 
 
 @dataclass
+class Answer:
+    """Of a gateway to a push."""
+
+    at: float
+    status: int
+    """0 where none came."""
+    seconds: float
+    waits: bool
+    """Whether the push asked to wait for outcomes."""
+
+
+@dataclass
 class LaneView:
     """What a user is told through the API."""
 
@@ -66,6 +78,8 @@ class Evidence:
     """Organization and user of each."""
     mutations: dict[str, Mutation] = field(default_factory=dict)
     """All that was pushed, by marker."""
+    made: dict[str, float] = field(default_factory=dict)
+    """When each was, by marker."""
     taken: set[str] = field(default_factory=set)
     """Markers of those that a gateway said it has."""
     requests: list[Request] = field(default_factory=list)
@@ -75,6 +89,8 @@ class Evidence:
     """The lanes' rows by organization and user, once everything should be done."""
     troubles: list[tuple[float, float]] = field(default_factory=list)
     """From when to when a gateway was stopped."""
+    answers: list[Answer] = field(default_factory=list)
+    """Of the gateways to pushes."""
     thrown_away: int = 0
     """Outcomes that came when another gateway had taken the lane."""
     complaints: list[str] = field(default_factory=list)
@@ -101,6 +117,8 @@ def read_load(log: Path, evidence: Evidence) -> None:
             case "mutation":
                 mutation = Mutation(**entry["mutation"])
                 evidence.mutations[mutation.marker] = mutation
+                evidence.made[mutation.marker] = entry["at"]
+            case "answer": evidence.answers.append(Answer(entry["at"], entry["status"], entry["seconds"], entry["waits"]))
             case "taken": evidence.taken.update(entry["markers"])
             case _: evidence.complaints.append(
                 f"lane {entry['lane']}: {entry['what']}: {json.dumps(entry['answer'])[:2000]}"

@@ -4,6 +4,7 @@ import json
 import random
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +45,10 @@ class Trouble:
     """Makes faults happen while it is called often, and keeps the gateways running otherwise."""
 
     def __init__(self, cluster: Cluster, database: str, gateways: list[Gateway], lease: float, seed: int,
-                 log: Path) -> None:
+                 log: Path, before_start: Callable[[Gateway], None] = lambda _: None) -> None:
         self._cluster, self._database, self._gateways, self._lease = cluster, database, gateways, lease
         self._random = random.Random(f"{seed}/trouble")
+        self._before_start = before_start
         self._log = log.open("w")
         self._due: list[tuple[float, int, str]] = []
         """When, of which gateway, what: what a fault entails later."""
@@ -142,6 +144,7 @@ class Trouble:
 
     def _start(self, index: int) -> None:
         self._write("start", index)
+        self._before_start(self._gateways[index])
         self._gateways[index].start()
         self._state[index] = "up"
 

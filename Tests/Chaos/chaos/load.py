@@ -116,9 +116,13 @@ class Load:
             # Order in the list is of no consequence.
             self._random.shuffle(body["mutations"])
         headers = ("Prefer: wait=1",) if self._random.random() < 0.2 else ()
-        status, answer = await client.request(
-            port, "POST", "/v1/mutations", self._tokens[device.lane.number], json.dumps(body).encode(), headers
-        )
+        began, status = time.monotonic(), 0
+        try:
+            status, answer = await client.request(
+                port, "POST", "/v1/mutations", self._tokens[device.lane.number], json.dumps(body).encode(), headers
+            )
+        finally:
+            self._write("answer", status=status, seconds=round(time.monotonic() - began, 4), waits=bool(headers))
         if status in (200, 202):
             self._check(device, batch, answer, status)
             return answer

@@ -43,6 +43,8 @@ struct AdministrationOptions: ParsableArguments {
         switch await SchemaCheck.look(at: settings.databaseURL) {
         case .ready:
             return
+        case .shared:
+            throw Terminal.failure(PoolerAdvice.sentence, Terminal.badConfiguration)
         case .behind(let pending):
             throw Terminal.failure("the schema lacks \(pending.joined(separator: ", ")); run: sluice migrate")
         case .unfit(let reason):

@@ -1,0 +1,60 @@
+/// What stands between this process and the server, as far as it can be told from here.
+public enum Pooling: Sendable, Equatable {
+    /// Nothing that shows itself. A proxy that passes on the server's own process number looks like this, too.
+    case none
+    /// A pooler that gives each client a session of its own for as long as it is connected.
+    case session
+    /// A pooler that passes sessions from client to client between transactions or statements. Prepared statements,
+    /// settings and LISTEN, which belong to a session, are then lost, or met by others.
+    case shared
+}
+
+extension Pooling {
+    private static let attempts = 4
+    private static let process = Query(Statement("", "SELECT pg_backend_pid()"))
+
+    /// Looks at who answers, over connections made for this, which leave nothing behind in a session.
+    ///
+    /// A pooler tells its clients a process number that is not the server's. Where sessions are shared, one client comes
+    /// upon several of them or, since the one given back last is lent first, two clients upon the same. Throws as
+    /// `Connection.open` does.
+    public static func look(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
+        -> Pooling
+    {
+        var configuration = ConnectionConfiguration(uri: uri, connectTimeout: connectTimeout)
+        configuration.ownsSession = false
+        let first = try await Connection.open(configuration)
+        do throws(PostgresError) {
+            let pooling = try await look(through: first, configuration)
+            await first.closeAndWait()
+            return pooling
+        } catch {
+            await first.closeAndWait()
+            throw error
+        }
+    }
+
+    private static func look(
+        through first: Connection,
+        _ configuration: ConnectionConfiguration
+    ) async throws(PostgresError) -> Pooling {
+        let own = try await process(of: first)
+        if own == first.announcedProcess { return .none }
+        for _ in 1..<attempts where try await process(of: first) != own { return .shared }
+        guard let second = try? await Connection.open(configuration) else { return .session }
+        // a pool without another session makes the second client wait: the first has its own then
+        let other = try? await process(of: second)
+        var isShared = other == own
+        for _ in 1..<attempts where !isShared && other != nil {
+            let (again, otherAgain) = (try? await process(of: first), try? await process(of: second))
+            isShared = again.map { $0 != own } ?? false || otherAgain.map { $0 != other } ?? false
+        }
+        await second.closeAndWait()
+        return isShared ? .shared : .session
+    }
+
+    private static func process(of connection: Connection) async throws(PostgresError) -> Int32 {
+        let rows = try await connection.run(process, timeout: .seconds(3))
+        return try rows.int32(0, 0)
+    }
+}

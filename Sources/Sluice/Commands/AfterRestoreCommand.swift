@@ -1,0 +1,63 @@
+import ArgumentParser
+import SyncModel
+import SyncStore
+
+/// Sets right a database that was restored from a backup.
+struct AfterRestoreCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "after-restore",
+        abstract: "Set right a database that was restored from a backup, before gateways start on it.",
+        discussion: """
+            Cursors of changes, events and mappings that were handed out after the backup was
+            made would name things that never were: from now on every older cursor is
+            answered 410, and clients start over. Lanes that somebody worked on when the
+            backup was made can be taken at once.
+
+            EXAMPLES
+              sluice after-restore
+              pg_restore -d sluice sluice.dump && sluice migrate && sluice after-restore
+
+            Refuses with 75 while gateways are connected. Can be run again: clients then
+            start over once more.
+            """
+    )
+
+    @Flag(help: "Also while other programs that call themselves sluice are connected.")
+    var force = false
+
+    @OptionGroup var options: ConfigurationOptions
+
+    func run() async throws {
+        var administration = AdministrationOptions()
+        administration.options = options
+        let isForced = force
+        let result = try await administration.run { administration throws(Problem) -> Result in
+            let others = isForced ? 0 : try await Self.lastingSessions(administration)
+            if others > 0 { return .others(others) }
+            return .done(try await administration.setRightAfterRestore())
+        }
+        switch result {
+        case .others(let count):
+            let reason = "gateways are connected to the database (\(count) connections); end them first, or use --force"
+            throw Terminal.failure(reason, Terminal.tryAgain)
+        case .done(let report):
+            Terminal.say("\(report.feeds) organizations: cursors from before are answered 410 from now on")
+            Terminal.say("\(report.lanes) lanes were being worked on, and can be taken at once")
+            if report.hadRetention { Terminal.say("retention's turn is free") }
+        }
+    }
+
+    private enum Result: Sendable {
+        case others(Int)
+        case done(RestoreReport)
+    }
+
+    /// The server takes a moment to end a session, such as this command's own from a moment ago.
+    private static func lastingSessions(_ administration: Administration) async throws(Problem) -> Int {
+        for _ in 1...20 {
+            if try await administration.otherSessions() == 0 { return 0 }
+            try? await Task.sleep(for: .milliseconds(100))
+        }
+        return try await administration.otherSessions()
+    }
+}

@@ -1,0 +1,17 @@
+/// What is said of a pooler between the gateway and its database.
+enum PoolerAdvice {
+    /// Why one that shares sessions is refused.
+    static let refusal =
+        "a pooler that hands sessions from client to client (PgBouncer in transaction or statement mode)"
+    static let reason =
+        "the gateway keeps prepared statements, settings and LISTEN in its sessions, and has a pool of its own"
+    /// What to do about it.
+    static let remedy =
+        "Let \(Setting.databaseURL.variable) name PostgreSQL itself, or a pool in session mode "
+        + "(PgBouncer: pool_mode=session for this database)."
+    /// All of it in a sentence or two, for commands.
+    static let sentence = "between here and the database is \(refusal): \(reason). \(remedy)"
+    /// What is said of one that leaves each client its session.
+    static let notice =
+        "a pooler in session mode: it works, and adds a hop; it must let a gateway have all the connections it uses"
+}

@@ -1,0 +1,74 @@
+import Foundation
+import Postgres
+public import SyncModel
+
+/// What has been set right in a database that was restored from a backup.
+public struct RestoreReport: Sendable {
+    /// Organizations whose cursors from before are answered `cursor_expired` now.
+    public let feeds: Int
+    /// Lanes that a worker had when the backup was made; others take them at once.
+    public let lanes: Int
+    /// Whether retention was running when the backup was made.
+    public let hadRetention: Bool
+}
+
+extension Administration {
+    /// Sets right what a restored database holds of the time when its backup was made. To be done before gateways work on
+    /// it; doing it again does no harm but that clients start over once more.
+    ///
+    /// Epochs of feeds change by chance and not by one: a backup that is restored twice must not know the cursors of the
+    /// life in between. What was in flight is left to the lanes' workers, who take it for a request of unknown outcome.
+    public func setRightAfterRestore() async throws(Problem) -> RestoreReport {
+        var change = Parameters()
+        change.add(Int64.random(in: 1...0xffff_ffff_ffff))
+        var time = Parameters()
+        time.add(timestamp: now().microseconds)
+        do {
+            let results = try await pool.transaction { [change, time] connection in
+                try await connection.run(
+                    [
+                        Query(Self.expireLeasesStatement, time), Query(Self.expireTurnStatement),
+                        Query(Self.changeEpochsStatement, change),
+                    ],
+                    timeout: .seconds(60)
+                )
+            }
+            return RestoreReport(
+                feeds: results[2].affected,
+                lanes: results[0].affected,
+                hadRetention: results[1].affected > 0
+            )
+        } catch {
+            throw failure.problem(error, doing: "set right what was restored")
+        }
+    }
+
+    /// Sessions of other gateways on the database, as far as the role can see them.
+    public func otherSessions() async throws(Problem) -> Int {
+        do {
+            return Int(try await pool.run([Query(Self.sessionsStatement)])[0].int64(0, 0))
+        } catch {
+            throw failure.problem(error, doing: "look for gateways")
+        }
+    }
+
+    static let changeEpochsStatement = Statement("restore_feeds", "UPDATE feeds AS f SET epoch = f.epoch # $1")
+
+    static let expireLeasesStatement = Statement(
+        "restore_lanes",
+        "UPDATE lanes AS l SET ready_at = $1 WHERE l.lease_owner IS NOT NULL AND l.ready_at > $1"
+    )
+
+    static let expireTurnStatement = Statement(
+        "restore_retention",
+        "UPDATE retention_runs AS r SET owner = NULL, expires_at = NULL WHERE r.owner IS NOT NULL"
+    )
+
+    static let sessionsStatement = Statement(
+        "restore_sessions",
+        """
+        SELECT count(*) FROM pg_stat_activity a
+        WHERE a.datname = current_database() AND a.application_name = 'sluice' AND a.pid <> pg_backend_pid()
+        """
+    )
+}

@@ -1,0 +1,120 @@
+"""Gateways on one database, an upstream and phones: what runs of any kind have in common."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from harness import children
+from harness.children import Failure
+from harness.cluster import Cluster
+from harness.gateway import Gateway, Secrets, organization
+
+from . import evidence
+from .mutations import BUILT_IN, make_lanes, organization_count
+
+FOLDERS = [str(Path(__file__).resolve().parents[2] / name) for name in ("Benchmarks", "Chaos")]
+DATABASE = "chaos"
+# As short as they may be without a slow commit passing for a lost worker.
+LEASE = 5.0
+TIMEOUT = 1
+SETTINGS = {
+    "SLUICE_LEASE_SECONDS": f"{LEASE:g}", "SLUICE_RETRY_BASE_SECONDS": "0.05", "SLUICE_RETRY_CAP_SECONDS": "1",
+}
+# Mutations that may wait at the gateways before the phones pause, for each lane.
+BACKLOG = 4
+# How long everything may take to become final after the faults.
+DRAIN = 60.0
+
+
+class Stage:
+    """Two gateways that are not started yet, and what a run does with them."""
+
+    def __init__(self, sluice: Path, lanes: int, seed: int, logs: Path, cluster: Cluster) -> None:
+        self.lanes, self.seed, self.logs, self.cluster = lanes, seed, logs, cluster
+        self.shared = Secrets()
+        self.gateways = [
+            Gateway(sluice, cluster.uri(DATABASE), logs / f"gateway-{number}.log", shared=self.shared,
+                    settings=SETTINGS)
+            for number in range(2)
+        ]
+
+    def set_up(self, gateway: Gateway, port: int) -> None:
+        count = organization_count(self.lanes)
+        gateway.create_organizations(count)
+        upstream = {"base_url": f"http://127.0.0.1:{port}", "timeout_seconds": TIMEOUT}
+        for number in range(1, count + 1):
+            path = f"/organizations/{organization(number)}"
+            gateway.administer([
+                ("PUT", f"{path}/upstream", upstream),
+                ("PUT", f"{path}/entity-types/{BUILT_IN}", {"upstream": False, "visibility": "organization"}),
+            ])
+
+    def start_upstream(self) -> tuple[subprocess.Popen, int]:
+        process = self.start_python(
+            "upstream", ["--log", str(self.logs / "upstream.jsonl"), "--timeout", str(TIMEOUT)],
+            stdout=subprocess.PIPE, text=True,
+        )
+        return process, int(process.stdout.readline())
+
+    def start_load(self) -> subprocess.Popen:
+        ports = ",".join(str(gateway.port) for gateway in self.gateways)
+        return self.start_python(
+            "load", ["--log", str(self.logs / "load.jsonl"), "--lanes", str(self.lanes), "--ports", ports],
+            stdin=subprocess.PIPE, text=True,
+        )
+
+    def start_python(self, module: str, arguments: list[str], **how) -> subprocess.Popen:
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(FOLDERS), "PYTHONDONTWRITEBYTECODE": "1",
+            "CHAOS_JWT_SECRET": self.shared.jwt,
+        }
+        with (self.logs / f"{module}.log").open("w") as errors:
+            return children.start(
+                [sys.executable, "-m", f"chaos.{module}", "--seed", str(self.seed), *arguments],
+                env=environment, stderr=errors, **how,
+            )
+
+    def backlog(self) -> int:
+        """Mutations that are neither final nor failed nor blocked."""
+        return int(self.cluster.query(DATABASE, "select coalesce(sum(queued_count), 0) from lanes"))
+
+    def drain(self, load: subprocess.Popen) -> bool:
+        """Lets the phones complete what they began, and the gateways what they have."""
+        self.tell(load, "finish")
+        deadline = time.monotonic() + DRAIN
+        while time.monotonic() < deadline:
+            for gateway in self.gateways:
+                gateway.check()
+            if load.poll() is not None and self.backlog() == 0:
+                if load.returncode != 0:
+                    raise Failure(f"the load failed:\n{children.tail(self.logs / 'load.log', 40)}")
+                # A worker gives its lane back a moment after the last outcome.
+                time.sleep(0.5)
+                return True
+            time.sleep(0.1)
+        return False
+
+    def gather(self, upstream: subprocess.Popen) -> evidence.Evidence:
+        lanes = make_lanes(self.seed, self.lanes)
+        found = evidence.Evidence({lane.number: (lane.organization, lane.user) for lane in lanes})
+        evidence.read_rows(self.cluster, DATABASE, found)
+        asyncio.run(evidence.ask(self.gateways[1].port, self.shared.jwt, lanes, found))
+        children.stop(upstream)
+        evidence.read_load(self.logs / "load.jsonl", found)
+        evidence.read_upstream(self.logs / "upstream.jsonl", found)
+        for log in self.logs.glob("gateway-*.log"):
+            evidence.read_gateway(log, found)
+        evidence.read_trouble(self.logs / "trouble.jsonl", found)
+        return found
+
+    def check(self, load: subprocess.Popen) -> None:
+        if load.poll() is not None:
+            raise Failure(f"the load ended ({load.returncode}):\n{children.tail(self.logs / 'load.log', 40)}")
+
+    @staticmethod
+    def tell(load: subprocess.Popen, command: str) -> None:
+        load.stdin.write(command + "\n")
+        load.stdin.flush()

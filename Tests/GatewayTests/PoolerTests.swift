@@ -1,0 +1,158 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+/// A real PgBouncer between gateway and database: welcome in session mode, refused in the others.
+@Suite(.timeLimit(.minutes(2)), .enabled(if: BouncerServer.isInstalled, "PgBouncer is not installed"))
+struct PoolerTests {
+    private static let remedy = "PostgreSQL itself, or a pool in session mode"
+
+    @Test(arguments: [BouncerServer.Mode.transaction, .statement])
+    func aPoolerThatSharesSessionsIsRefusedByEveryCommand(mode: BouncerServer.Mode) async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let bouncer = try await BouncerServer.start(mode, before: database)
+        let environment = ["SLUICE_DATABASE_URL": bouncer.uri(of: database)]
+        for command in [
+            ["migrate"], ["migrate", "--dry-run"], ["organizations", "list"], ["retention"], ["after-restore"],
+        ] {
+            let result = try await Program.run(command, environment: environment)
+            #expect(result.status == 78, "\(command): \(result.output)")
+            #expect(result.output == "")
+            #expect(result.complaint.contains("transaction or statement mode"), "\(result.complaint)")
+            #expect(result.complaint.contains(Self.remedy), "\(result.complaint)")
+        }
+        let gateway = try GatewayProcess(database: bouncer.uri(of: database))
+        #expect(try await gateway.end(within: .seconds(30)) == 78)
+        let last = try #require(gateway.lines.last)
+        #expect(last["level"]?.string == "critical")
+        #expect(last["message"]?.string?.contains(Self.remedy) == true)
+
+        let doctor = try await Program.run(["doctor"], environment: environment)
+        #expect(doctor.status == 1)
+        #expect(doctor.output.contains("failed   pooler: a pooler that hands sessions from client to client"))
+        #expect(doctor.output.contains("→ Let SLUICE_DATABASE_URL name " + Self.remedy))
+        #expect(!doctor.output.contains("schema:"), "nothing more is asked of it")
+    }
+
+    @Test func aPoolerThatSharesSessionsIsKnownByItselfBesideOthersWhoUseIt() async throws {
+        let database = try await TestDatabase.make()
+        let bouncer = try await BouncerServer.start(.transaction, before: database)
+        let uri = bouncer.uri(of: database)
+        // several sessions, lent and given back all the time
+        let others = (0..<6).map { _ in
+            Task {
+                var configuration = ConnectionConfiguration(uri: uri)
+                configuration.ownsSession = false
+                let connection = try await Connection.open(configuration)
+                while !Task.isCancelled { try await connection.execute(script: "SELECT pg_sleep(0.002)") }
+                await connection.closeAndWait()
+            }
+        }
+        for _ in 0..<20 { #expect(try await Pooling.look(at: uri) == .shared) }
+        for other in others { other.cancel() }
+        for other in others { _ = await other.result }
+        #expect(try await Pooling.look(at: database.uri) == .none)
+    }
+
+    @Test func aPoolerInSessionModeIsServedThrough() async throws {
+        let database = try await TestDatabase.make()
+        let bouncer = try await BouncerServer.start(.session, before: database)
+        let uri = bouncer.uri(of: database)
+        for _ in 0..<5 { #expect(try await Pooling.look(at: uri) == .session) }
+        let migration = try await Program.run(
+            ["migrate", "--partitions", "2"],
+            environment: ["SLUICE_DATABASE_URL": uri]
+        )
+        #expect(migration.status == 0, "\(migration.complaint)")
+        let doctor = try await Program.run(["doctor"], environment: ["SLUICE_DATABASE_URL": uri])
+        #expect(doctor.output.contains("warning  pooler: a pooler in session mode"), "\(doctor.output)")
+
+        let gateway = try await GatewayProcess.start(database: uri, settings: ["SLUICE_LOG_LEVEL": "notice"])
+        #expect(gateway.messages.contains("Database is reached through a pooler"))
+        let worker = try await SingleWorker(gateway)
+        let nginx = try await NginxServer.start(
+            configuration: #"location / { default_type application/json; return 201 '{"id":"n-1"}'; }"#
+        )
+        try await gateway.operate("/upstream", of: worker.organization, #"{"base_url":"\#(nginx.baseURL)"}"#)
+        try await gateway.operate("/entity-types/note", of: worker.organization, #"{"upstream":false}"#)
+
+        let listener = try await EventListener(gateway.address, token: worker.token)
+        let drafts = [worker.draft(1, ["endpoint": #""/tasks""#]), worker.draft(2, ["entity_type": #""note""#])]
+        let reply = try await worker.push(drafts, prefer: "wait=20")
+        #expect(reply.statuses == ["succeeded", "succeeded"], "\(reply.text)")
+        #expect(reply.results.first?["server_id"]?.string == "n-1")
+        _ = try await listener.until { $0.summary == "\(drafts[0].id) succeeded" }
+        #expect(try await worker.push(drafts).results.allSatisfy { $0["replayed"]?.bool == true })
+        #expect(try await gateway.terminate() == 0)
+    }
+
+    /// It is there when the database comes, and not at the start.
+    @Test func aPoolerThatComesLateIsToldByReadinessAndLog() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let port = try GatewayProcess.freePort()
+        let name = URLComponents(string: database.uri)?.path.dropFirst() ?? ""
+        let gateway = try GatewayProcess(database: "postgresql://postgres@127.0.0.1:\(port)/\(name)")
+        try await until("it starts without a database") {
+            await gateway.readiness()?.contains("cannot be reached") == true
+        }
+        let shared = try await BouncerServer.start(.transaction, before: database, port: port)
+        try await until("it says why") { await gateway.readiness()?.contains("transaction or statement mode") == true }
+        #expect(gateway.status == nil, "it does not crash")
+        let line = gateway.lines.first { $0["message"]?.string == "Database has come, but cannot be used" }
+        #expect(line?["reason"]?.string?.contains(Self.remedy) == true)
+        try await shared.end()
+        let session = try await BouncerServer.start(.session, before: database, port: port)
+        try await gateway.waitUntilReady()
+        #expect(try await gateway.terminate() == 0)
+        try await session.end()
+    }
+
+    /// Somebody puts one between a gateway that runs and its database.
+    @Test func aPoolerThatTakesThePlaceOfTheDatabaseIsNamedInTheLog() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let port = try GatewayProcess.freePort()
+        let session = try await BouncerServer.start(.session, before: database, port: port)
+        let gateway = try await GatewayProcess.start(database: session.uri(of: database))
+        let worker = try await SingleWorker(gateway)
+        try await session.end()
+        let shared = try await BouncerServer.start(.transaction, before: database, port: port)
+        try await until("the log names the cause") {
+            _ = try await worker.push([worker.draft(1)])
+            _ = try await worker.get("/v1/mutations")
+            return gateway.lines.contains {
+                $0["message"]?.string == "store lost its prepared statements"
+                    && $0["reason"]?.string?.contains("transaction mode") == true
+            }
+        }
+        let reply = try await worker.get("/v1/mutations")
+        #expect(reply.status == 503 || reply.status == 200, "\(reply.text)")
+        #expect(try await gateway.terminate() == 0)
+        try await shared.end()
+    }
+
+    private func until(_ what: Comment, _ condition: () async throws -> Bool) async throws {
+        let deadline = ContinuousClock.now + .seconds(40)
+        while try await !condition() {
+            try #require(.now < deadline, what)
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+}
+
+extension GatewayProcess {
+    /// What `/readyz` says; nil while nobody listens.
+    func readiness() async -> String? {
+        try? await Self.get(operations + "/readyz", token: "-").text
+    }
+
+    /// Puts something of an organization.
+    func operate(_ path: String, of organization: UUID, _ body: String) async throws {
+        let url = "\(operations)/admin/organizations/\(organization.lowercased)\(path)"
+        let reply = try await GatewayTests.send(.PUT, url, token: Self.operatorToken, body: Array(body.utf8))
+        guard (200..<300).contains(reply.status) else { throw Program.Failure(reply.text) }
+    }
+}

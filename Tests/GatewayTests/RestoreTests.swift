@@ -1,0 +1,221 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// A real pg_dump, a crash that loses everything since, a real pg_restore, and `sluice after-restore`.
+@Suite(.timeLimit(.minutes(2))) struct RestoreTests {
+    /// Two tenants: Ada, whose tasks an upstream has and whose notes the built-in store, and Eve with the latter alone.
+    private struct Tenants {
+        let database: TestDatabase
+        let upstream: KeyProvider
+        var gateway: GatewayProcess
+        let ada: SingleWorker
+        let eve: SingleWorker
+
+        init() async throws {
+            database = try await LiveGateway.migratedDatabase()
+            upstream = try await KeyProvider(.document(#"{"id":"n-1"}"#))
+            gateway = try await GatewayProcess.start(database: database.uri)
+            ada = try await SingleWorker(gateway)
+            eve = try await SingleWorker(gateway)
+            let address = "http://127.0.0.1:\(upstream.port)"
+            try await gateway.operate("/upstream", of: ada.organization, #"{"base_url":"\#(address)"}"#)
+            try await gateway.operate("/entity-types/note", of: ada.organization, #"{"upstream":false}"#)
+        }
+
+        func push(_ worker: SingleWorker, _ drafts: [Draft], after: Int64? = nil) async throws -> Reply {
+            var body = worker.envelope(drafts)
+            if let after {
+                body.replace("{\"device_id\"", with: "{\"after_sequence\":\(after),\"device_id\"", maxReplacements: 1)
+            }
+            return try await GatewayProcess.post(
+                gateway.address + "/v1/mutations",
+                token: worker.token,
+                prefer: "wait=20",
+                body: body
+            )
+        }
+
+        func get(_ worker: SingleWorker, _ path: String, after event: String? = nil) async throws -> Reply {
+            let headers = event.map { [("Last-Event-ID", $0)] } ?? []
+            return try await send(.GET, gateway.address + path, token: worker.token, headers: headers)
+        }
+
+        /// What both read, without cursors.
+        func view() async throws -> [String] {
+            var view: [String] = []
+            for worker in [ada, eve] {
+                view += try await get(worker, "/v1/mutations").mutations.map(\.text)
+                view += try await get(worker, "/v1/changes").changes.map(\.text)
+                view += try await get(worker, "/v1/id-mappings").mappings.map(\.text)
+                view.append(try await get(worker, "/v1/backlog").text)
+            }
+            return view
+        }
+
+        /// Where somebody is in changes, mappings and events.
+        func cursors(_ worker: SingleWorker) async throws -> Cursors {
+            let changes = try #require(try await get(worker, "/v1/changes").next)
+            let mappings = try #require(try await get(worker, "/v1/id-mappings").next)
+            let listener = try await EventListener(gateway.address, token: worker.token)
+            let event = try #require(try await listener.next()?.id)
+            listener.stop()
+            return Cursors(changes: changes, mappings: mappings, event: event)
+        }
+    }
+
+    private static let forwarded = ["endpoint": #""/tasks""#]
+
+    private struct Cursors {
+        let changes: String
+        let mappings: String
+        let event: String
+    }
+
+    private static let binaries: String = {
+        let root = "/usr/lib/postgresql"
+        let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
+        return "\(root)/\(versions.compactMap(Int.init).max() ?? 15)/bin"
+    }()
+
+    private func shell(_ text: String) async throws {
+        let program = try Program(shell: "exec " + text)
+        let status = try await program.end(within: .seconds(60))
+        try #require(status == 0, "\(program.complaint)")
+    }
+
+    @Test func anOlderBackupIsRestoredAndNothingIsDoneTwice() async throws {
+        var scene = try await Tenants()
+        let before = [scene.ada.draft(1, Self.forwarded), scene.ada.draft(2, ["entity_type": #""note""#])]
+        #expect(try await scene.push(scene.ada, before).statuses == ["succeeded", "succeeded"])
+        let eves = [scene.eve.draft(1, ["payload": #"{"title":"Eve's"}"#])]
+        #expect(try await scene.push(scene.eve, eves).statuses == ["succeeded"])
+        let view = try await scene.view()
+        let old = try await scene.cursors(scene.ada)
+        let evesOld = try await scene.cursors(scene.eve)
+        let dump = FileManager.default.temporaryDirectory.appending(path: "sluice-\(UUID().uuidString).dump").path
+        defer { try? FileManager.default.removeItem(atPath: dump) }
+        try await shell("\(Self.binaries)/pg_dump -Fc --file '\(dump)' '\(scene.database.uri)'")
+
+        // what the backup does not know
+        scene.upstream.behave(.document(#"{"id":"n-2"}"#))
+        let lost = [scene.ada.draft(3, Self.forwarded), scene.ada.draft(4, ["entity_type": #""note""#])]
+        #expect(try await scene.push(scene.ada, lost).statuses == ["succeeded", "succeeded"])
+        let late = try await scene.cursors(scene.ada)
+        #expect(scene.upstream.count == 2)
+        try await scene.gateway.crash()
+
+        let restored = try await TestDatabase.make()
+        try await shell("\(Self.binaries)/pg_restore --exit-on-error --dbname '\(restored.uri)' '\(dump)'")
+        let environment = ["SLUICE_DATABASE_URL": restored.uri]
+        let command = try await Program.run(["after-restore"], environment: environment)
+        #expect(command.status == 0, "\(command.complaint)")
+        #expect(command.output.hasPrefix("2 organizations: cursors from before are answered 410 from now on\n"))
+
+        scene.gateway = try await GatewayProcess.start(database: restored.uri)
+        let busy = try await Program.run(["after-restore"], environment: environment)
+        #expect(busy.status == 75, "\(busy.output)")
+        #expect(busy.complaint.contains("end them first"))
+
+        #expect(try await scene.view() == view, "everything reads as it was when the backup was made")
+        for (worker, cursors) in [(scene.ada, old), (scene.ada, late), (scene.eve, evesOld)] {
+            let changes = try await scene.get(worker, "/v1/changes?since=\(cursors.changes)")
+            #expect(changes.status == 410 && changes.code == "cursor_expired", "\(changes.text)")
+            let snapshot = try #require(changes.json?["snapshot"]?.string)
+            #expect(try await scene.get(worker, snapshot).status == 200)
+            let mappings = try await scene.get(worker, "/v1/id-mappings?since=\(cursors.mappings)")
+            #expect(mappings.status == 410, "\(mappings.text)")
+            #expect(try await scene.get(worker, "/v1/events", after: cursors.event).status == 410)
+        }
+
+        // what the backup knows is a repetition; what it does not is taken up again, in one piece
+        let replay = try await scene.push(scene.ada, before)
+        #expect(replay.results.allSatisfy { $0["replayed"]?.bool == true }, "\(replay.text)")
+        let next = [scene.ada.draft(5, Self.forwarded)]
+        let gap = try await scene.push(scene.ada, next, after: 4)
+        #expect(gap.status == 409 && gap.code == "sequence_gap", "\(gap.text)")
+        #expect(gap.json?["expected"]?.int64 == 2)
+        let resent = try await scene.push(scene.ada, lost, after: 2)
+        #expect(resent.statuses == ["succeeded", "succeeded"], "\(resent.text)")
+        #expect(resent.results.allSatisfy { $0["replayed"]?.bool == false })
+        #expect(try await scene.push(scene.ada, lost, after: 2).results.allSatisfy { $0["replayed"]?.bool == true })
+        scene.upstream.behave(.document(#"{"id":"n-3"}"#))
+        #expect(try await scene.push(scene.ada, next, after: 4).statuses == ["succeeded"])
+
+        let keys = scene.upstream.requests.map { $0.headers.first(name: "Idempotency-Key") ?? "-" }
+        #expect(keys.count == 4)
+        #expect(keys[1] == keys[2], "the upstream is told that it has had the lost one before")
+        #expect(Set(keys).count == 3)
+        let mutations = try await scene.get(scene.ada, "/v1/mutations").mutations
+        #expect(mutations.count == 5)
+        #expect(try await scene.get(scene.ada, "/v1/changes").changes.count == 5)
+        #expect(try await scene.get(scene.eve, "/v1/changes").changes.count == 1)
+        let foreign = try await scene.get(scene.eve, "/v1/mutations/\(lost[0].id)")
+        #expect(foreign.status == 404)
+        #expect(try await scene.gateway.terminate() == 0)
+    }
+
+    @Test func aBackupThatIsRestoredTwiceKnowsNoCursorOfTheLifeInBetween() async throws {
+        var scene = try await Tenants()
+        #expect(try await scene.push(scene.eve, [scene.eve.draft(1)]).statuses == ["succeeded"])
+        _ = try await scene.gateway.terminate()
+        let dump = FileManager.default.temporaryDirectory.appending(path: "sluice-\(UUID().uuidString).dump").path
+        defer { try? FileManager.default.removeItem(atPath: dump) }
+        try await shell("\(Self.binaries)/pg_dump -Fc --file '\(dump)' '\(scene.database.uri)'")
+        var cursors: [Cursors] = []
+        for _ in 0..<2 {
+            let restored = try await TestDatabase.make()
+            try await shell("\(Self.binaries)/pg_restore --exit-on-error --dbname '\(restored.uri)' '\(dump)'")
+            let command = try await Program.run(["after-restore"], environment: ["SLUICE_DATABASE_URL": restored.uri])
+            #expect(command.status == 0, "\(command.complaint)")
+            scene.gateway = try await GatewayProcess.start(database: restored.uri)
+            for cursor in cursors {
+                #expect(try await scene.get(scene.eve, "/v1/changes?since=\(cursor.changes)").status == 410)
+            }
+            cursors.append(try await scene.cursors(scene.eve))
+            _ = try await scene.gateway.terminate()
+        }
+    }
+
+    /// The backup was made while a worker had a lane and a request was on its way.
+    @Test func whatWasInFlightWhenTheBackupWasMadeIsSentAgainAtOnce() async throws {
+        var scene = try await Tenants()
+        scene.upstream.behave(.silence)
+        let body = scene.ada.envelope([scene.ada.draft(1, Self.forwarded)])
+        let taken = try await GatewayProcess.post(
+            scene.gateway.address + "/v1/mutations",
+            token: scene.ada.token,
+            body: body
+        )
+        #expect(taken.status == 202, "\(taken.text)")
+        let deadline = ContinuousClock.now + .seconds(30)
+        while scene.upstream.count == 0 {
+            try #require(.now < deadline, "the request is not sent")
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        let dump = FileManager.default.temporaryDirectory.appending(path: "sluice-\(UUID().uuidString).dump").path
+        defer { try? FileManager.default.removeItem(atPath: dump) }
+        try await shell("\(Self.binaries)/pg_dump -Fc --file '\(dump)' '\(scene.database.uri)'")
+        try await scene.gateway.crash()
+        let restored = try await TestDatabase.make()
+        try await shell("\(Self.binaries)/pg_restore --exit-on-error --dbname '\(restored.uri)' '\(dump)'")
+        let command = try await Program.run(["after-restore"], environment: ["SLUICE_DATABASE_URL": restored.uri])
+        #expect(command.output.contains("1 lanes were being worked on"), "\(command.output)\(command.complaint)")
+        scene.upstream.behave(.document(#"{"id":"n-1"}"#))
+        // leases last two minutes: longer than this waits
+        scene.gateway = try await GatewayProcess.start(database: restored.uri)
+        let settled = try await GatewayProcess.post(
+            scene.gateway.address + "/v1/mutations",
+            token: scene.ada.token,
+            prefer: "wait=30",
+            body: body
+        )
+        #expect(settled.statuses == ["succeeded"], "\(settled.text)")
+        let keys = Set(scene.upstream.requests.map { $0.headers.first(name: "Idempotency-Key") })
+        #expect(keys.count == 1)
+        #expect(try await scene.gateway.terminate() == 0)
+    }
+}
