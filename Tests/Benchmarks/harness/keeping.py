@@ -57,7 +57,7 @@ def keep(gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, round
     gateway.administer([("POST", "/retention", None)])
     while not _done(gateway) and _running(gateway) is False:
         time.sleep(0.1)
-    while _running(gateway) and len(result.beside) < 100:
+    while _running(gateway) and len(result.beside) < 30:
         result.beside.append(show(runner.push("beside", gateway, DATABASE, LOAD)))
         if len(result.beside) >= 3 * rounds and rows <= ROWS:
             break
