@@ -22,7 +22,9 @@ final class FirstVersion: ChannelInboundHandler, RemovableChannelHandler {
             context.fireChannelRead(data)
             return
         }
-        if head.version.major == 1, head.version.minor == 0 { head.headers.replaceOrAdd(name: "Connection", value: "close") }
+        if head.version.major == 1, head.version.minor == 0 {
+            head.headers.replaceOrAdd(name: "Connection", value: "close")
+        }
         context.fireChannelRead(wrapInboundOut(.head(head)))
         context.pipeline.syncOperations.removeHandler(self, promise: nil)
     }
