@@ -1,6 +1,6 @@
 # Everything there is to do here; `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint format bench chaos verify clean
+.PHONY: help run build test lint format bench chaos fuzz verify clean
 
 # The Swift runtime goes into the binary: it runs where no Swift is installed, and calls into it are cheaper.
 RELEASE := swift build -c release --static-swift-stdlib
@@ -43,6 +43,10 @@ bench: ## what it can do on this machine, beside its peers
 chaos: ## kills, stops and misleads gateways under load, and proves that nothing was lost or done twice
 	@scripts/bootstrap --bench
 	@scripts/chaos
+
+fuzz: ## feeds the parsers what libFuzzer makes up, a minute each, and tells crashes and wrong answers
+	@scripts/bootstrap
+	@scripts/fuzz
 
 verify: lint test ## lint and test: what must hold before a commit
 

@@ -62,7 +62,10 @@ struct TokenPayload {
 
     func uuid(_ name: String) throws(TokenError) -> UUID {
         guard let text = try text(name) else { throw .missingClaim(name) }
-        guard let uuid = UUID(uuidString: text) else { throw .malformedClaim(name) }
+        // Foundation takes a plus sign for a digit, so two texts would name one user
+        guard let uuid = UUID(uuidString: text), uuid.uuidString.lowercased() == text.lowercased() else {
+            throw .malformedClaim(name)
+        }
         return uuid
     }
 }

@@ -88,6 +88,28 @@ final class RawConnection: Sendable {
         }
     }
 
+    /// The next answer, for which more patience may be needed than the connection was made with.
+    func reply(within seconds: Int) async throws -> Reply {
+        var limit = timeval(tv_sec: seconds, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        return try await reply()
+    }
+
+    /// Whether the other side closes before patience ends, and sends nothing before that.
+    func ends() async -> Bool {
+        guard ahead.withLock(\.isEmpty) else { return false }
+        return await Self.blocking { [descriptor] in
+            var byte: UInt8 = 0
+            return recv(descriptor, &byte, 1, 0) == 0
+        }
+    }
+
+    /// Whether the other side has reset the connection.
+    var isBroken: Bool {
+        var state = pollfd(fd: descriptor, events: 0, revents: 0)
+        return poll(&state, 1, 0) > 0 && state.revents & Int16(POLLERR | POLLHUP) != 0
+    }
+
     /// Whatever comes until the other side closes.
     func rest() async -> [UInt8] {
         var bytes = ahead.withLock { exchange(&$0, with: []) }

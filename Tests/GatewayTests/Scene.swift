@@ -108,6 +108,14 @@ struct Scene: Sendable {
             .compactMapValues { Int($0) }
     }
 
+    /// Every row of every table that mentions a text, in order.
+    func rows(mentioning text: String) async throws -> [String] {
+        try await query("tables_rows", text) {
+            "coalesce(string_agg(t, E'\\n' ORDER BY t), '') FROM \($0) WHERE strpos(t, $1) > 0"
+        }
+        .filter { !$0.value.isEmpty }.map { "\($0.key): \($0.value)" }.sorted()
+    }
+
     func query(
         _ name: String,
         _ argument: String? = nil,

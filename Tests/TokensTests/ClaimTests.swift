@@ -89,6 +89,9 @@ struct ClaimTests {
             for value in values {
                 #expect(verifier.refusal(try key.token(claims([name: value]))) == .malformedClaim(name))
             }
+            // Foundation reads +1 as 01
+            let signed = "00000000-0000-4000-8000-0000000000+1"
+            #expect(verifier.refusal(try key.token(claims([name: signed]))) == .malformedClaim(name))
             let compact = user.uuidString.replacingOccurrences(of: "-", with: "")
             #expect(verifier.refusal(try key.token(claims([name: compact]))) == .malformedClaim(name))
         }

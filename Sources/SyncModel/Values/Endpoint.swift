@@ -76,8 +76,10 @@ public struct Endpoint: Sendable, Hashable {
     /// Whether a path with ids in place still leads below where it starts: an id may be `..`, or hold an encoded slash
     /// that makes a new segment after some proxies.
     static func staysBelow(_ path: String) -> Bool {
-        let text = String(path.prefix { $0 != "?" }).removingPercentEncoding ?? ".."
-        return text.split { $0 == "/" || $0 == "\\" }.allSatisfy { $0 != "." && $0 != ".." }
+        // byte by byte: with an accent behind it a slash is another character to Swift, and still a slash to servers
+        let text = String(path.unicodeScalars.prefix { $0 != "?" }).removingPercentEncoding ?? ".."
+        return text.utf8.split { $0 == 0x2f || $0 == 0x5c }
+            .allSatisfy { !$0.elementsEqual(".".utf8) && !$0.elementsEqual("..".utf8) }
     }
 
     private static func encoded(_ id: ServerID) -> String {

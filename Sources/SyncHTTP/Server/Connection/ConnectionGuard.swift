@@ -51,6 +51,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         let options = context.channel.syncOptions
         try? options?.setOption(.recvAllocator, value: allocator)
         try? options?.setOption(.maxMessagesPerRead, value: 1)
+        try? FirstVersion.look(on: context.pipeline)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {

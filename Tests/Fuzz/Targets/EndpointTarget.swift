@@ -1,0 +1,68 @@
+import Foundation
+
+@testable import SyncModel
+
+/// What is accepted as an endpoint stays below the base URL, whatever ids are put into it. The input is a path; after
+/// a zero byte, an upstream's id.
+enum EndpointTarget {
+    static func run(_ bytes: [UInt8]) {
+        let (path, id) = halves(bytes) ?? (bytes, Array("..".utf8))
+        guard let text = String(validating: path, as: UTF8.self) else { return }
+        for base in ["https://api.test", "https://api.test:8443/v2/crm"] { checkTarget(base, text) }
+        guard let endpoint = try? Endpoint(text) else { return }
+        check(endpoint)
+        guard let id = String(validating: id.prefix(ServerID.maximumBytes), as: UTF8.self) else { return }
+        let server = ServerID(text: id, isInteger: false)
+        let resolved = endpoint.resolved(own: server) { _ in server }
+        for separator in ["/", "?", "\\", "#"] as [Character] where !separator.isLetter {
+            let counts = [endpoint.text, resolved].map {
+                $0.unicodeScalars.filter { $0 == separator.unicodeScalars.first }
+            }
+            expect(counts[0].count == counts[1].count, "an id adds '\(separator)': \(resolved.debugDescription)")
+        }
+        expect(!resolved.utf8.contains { $0 <= 0x20 || $0 == 0x7f }, "an id adds a control character: \(resolved)")
+        for base in ["https://api.test", "https://api.test:8443/v2/crm"] { checkTarget(base, resolved) }
+    }
+
+    /// What every accepted endpoint keeps to.
+    static func check(_ endpoint: Endpoint) {
+        let text = endpoint.text
+        expect(text.utf8.first == 0x2f && text.utf8.dropFirst().first != 0x2f, "begins otherwise than with one slash")
+        expect(text.utf8.count <= Endpoint.maximumBytes, "is too long")
+        expect(!text.utf8.contains { $0 <= 0x20 || $0 == 0x7f || $0 == 0x5c || $0 == 0x23 }, "has a bad character")
+        let path = text.utf8.prefix { $0 != 0x3f }
+        let decoded = Substring(path).removingPercentEncoding
+        if let decoded {
+            let segments = decoded.utf8.split { $0 == 0x2f || $0 == 0x5c }
+            expect(!segments.contains { [[0x2e], [0x2e, 0x2e]].contains(Array($0)) }, "has dots")
+            expect(!decoded.utf8.contains { $0 < 0x20 || $0 == 0x7f }, "has an encoded control character")
+        }
+        expect(endpoint.rewritten { _ in nil } == text, "changes although nothing is replaced")
+        let same = endpoint.rewritten { ServerID($0) }
+        expect(same.lowercased() == text.lowercased(), "a UUID in its own place changes something")
+        let uuids = endpoint.uuids
+        expect((try? Endpoint(same))?.uuids == uuids, "UUIDs are found in two ways")
+    }
+
+    /// Refused, or below the base URL by every reading of it.
+    private static func checkTarget(_ base: String, _ path: String) {
+        guard let target = try? RequestTarget(baseURL: base, path: path) else { return }
+        expect(target.url.utf8.starts(with: (base + "/").utf8), "leaves \(base): \(target.url)")
+        expect(target.url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f }, "is not ASCII: \(target.url)")
+        expect(
+            target.isTLS && base.hasSuffix(target.host.split(separator: ":").last ?? "") || base.contains(target.host),
+            "another host: \(target.host)"
+        )
+        guard let url = URL(string: target.url) else { return }
+        expect(url.host == "api.test" && url.scheme == "https" && url.user == nil, "another host: \(target.url)")
+        var text = String(target.url.dropFirst(base.count).prefix { $0 != "?" })
+        for _ in 0..<8 {
+            for segment in text.utf8.split(whereSeparator: { $0 == 0x2f || $0 == 0x5c }) {
+                let name = Array(segment.prefix { $0 != 0x3b && $0 != 0 })
+                expect(name != [0x2e] && name != [0x2e, 0x2e], "leaves \(base) when it is decoded: \(target.url)")
+            }
+            guard let decoded = text.removingPercentEncoding, decoded != text else { return }
+            text = decoded
+        }
+    }
+}

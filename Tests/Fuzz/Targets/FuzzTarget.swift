@@ -1,0 +1,54 @@
+import Foundation
+
+/// What a fuzzer does with the bytes that libFuzzer makes up. Each is told by its name in `FUZZ_TARGET`.
+///
+/// A target ends the process when an answer is wrong, not only when the code under test does.
+enum FuzzTarget: String, CaseIterable {
+    case json, merge, rewrite, push, bodies, endpoint, texts
+
+    static let chosen: FuzzTarget = {
+        let name = ProcessInfo.processInfo.environment["FUZZ_TARGET"] ?? ""
+        guard let target = FuzzTarget(rawValue: name) else {
+            let known = allCases.map(\.rawValue).joined(separator: ", ")
+            print("FUZZ_TARGET is '\(name)'; it can be one of: \(known)")
+            exit(64)
+        }
+        return target
+    }()
+
+    func run(_ bytes: [UInt8]) {
+        switch self {
+        case .json: JSONTarget.run(bytes)
+        case .merge: MergeTarget.run(bytes)
+        case .rewrite: RewriteTarget.run(bytes)
+        case .push: PushTarget.run(bytes)
+        case .bodies: BodiesTarget.run(bytes)
+        case .endpoint: EndpointTarget.run(bytes)
+        case .texts: TextsTarget.run(bytes)
+        }
+    }
+}
+
+/// What libFuzzer calls with each input.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    FuzzTarget.chosen.run(Array(UnsafeBufferPointer(start: start, count: count)))
+    return 0
+}
+
+/// Ends the process, for libFuzzer to keep the input, unless `condition` holds.
+func expect(_ condition: Bool, _ complaint: @autoclosure () -> String, line: Int = #line, file: String = #fileID) {
+    guard !condition else { return }
+    print("WRONG ANSWER at \(file):\(line): \(complaint())")
+    fflush(nil)
+    abort()
+}
+
+/// The bytes before and after the first zero byte; nil without one.
+func halves(_ bytes: [UInt8]) -> (first: [UInt8], second: [UInt8])? {
+    guard let mark = bytes.firstIndex(of: 0) else { return nil }
+    return (Array(bytes[..<mark]), Array(bytes[(mark + 1)...]))
+}
+
+/// For complaints.
+func show(_ bytes: some Sequence<UInt8>) -> String { String(decoding: Array(bytes), as: UTF8.self).debugDescription }

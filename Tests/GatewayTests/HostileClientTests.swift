@@ -1,0 +1,212 @@
+import Foundation
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import Testing
+
+/// Clients that mean harm: slow on purpose, too many, or with requests that two servers read in two ways.
+@Suite struct HostileClientTests {
+    // MARK: - Slow ones
+
+    @Test func aHeadThatTricklesInKeepsItsConnectionNoLongerThanASilentOne() async throws {
+        let scene = try await Scene()
+        let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.idleTimeout = .seconds(1) }
+        let head = "GET /v1/changes HTTP/1.1\r\nHost: x\r\n" + (0..<1_000).map { "X-\($0): y\r\n" }.joined()
+        let connection = try RawConnection(port: gateway.port)
+        let trickle = Task {
+            for byte in head.utf8 where !Task.isCancelled {
+                await connection.send([byte])
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        }
+        let began = ContinuousClock.now
+        #expect(await connection.rest().isEmpty)
+        #expect(ContinuousClock.now - began < .seconds(12), "each byte gave it more time")
+        trickle.cancel()
+    }
+
+    @Test func aBodyThatTricklesInHasNoMoreTimeThanOneThatStops() async throws {
+        let scene = try await Scene()
+        let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.bodyTimeout = .seconds(1) }
+        for chunked in [false, true] {
+            let connection = try RawConnection(port: gateway.port)
+            let field = chunked ? "Transfer-Encoding: chunked\r\n" : "Content-Length: 100000\r\n"
+            await connection.send(scene.ada.pushHead(field))
+            let trickle = Task {
+                while !Task.isCancelled {
+                    await connection.send(chunked ? "1\r\n \r\n" : " ")
+                    try await Task.sleep(for: .milliseconds(50))
+                }
+            }
+            expectProblem(try await connection.reply(), .requestTimeout, errors: [])
+            trickle.cancel()
+        }
+        try await scene.expectServed()
+    }
+
+    @Test func aConnectionThatIsKeptButNotUsedIsClosed() async throws {
+        let scene = try await Scene()
+        let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.idleTimeout = .seconds(1) }
+        let connection = try RawConnection(port: gateway.port)
+        await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+        #expect(try await connection.reply().status == 200)
+        #expect(await connection.ends())
+    }
+
+    @Test func whoReadsNothingIsHungUpOn() async throws {
+        let scene = try await Scene()
+        let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.writeTimeout = .seconds(1) }
+        let connection = try RawConnection(port: gateway.port, receiveBuffer: 4_096)
+        let request = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+        // more answers than all buffers between us hold; the gateway reads no further ones meanwhile
+        let sending = Task { await connection.send(String(repeating: request, count: 400)) }
+        await sending.value
+        let deadline = ContinuousClock.now + .seconds(20)
+        while !connection.isBroken, .now < deadline { try await Task.sleep(for: .milliseconds(20)) }
+        #expect(connection.isBroken)
+        try await scene.expectServed()
+    }
+
+    // MARK: - Many
+
+    @Test func moreConnectionsThanThereMayBeWaitForTheirTurn() async throws {
+        let scene = try await Scene()
+        let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.maximumConnections = 4 }
+        let request = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+        var held: [RawConnection] = []
+        for _ in 0..<4 {
+            let connection = try RawConnection(port: gateway.port)
+            await connection.send(request)
+            #expect(try await connection.reply().status == 200)
+            held.append(connection)
+        }
+        // the system takes it, the gateway does not: nobody answers
+        let waiting = try RawConnection(port: gateway.port, patience: 1)
+        await waiting.send(request)
+        await #expect(throws: RawConnection.Broken.self) { try await waiting.reply() }
+        #expect(try await send(.GET, gateway.operations + "/livez").status == 200, "operations have their own")
+        held.removeFirst().reset()
+        let next = try await waiting.reply(within: 10)
+        #expect(next.status == 200)
+    }
+
+    // MARK: - Requests that are read in two ways
+
+    /// What is refused as no HTTP; the connection ends with the answer, so nothing behind it is taken for a request.
+    @Test func whatAProxyMightReadOtherwiseIsRefusedAndEndsTheConnection() async throws {
+        let scene = try await Scene()
+        let hidden = "GET /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
+        let chunks = "0\r\n\r\n"
+        let fields = [
+            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+            "Content-Length: 5\r\nContent-Length: 0\r\n", "Content-Length: 5, 0\r\n", "Content-Length: +5\r\n",
+            "Content-Length: 0x5\r\n", "Content-Length: 5 5\r\n", "Content-Length: \r\n",
+            "Transfer-Encoding: chunked, identity\r\n", "Transfer-Encoding: xchunked\r\n",
+            "Transfer-Encoding : chunked\r\n", "Transfer-Encoding:\u{b}chunked\r\n", "Content-Length : 5\r\n",
+            "X: a\rContent-Length: 5\r\n", "X\0: a\r\n", "X: \u{1}\r\n", " X: folded first\r\n",
+        ]
+        try await scene.whileNothingChanges {
+            for field in fields {
+                let connection = try RawConnection(port: scene.gateway.port)
+                await connection.send(scene.ada.pushHead(field) + chunks + hidden)
+                let reply = try await connection.reply()
+                expectProblem(reply, .invalidRequest, errors: [])
+                #expect(reply.header("connection") == ["close"], "\(field)")
+                connection.finishSending()
+                let rest = await connection.rest()
+                #expect(rest.isEmpty, "\(field): \(String(decoding: rest, as: UTF8.self))")
+            }
+        }
+    }
+
+    @Test func brokenChunksEndTheConnection() async throws {
+        let scene = try await Scene()
+        let hidden = "GET /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
+        let bodies = [
+            "2\r\n{}0\r\n\r\n", "2\r\n{}X0\r\n\r\n", "G\r\n", "0x2\r\n{}\r\n0\r\n\r\n", " 2\r\n{}\r\n0\r\n\r\n",
+            "\r\n2\r\n{}\r\n",
+            "2,2\r\n{}\r\n0\r\n\r\n", "-2\r\n{}\r\n0\r\n\r\n", "10000000000000002\r\n{}\r\n0\r\n\r\n",
+        ]
+        try await scene.whileNothingChanges {
+            for body in bodies {
+                let connection = try RawConnection(port: scene.gateway.port)
+                await connection.send(scene.ada.pushHead("Transfer-Encoding: chunked\r\n") + body + hidden)
+                let reply = try await connection.reply()
+                expectProblem(reply, .invalidRequest, errors: [])
+                #expect(reply.header("connection") == ["close"], "\(body)")
+                connection.finishSending()
+                let rest = await connection.rest()
+                #expect(rest.isEmpty, "\(body): \(String(decoding: rest, as: UTF8.self))")
+            }
+        }
+    }
+
+    @Test func targetsThatNameNoPathOfOursAreRefused() async throws {
+        let scene = try await Scene()
+        let requests = [
+            "OPTIONS * HTTP/1.1", "CONNECT upstream.test:443 HTTP/1.1", "CONNECT /v1/changes HTTP/1.1",
+            "GET * HTTP/1.1", "GET upstream.test:443 HTTP/1.1", "GET v1/changes HTTP/1.1", "GET ?x HTTP/1.1",
+            "GET /v1/changes\0 HTTP/1.1", "GET /v1/\u{e9} HTTP/1.1", "GET /v1/chan\tges HTTP/1.1", "GET  HTTP/1.1",
+            "GET /v1/changes/../changes HTTP/1.1", "GET \\v1\\changes HTTP/1.1", "GET /v1/changes HTTP/1.1 x",
+            "GET /\(String(repeating: "a/", count: 7_000)) HTTP/1.1", "GET file:///etc/passwd HTTP/1.1",
+            "GET http:///v1/changes HTTP/2.0", "GET /v1/changes HTTP/0.9", "GET /v1/changes", "TRACE / HTTP/1.1",
+        ]
+        try await scene.whileNothingChanges {
+            for request in requests {
+                let connection = try RawConnection(port: scene.gateway.port)
+                let fields = "Host: x\r\nAuthorization: Bearer \(scene.ada.token)\r\nConnection: close\r\n\r\n"
+                await connection.send(request + "\r\n" + fields)
+                let reply = try await connection.reply()
+                let codes: [Int: ProblemCode] = [404: .notFound, 405: .methodNotAllowed]
+                expectProblem(reply, codes[reply.status] ?? .invalidRequest, errors: [])
+                #expect(!reply.text.contains(scene.ada.token), "nothing is echoed")
+                #expect(await connection.rest().isEmpty, "\(request.prefix(50))")
+            }
+        }
+    }
+
+    @Test func anAbsoluteTargetIsTheSameAsItsPath() async throws {
+        let scene = try await Scene()
+        for target in ["http://any.test/v1/changes?limit=1", "https://any.test:99/v1/changes?limit=1"] {
+            let connection = try RawConnection(port: scene.gateway.port)
+            await connection.send(
+                "GET \(target) HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\nConnection: close\r\n\r\n"
+            )
+            let reply = try await connection.reply()
+            #expect(reply.status == 200, "\(reply.text)")
+            #expect(reply.changes.isEmpty)
+        }
+    }
+
+    @Test func anUpgradeIsNotMade() async throws {
+        let scene = try await Scene()
+        let offers = [
+            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n",
+            "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n",
+        ]
+        for offer in offers {
+            let connection = try RawConnection(port: scene.gateway.port)
+            await connection.send(
+                "GET /v1/changes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\(offer)\r\n"
+            )
+            let reply = try await connection.reply()
+            #expect(reply.status == 200, "\(offer): \(reply.text)")
+            #expect(reply.header("upgrade").isEmpty)
+        }
+    }
+
+    @Test func aClientOfHTTP10IsAnsweredAndItsConnectionCloses() async throws {
+        let scene = try await Scene()
+        for field in ["", "Connection: keep-alive\r\n"] {
+            let connection = try RawConnection(port: scene.gateway.port)
+            let authorization = "Authorization: Bearer \(scene.ada.token)\r\n"
+            await connection.send("GET /v1/changes HTTP/1.0\r\n\(authorization)\(field)\r\n")
+            let reply = try await connection.reply()
+            #expect(reply.status == 200)
+            #expect(reply.header("connection") == ["close"])
+            #expect(await connection.ends())
+        }
+    }
+}

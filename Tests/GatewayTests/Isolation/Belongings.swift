@@ -1,0 +1,87 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import Testing
+
+/// What Ada has, in every state there is, and the names by which others may guess at it.
+struct Belongings {
+    /// What a name names.
+    enum Kind: String, CaseIterable {
+        case user, device
+        case mutation, failed, blocked, conflict
+        case key, local, server
+        case list, feed, mappings, events
+
+        /// Whether it says where to go on reading.
+        var isCursor: Bool { [.list, .feed, .mappings, .events].contains(self) }
+    }
+
+    /// Stands in each of Ada's payloads.
+    static let secret = "nobody-else-may-read-this"
+
+    let scene: Scene
+    private(set) var names: [Kind: String] = [:]
+
+    /// - Parameter visibility: of what she writes; nobody else sees what is `user`.
+    init(visibility: String) async throws {
+        scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        let (ada, type) = (scene.ada, #"{"visibility":"\#(visibility)"}"#)
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/task", type)
+        let (events, start) = try await ada.listen()
+        events.stop()
+        let local = UUID()
+        let payload = #"{"title":"\#(Self.secret)"}"#
+        let first = ada.create("task", local: local, payload)
+        let made = try await ada.push([first, ada.create("task", payload)])
+        let server = try #require(made.results.first?["server_id"]?.string)
+        // the same user on another device is another writer
+        let tablet = try await SyncWorker(scene.gateway, organization: ada.organization, user: ada.user)
+        #expect(try await tablet.push([tablet.change(server: server)]).statuses == ["succeeded"])
+        let unknown = UUID().lowercased
+        var stuck = [ada.change(server: unknown), ada.change(server: unknown), ada.change(server: server, base: 1)]
+        for index in stuck.indices { stuck[index]["payload"] = payload }
+        #expect(try await ada.push(stuck).statuses == ["failed", "blocked", "conflict"])
+
+        names[.user] = ada.user.lowercased
+        names[.device] = ada.device.lowercased
+        names[.mutation] = first.id
+        for (kind, draft) in zip([Kind.failed, .blocked, .conflict], stuck) { names[kind] = draft.id }
+        names[.key] = first["idempotency_key"].map { String($0.dropFirst().dropLast()) }
+        names[.local] = local.lowercased
+        names[.server] = server
+        names[.list] = try await ada.get("/v1/mutations?limit=1").next
+        names[.feed] = try await ada.get("/v1/changes?limit=1").next
+        names[.mappings] = try await ada.get("/v1/id-mappings?limit=1").next
+        names[.events] = start
+        #expect(names.count == Kind.allCases.count, "\(names)")
+    }
+
+    /// One of Ada's names.
+    func name(_ kind: Kind) throws -> String { try #require(names[kind]) }
+
+    /// A name of the same shape that was never given: another UUID, or a cursor of a feed that nobody has. Nil where
+    /// there is none: a place in a list is only a number, and a feed is shared with the organization.
+    func strangeName(_ kind: Kind, for stranger: Stranger) throws -> String? {
+        guard kind.isCursor else { return UUID().lowercased }
+        guard kind != .list, stranger.isForeign else { return nil }
+        var parts = try name(kind).split(separator: "-").map(String.init)
+        parts[1] += "0"
+        return parts.joined(separator: "-")
+    }
+
+    /// Ada's rows in all tables, as text: those that name her, which is why nobody names her in a guess.
+    func rows() async throws -> [String] { try await scene.rows(mentioning: scene.ada.user.lowercased) }
+}
+
+/// Somebody who has done nothing so far: a new user each time, so that one guess does not change the next.
+struct Stranger {
+    let worker: SyncWorker
+    /// Whether it is of the other organization.
+    let isForeign: Bool
+
+    init(_ scene: Scene, isForeign: Bool) async throws {
+        let organization = isForeign ? scene.eve.organization : scene.ada.organization
+        worker = try await SyncWorker(scene.gateway, organization: organization)
+        self.isForeign = isForeign
+    }
+}

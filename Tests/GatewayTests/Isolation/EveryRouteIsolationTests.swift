@@ -1,0 +1,144 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// Strangers try Ada's ids wherever an id can stand, on every route that the served contract knows: what is hers is
+/// answered like what does not exist, and nothing of it is shown or changed.
+@Suite struct EveryRouteIsolationTests {
+    /// The contract as a gateway serves it.
+    private static func served(_ scene: Scene) async throws -> Contract {
+        let reply = try await send(.GET, scene.gateway.address + "/openapi.json")
+        #expect(reply.body == (try Contract.bytes()))
+        return try Contract()
+    }
+
+    @Test func everyPlaceWhereAnIdCanStandIsTried() async throws {
+        let contract = try await Self.served(Scene())
+        let places = Set(Guess.all.map(\.place))
+        #expect(contract.placesOfIDs(ofOperations: false) == places, "a case is missing, or nothing is there any more")
+        #expect(places.count > 25)
+        let operators = Set(OperatorGuess.all.map(\.place))
+        #expect(contract.placesOfIDs(ofOperations: true) == operators)
+    }
+
+    @Test(arguments: ["organization", "user"], [true, false])
+    func whatIsAnothersIsAnsweredLikeWhatDoesNotExist(_ visibility: String, _ isForeign: Bool) async throws {
+        let belongings = try await Belongings(visibility: visibility)
+        let before = try await belongings.rows()
+        #expect(before.count > 5)
+        for guess in Guess.all {
+            for kind in guess.kinds {
+                // what colleagues may see of an organization they may name as well
+                let isShared = !isForeign && visibility == "organization"
+                if isShared, kind == .server, guess.place.hasSuffix("/server_id") { continue }
+                let name = try belongings.name(kind)
+                let stranger = try await Stranger(belongings.scene, isForeign: isForeign)
+                let reply = try await guess.send(stranger.worker, name)
+                if !(isShared && guess.place == "GET /v1/changes#since") {
+                    Self.expectNothingOf(belongings, in: reply, butFor: name, "\(guess.place) \(kind)")
+                }
+                guard let strange = try belongings.strangeName(kind, for: stranger) else { continue }
+                let other = try await Stranger(belongings.scene, isForeign: isForeign)
+                let answer = try await guess.send(other.worker, strange)
+                #expect(reply.status == answer.status, "\(guess.place) \(kind)")
+                #expect(Self.bland(reply) == Self.bland(answer), "\(guess.place) \(kind)")
+                #expect(Self.fields(reply) == Self.fields(answer), "\(guess.place) \(kind)")
+            }
+        }
+        #expect(try await belongings.rows() == before)
+    }
+
+    @Test func whoIsNobodyIsToldNothingWhateverHeNames() async throws {
+        let belongings = try await Belongings(visibility: "organization")
+        let scene = belongings.scene
+        let before = try await scene.tables()
+        let contract = try await Self.served(scene)
+        for route in contract.routes(ofOperations: false) where route.contains(" /v1/") {
+            let (method, path) = try Self.split(route, belongings)
+            for token in [nil, LiveGateway.operatorToken, scene.ada.token + "x"] {
+                let reply = try await send(method, scene.gateway.address + path, token: token, body: Array("{}".utf8))
+                expectProblem(reply, .unauthorized, errors: [])
+                Self.expectNothingOf(belongings, in: reply, butFor: "-", route)
+            }
+        }
+        for route in contract.routes(ofOperations: true) where route.contains(" /admin/") {
+            let (method, path) = try Self.split(route, belongings)
+            for token in [nil, scene.ada.token, scene.eve.token, LiveGateway.operatorToken + "x"] {
+                let reply = try await send(
+                    method,
+                    scene.gateway.operations + path,
+                    token: token,
+                    body: Array("{}".utf8)
+                )
+                expectProblem(reply, .unauthorized, errors: [])
+                Self.expectNothingOf(belongings, in: reply, butFor: "-", route)
+            }
+        }
+        #expect(try await scene.tables() == before)
+    }
+
+    @Test func anOrganizationsAdministrationReachesNothingOfAnother() async throws {
+        let belongings = try await Belongings(visibility: "organization")
+        let scene = belongings.scene
+        let organization = scene.ada.organization.lowercased
+        let before = try await scene.rows(mentioning: organization)
+        for guess in OperatorGuess.all {
+            for kind in guess.kinds {
+                let name = try belongings.name(kind)
+                // each on an organization that has nothing
+                var replies: [Reply] = []
+                for name in [name, kind.isCursor ? nil : UUID().lowercased].compactMap(\.self) {
+                    let other = "/admin/organizations/\(UUID().lowercased)"
+                    #expect(try await scene.operate(.PUT, other, #"{"name":"Other"}"#).status == 201)
+                    let body = guess.body?(name)
+                    replies.append(try await scene.operate(guess.method, guess.path(other, name), body))
+                }
+                Self.expectNothingOf(belongings, in: replies[0], butFor: name, "\(guess.place) \(kind)")
+                #expect(Set(replies.map(\.status)).count == 1, "\(guess.place) \(kind)")
+                #expect(Set(replies.map(Self.bland)).count == 1, "\(guess.place) \(kind)")
+            }
+            #expect(try await scene.rows(mentioning: organization) == before, "\(guess.place)")
+        }
+    }
+
+    // MARK: - What may differ
+
+    /// An answer without ids, cursors and what else differs between two strangers.
+    private static func bland(_ reply: Reply) -> String {
+        reply.text
+            .replacing(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/, with: "ID")
+            .replacing(/\b[fei]1-[0-9a-z-]+/, with: "CURSOR")
+    }
+
+    private static func fields(_ reply: Reply) -> [String] {
+        reply.headers.filter { !["date", "x-request-id", "content-length"].contains($0.name.lowercased()) }
+            .map { "\($0.name): \($0.value.replacing(/[0-9a-f-]{36}/, with: "ID"))" }.sorted()
+    }
+
+    private static func expectNothingOf(
+        _ belongings: Belongings,
+        in reply: Reply,
+        butFor given: String,
+        _ comment: String
+    ) {
+        let text = reply.text + "\(reply.headers)"
+        #expect(!text.contains(Belongings.secret), "\(comment): \(reply.text)")
+        for (kind, name) in belongings.names where name != given && kind != .list {
+            #expect(!text.contains(name), "\(comment) shows \(kind): \(reply.text)")
+        }
+        #expect(reply.status < 500, "\(comment): \(reply.text)")
+    }
+
+    /// A route's method, and its path with Ada's names.
+    private static func split(_ route: String, _ belongings: Belongings) throws -> (HTTPMethod, String) {
+        let words = route.split(separator: " ").map(String.init)
+        let isAdmin = words[1].hasPrefix("/admin")
+        let id = isAdmin ? belongings.scene.ada.organization.lowercased : try belongings.name(.failed)
+        let path = words[1].replacing("{id}", with: id)
+            .replacing("{user}", with: try belongings.name(.user)).replacing("{name}", with: "task")
+            .replacing("{device_id}", with: try belongings.name(.device))
+        return (HTTPMethod(rawValue: words[0]), path)
+    }
+}

@@ -1,0 +1,165 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import Testing
+
+/// A place of the contract in which an id can stand, and a request with a name in that place.
+struct Guess: Sendable {
+    typealias Send = @Sendable (SyncWorker, String) async throws -> Reply
+
+    /// As ``Contract/placesOfIDs(ofOperations:)`` writes it.
+    let place: String
+    /// Whose names are tried there.
+    let kinds: [Belongings.Kind]
+    let send: Send
+
+    init(_ place: String, _ kinds: [Belongings.Kind], _ send: @escaping Send) {
+        self.place = place
+        self.kinds = kinds
+        self.send = send
+    }
+
+    /// One of `/v1` each, for every place.
+    static let all = queries + paths + bodies + pushes("/v1/mutations") + pushes("/v1/mutations/preview")
+
+    private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
+    private static let everything = mutations + [.device, .key, .local, .server]
+
+    private static let queries = [
+        Guess("GET /v1/mutations#device_id", [.device]) { try await $0.get("/v1/mutations?device_id=\($1)") },
+        Guess("GET /v1/mutations#cursor", [.list]) { worker, name in
+            _ = try await worker.push([worker.create("note")])
+            return try await worker.get("/v1/mutations?cursor=\(name)")
+        },
+        Guess("GET /v1/id-mappings#since", [.mappings]) { worker, name in
+            _ = try await worker.push([worker.create("note")])
+            return try await worker.get("/v1/id-mappings?since=\(name)")
+        },
+        Guess("GET /v1/changes#since", [.feed]) { try await $0.get("/v1/changes?since=\($1)") },
+        Guess("GET /v1/events#Last-Event-ID", [.events]) { worker, name in
+            let events = try await EventListener(worker.gateway.address, token: worker.token, after: name)
+            defer { events.stop() }
+            guard events.status == 200 else {
+                return try await worker.get("/v1/events", headers: [("Last-Event-ID", name)])
+            }
+            let draft = worker.create("note")
+            _ = try await worker.push([draft])
+            let frames = try await events.until { $0.event == "mutation" && $0.data?["id"]?.string == draft.id }
+            // the hint that the organization's feed has grown is everybody's
+            let texts = frames.filter { $0.event != "changes" }.map { "\($0.event ?? "-") \($0.lines)" }
+            return Reply(status: events.status, headers: events.headers, body: Array("\(texts)".utf8))
+        },
+    ]
+
+    private static let paths =
+        [
+            Guess("GET /v1/mutations/{id}#id", everything) { try await $0.get("/v1/mutations/\($1)") },
+            Guess("PUT /v1/devices/{device_id}#device_id", [.device]) { worker, name in
+                try await GatewayTests.send(.PUT, worker.gateway.address + "/v1/devices/\(name)", token: worker.token)
+            },
+        ]
+        + [
+            ("retry", #"{"payload":{},"force":true}"#), ("discard", #"{"dependents":"discard"}"#),
+            ("resolve", #"{"strategy":"client_wins"}"#),
+        ].map { move, body in
+            Guess("POST /v1/mutations/{id}/\(move)#id", everything) { worker, name in
+                try await worker.post("/v1/mutations/\(name)/\(move)", body)
+            }
+        }
+
+    private static let bodies = [
+        Guess("POST /v1/id-mappings/lookup#/client_ids", everything) { worker, name in
+            try await worker.post("/v1/id-mappings/lookup", #"{"client_ids":["\#(name)"]}"#)
+        },
+        Guess("POST /v1/mutations/{id}/retry#/payload", everything) { worker, name in
+            let failed = try await failure(of: worker)
+            let body = #"{"payload":{"about":"\#(name)","deep":[{"a":["\#(name)"]}]}}"#
+            return try await worker.post("/v1/mutations/\(failed.id)/retry", body)
+        },
+        Guess("POST /v1/mutations/{id}/retry#/endpoint", everything) { worker, name in
+            let failed = try await failure(of: worker)
+            return try await worker.post("/v1/mutations/\(failed.id)/retry", #"{"endpoint":"/notes/\#(name)"}"#)
+        },
+        Guess("POST /v1/mutations/{id}/resolve#/payload", everything) { worker, name in
+            let conflict = try await conflict(of: worker)
+            let body = #"{"strategy":"client_wins","payload":{"about":"\#(name)"}}"#
+            return try await worker.post("/v1/mutations/\(conflict.id)/resolve", body)
+        },
+    ]
+
+    /// Of a push, or of its preview.
+    private static func pushes(_ path: String) -> [Guess] {
+        func guess(
+            _ member: String,
+            _ kinds: [Belongings.Kind],
+            _ drafts: @escaping @Sendable (SyncWorker, String) -> [Draft]
+        )
+            -> Guess
+        {
+            Guess("POST \(path)#/mutations/0/\(member)", kinds) { worker, name in
+                try await worker.post(path, worker.envelope(drafts(worker, name)))
+            }
+        }
+        return [
+            Guess("POST \(path)#/device_id", [.device]) { worker, name in
+                let body = worker.envelope([worker.create("note")])
+                return try await worker.post(path, body.replacing(worker.device.lowercased, with: name))
+            },
+            guess("id", everything) { [$0.create("note").with("id", #""\#($1)""#)] },
+            guess("idempotency_key", [.key]) { [$0.create("note").with("idempotency_key", #""\#($1)""#)] },
+            guess("local_id", everything) { worker, name in
+                [worker.create("task").with("local_id", #""\#(name)""#)]
+            },
+            guess("local_id", everything) { worker, name in
+                let members = ["local_id": #""\#(name)""#]
+                let payload = members.merging(["payload": "{}"]) { $1 }
+                return [
+                    worker.draft("update", "task", payload), worker.draft("replace", "task", payload),
+                    worker.draft("delete", "task", members),
+                ]
+            },
+            guess("server_id", [.server, .local]) { worker, name in
+                ["update", "replace", "delete"].map { worker.change($0, server: name) }
+            },
+            guess("server_id", [.server, .local]) { worker, name in
+                ["update", "replace", "delete"].map { worker.change($0, server: name, base: 1) }
+            },
+            guess("endpoint", everything) { worker, name in
+                [worker.create("note").with("endpoint", #""/notes/\#(name)?of=\#(name)""#)]
+            },
+            guess("payload", everything) { worker, name in
+                [worker.create("note", #"{"about":"\#(name)","deep":[{"a":["\#(name)"]}]}"#)]
+            },
+            guess("dependency_ids", everything) { worker, name in
+                [worker.create("note").with("dependency_ids", #"["\#(name)"]"#)]
+            },
+        ]
+    }
+
+    /// A mutation of the worker's own that failed.
+    private static func failure(of worker: SyncWorker) async throws -> Draft {
+        let draft = worker.change(server: UUID().lowercased)
+        #expect(try await worker.push([draft]).statuses == ["failed"])
+        return draft
+    }
+
+    /// A mutation of the worker's own that is in conflict.
+    private static func conflict(of worker: SyncWorker) async throws -> Draft {
+        let type = "page"
+        let server = try #require(try await worker.push([worker.create(type)]).results[0]["server_id"]?.string)
+        let other = try await SyncWorker(worker.gateway, organization: worker.organization, user: worker.user)
+        _ = try await other.push([other.change("update", type, server: server)])
+        let draft = worker.change("update", type, server: server, base: 1)
+        #expect(try await worker.push([draft]).statuses == ["conflict"])
+        return draft
+    }
+}
+
+extension Draft {
+    /// The same with another member.
+    func with(_ name: String, _ value: String) -> Draft {
+        var draft = self
+        draft[name] = value
+        return draft
+    }
+}

@@ -1,0 +1,90 @@
+import NIOHTTP1
+
+/// A place of `/admin` in which an id can stand, and a call about one organization with another's name in that place.
+struct OperatorGuess: Sendable {
+    /// As ``Contract/placesOfIDs(ofOperations:)`` writes it.
+    let place: String
+    let kinds: [Belongings.Kind]
+    let method: HTTPMethod
+    /// Of the organization's path, and a name.
+    let path: @Sendable (String, String) -> String
+    let body: (@Sendable (String) -> String)?
+
+    private init(
+        _ place: String,
+        _ kinds: [Belongings.Kind],
+        body: (@Sendable (String) -> String)? = nil,
+        _ path: @escaping @Sendable (String, String) -> String
+    ) {
+        self.place = place
+        self.kinds = kinds
+        self.method = HTTPMethod(rawValue: String(place.prefix { $0 != " " }))
+        self.body = body
+        self.path = path
+    }
+
+    /// One of each at least.
+    static let all = organizations + parts + settling
+
+    private static let root = "/admin/organizations/{id}"
+    private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
+
+    /// What is done to the organization itself; the name stands for nothing.
+    private static let organizations = [
+        OperatorGuess("GET /admin/organizations#cursor", [.user]) { _, name in
+            "/admin/organizations?limit=1&cursor=ffffffff\(name.dropFirst(8))"
+        },
+        OperatorGuess("GET \(root)#id", [.user]) { path, _ in path },
+        OperatorGuess("PUT \(root)#id", [.user], body: { _ in #"{"settings":{"on_failure":"halt"}}"# }) { path, _ in
+            path
+        },
+        OperatorGuess("GET \(root)/entity-types/{name}#id", [.user]) { path, _ in path + "/entity-types/task" },
+        OperatorGuess("PUT \(root)/entity-types/{name}#id", [.user], body: { _ in #"{"visibility":"user"}"# }) {
+            path,
+            _ in
+            path + "/entity-types/task"
+        },
+        OperatorGuess("GET \(root)/upstream#id", [.user]) { path, _ in path + "/upstream" },
+        OperatorGuess("PUT \(root)/upstream#id", [.user], body: { _ in #"{"base_url":"http://127.0.0.1:1"}"# }) {
+            path,
+            _ in
+            path + "/upstream"
+        },
+        OperatorGuess("DELETE \(root)/upstream#id", [.user]) { path, _ in path + "/upstream" },
+        OperatorGuess("DELETE \(root)#id", [.user]) { path, _ in path },
+    ]
+
+    private static let parts =
+        ["PUT", "DELETE"].flatMap { method in
+            ["id", "user"].map { name in
+                OperatorGuess("\(method) \(root)/users/{user}#\(name)", [.user]) { "\($0)/users/\($1)" }
+            }
+        }
+        + [
+            OperatorGuess("GET \(root)/mutations#id", [.user]) { path, _ in path + "/mutations" },
+            OperatorGuess("GET \(root)/mutations#device_id", [.device]) { "\($0)/mutations?device_id=\($1)" },
+            OperatorGuess("GET \(root)/mutations#user_id", [.user]) { "\($0)/mutations?user_id=\($1)" },
+            OperatorGuess("GET \(root)/mutations#cursor", [.list]) { "\($0)/mutations?cursor=\($1)" },
+        ]
+
+    private static let settling = ["retry", "discard"].flatMap { move -> [OperatorGuess] in
+        let (route, end) = ("POST \(root)/mutations/\(move)#", move == "discard" ? #","dependents":"discard"}"# : "}")
+        return [
+            OperatorGuess(route + "id", [.user], body: { _ in #"{"filter":{}"# + end }) { path, _ in
+                "\(path)/mutations/\(move)"
+            },
+            OperatorGuess(route + "/ids", mutations, body: { #"{"ids":["\#($0)"]"# + end }) { path, _ in
+                "\(path)/mutations/\(move)"
+            },
+            OperatorGuess(route + "/filter/device_id", [.device], body: { #"{"filter":{"device_id":"\#($0)"}"# + end })
+            { path, _ in
+                "\(path)/mutations/\(move)"
+            },
+            OperatorGuess(route + "/filter/user_id", [.user], body: { #"{"filter":{"user_id":"\#($0)"}"# + end }) {
+                path,
+                _ in
+                "\(path)/mutations/\(move)"
+            },
+        ]
+    }
+}

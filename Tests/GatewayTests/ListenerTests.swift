@@ -1,0 +1,90 @@
+import Foundation
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// Which listener serves what, however a request is dressed up.
+@Suite struct ListenerTests {
+    /// Ways to write a path that something between a proxy and a program might take for that path.
+    private static func disguises(of path: String, host: String) -> [String] {
+        let rest = String(path.dropFirst())
+        let first = rest.prefix(1)
+        let escaped = "/%" + String(first.utf8.first ?? 0, radix: 16) + rest.dropFirst()
+        return [
+            path, "/" + path, "//" + path, "/." + path, "/./" + rest, "/x/.." + path, "/v1/.." + path,
+            "/v1/%2e%2e" + path, "/v1/..%2f" + rest, "/v1;/.." + path, escaped, "/%2f" + rest, path + "/", path + "%20",
+            path + ";x=1", path + "?x=1", path + "#x", path.uppercased(), path + "%00", path + "/.", "\\" + rest,
+            "http://\(host)" + path, "http://elsewhere.test" + path, "https://user@\(host)" + path,
+            "HTTP://\(host)/" + path,
+        ]
+    }
+
+    private static func heads(_ paths: [String], method: String, tokens: [String?]) -> [String] {
+        let hosts = ["Host: test", "Host: 127.0.0.1:8081", "Host: localhost\r\nX-Forwarded-Host: operations"]
+        let rewrites = ["X-Original-URL", "X-Rewrite-URL"].map { "Host: test\r\n\($0): /admin/organizations" }
+        var heads: [String] = []
+        for path in paths {
+            for token in tokens {
+                let authorization = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+                for fields in path == paths[0] ? hosts + rewrites : [hosts[0]] {
+                    let end = "\(authorization)Content-Length: 0\r\nConnection: close\r\n\r\n"
+                    heads.append("\(method) \(path) HTTP/1.1\r\n\(fields)\r\n\(end)")
+                }
+            }
+        }
+        return heads
+    }
+
+    /// None of the requests is served by the listener, nor changes anything.
+    private static func expectNothing(_ scene: Scene, at port: Int, _ heads: [String]) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for part in stride(from: 0, to: heads.count, by: 100).map({ heads[$0..<min($0 + 100, heads.count)] }) {
+                for head in part {
+                    group.addTask {
+                        let connection = try RawConnection(port: port)
+                        await connection.send(head)
+                        let reply = try await connection.reply()
+                        #expect([400, 404].contains(reply.status), "\(head): \(reply.text)")
+                        expectProblem(reply, reply.status == 400 ? .invalidRequest : .notFound, errors: [])
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+    }
+
+    @Test func thePublicListenerHasNothingOfOperationsHoweverItIsAsked() async throws {
+        let scene = try await Scene()
+        let before = try await scene.tables()
+        let tokens = [nil, LiveGateway.operatorToken, scene.ada.token]
+        var heads: [String] = []
+        for route in try Contract().routes(ofOperations: true).sorted() {
+            let words = route.split(separator: " ").map(String.init)
+            let path = words[1].replacing("{id}", with: scene.ada.organization.lowercased)
+                .replacing("{user}", with: scene.ada.user.lowercased).replacing("{name}", with: "task")
+            let isSimple = words[0] == "GET" && !path.dropFirst(20).contains("/")
+            let paths = isSimple ? Self.disguises(of: path, host: "127.0.0.1:8081") : [path]
+            heads += Self.heads(paths, method: words[0], tokens: tokens)
+        }
+        #expect(heads.count > 200)
+        try await Self.expectNothing(scene, at: scene.gateway.port, heads)
+        #expect(try await scene.tables() == before)
+    }
+
+    @Test func theOperationsListenerHasNothingOfThePublicOne() async throws {
+        let scene = try await Scene()
+        let before = try await scene.tables()
+        let port = try #require(URL(string: scene.gateway.operations)?.port)
+        var heads: [String] = []
+        for route in try Contract().routes(ofOperations: false).sorted() {
+            let words = route.split(separator: " ").map(String.init)
+            let path = words[1].replacing("{id}", with: UUID().lowercased)
+                .replacing("{device_id}", with: UUID().lowercased)
+            let paths = path == "/v1/mutations" ? Self.disguises(of: path, host: "127.0.0.1:8080") : [path]
+            heads += Self.heads(paths, method: words[0], tokens: [scene.ada.token, LiveGateway.operatorToken])
+        }
+        try await Self.expectNothing(scene, at: port, heads)
+        #expect(try await scene.tables() == before)
+    }
+}
