@@ -103,7 +103,7 @@ import Testing
         #expect(dry.status == 0, "\(dry.complaint)")
         #expect(dry.output.hasPrefix(#"{"records":4,"payloads":0,"unsettled":0,"rejections":1,"tombstones":1,"#))
         try await scene.execute(
-            "UPDATE retention_runs SET owner = '\(UUID())', expires_at = '2100-01-01T00:00:00Z'"
+            "UPDATE retention_runs SET owner = '\(UUID())', expires_at = now() + interval '1 minute'"
         )
         let yielding = try await Program.run(["retention"], environment: environment)
         #expect(yielding.status == 75)

@@ -468,4 +468,23 @@ import Testing
         #expect(try policies.int64(0, 0) == 0)
         connection.close()
     }
+
+    @Test func theDoctorIsContentWithAGatewayThatOwnsNothingAndItMayLookForMigrations() async throws {
+        let place = try await Place()
+        let environment = GatewayProcess.environment(
+            database: place.database.uri(user: place.gateway),
+            ports: (try GatewayProcess.freePort(), try GatewayProcess.freePort())
+        )
+        let doctor = try await Program.run(["doctor"], environment: environment)
+        #expect(doctor.output.contains("ok       role: \(place.gateway), who owns nothing"), "\(doctor.output)")
+        let migrate = try await Program.run(["migrate"], environment: environment)
+        #expect(migrate.status == 0, "\(migrate.complaint)")
+        #expect(migrate.output == "The schema is up to date.\n")
+        let roles = try await Program.run(["migrate", "--roles"], environment: environment)
+        #expect(roles.status == 1 && roles.complaint.contains("as the owner of the tables"), "\(roles.complaint)")
+        let restored = try await Program.run(["after-restore"], environment: environment)
+        #expect(restored.status == 0, "\(restored.complaint)")
+        let retention = try await Program.run(["retention"], environment: environment)
+        #expect(retention.status == 0, "\(retention.complaint)")
+    }
 }

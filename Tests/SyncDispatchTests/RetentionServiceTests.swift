@@ -59,6 +59,28 @@ import Testing
         #expect(try runs.int64(0, 0) == 1)
     }
 
+    /// A clock that goes on between the end of a run and the next look, as clocks do.
+    @Test func whatWasLeftIsTellableUntilARunHasDoneIt() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        let service = Self.service(gateway)
+        try await phone.push([phone.create()])
+        gateway.clock.advance(seconds: 9 * 86_400)
+        let holder = try await gateway.database.connect()
+        _ = try await holder.run([.begin])
+        _ = try await holder.run(Query(Statement("hold", "SELECT 1 FROM lanes FOR UPDATE")))
+        await service.look()
+        #expect(service.state.overdue == 2 * 86_400)
+        gateway.clock.advance(seconds: 15)
+        await service.look()
+        #expect(service.state.overdue == 2 * 86_400)
+        _ = try await holder.run([.rollback])
+        holder.close()
+        gateway.clock.advance(seconds: 3_600)
+        await service.look()
+        #expect(service.state.overdue == 0)
+    }
+
     @Test func itRunsWhenItIsAskedAndEndsWithItsGroup() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())

@@ -28,7 +28,7 @@ extension Gateway {
             lease: lease,
             logger: logger
         )
-        let result = try await run.run { limit }
+        let result = await run.run { limit }
         if let lease {
             try await retention.release(lease, report: result.report, due: clock.now.adding(seconds: 3_600))
         }

@@ -226,7 +226,8 @@ import Testing
         gateway.clock.advance(seconds: 29 * Gateway.day)
         #expect(try await gateway.retain()?.report[.mappings] == 0)
         #expect(try await phone.mapping(client).hasPrefix("resolved"))
-        gateway.clock.advance(seconds: 2 * Gateway.day)
+        // to the day
+        gateway.clock.advance(seconds: 2 * Gateway.day + 1)
         #expect(try await gateway.retain()?.report[.mappings] == 1)
         #expect(try await phone.mapping(client) == "-")
     }
@@ -237,7 +238,7 @@ import Testing
         try await phone.push([create])
         try await phone.leave(create.id, "failed")
         _ = try await phone.discard(create.id)
-        phone.gateway.clock.advance(seconds: 31 * Gateway.day)
+        phone.gateway.clock.advance(seconds: 32 * Gateway.day)
         #expect(try await phone.gateway.retain()?.report[.mappings] == 1)
         #expect(try await phone.mapping(try #require(create.local)) == "-")
     }
@@ -261,7 +262,7 @@ import Testing
         #expect(try await phone.mapping(ids[0]).hasPrefix("resolved"))
         #expect(try await phone.mapping(ids[1]) == "-")
         _ = try await phone.discard(waiting.id)
-        gateway.clock.advance(seconds: 31 * Gateway.day)
+        gateway.clock.advance(seconds: 32 * Gateway.day)
         try await gateway.retain()
         #expect(try await phone.mapping(ids[0]) == "-")
     }
@@ -374,16 +375,67 @@ import Testing
                 shouldStop: { steps.isOver },
                 onStep: { _, _, _ in steps.finishOne() }
             )
-            let result = try await run.run { 13 }
+            let result = await run.run { 13 }
             for kind in RetentionKind.allCases { total[kind] += result.report[kind] }
             // as a killed one does: nothing is given back
             gateway.clock.advance(seconds: RetentionStore.leaseSeconds + 1)
-            if result.ending == .finished { break }
+            if result.isFinished { break }
         }
         #expect(total[.records] == 120 && total[.tombstones] == 40, "\(seed)")
         #expect(try await phone.count("mutations") == 0)
         #expect(try await phone.count("id_mappings") == 40)
         #expect(try await phone.pull().count == 40)
+    }
+
+    @Test func aRowThatCannotBeOpenedStopsNobodyBehindIt() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let phone = Phone(gateway, try await gateway.organization())
+        let colleague = Phone(gateway, phone.organization)
+        let stranger = Phone(gateway, try await gateway.organization())
+        let damaged = phone.entry("update", server: #""nothing""#)
+        for (phone, entry) in [
+            (phone, damaged), (colleague, colleague.entry("update", server: #""nothing either""#)),
+            (stranger, stranger.entry("update", server: #""nothing""#)),
+        ] {
+            #expect(try await phone.push([entry]).results[0].status == "failed")
+        }
+        try await phone.execute(
+            """
+            UPDATE mutations SET payload = (SELECT payload FROM mutations WHERE \(colleague.owner)), headers = NULL
+            WHERE \(phone.owner)
+            """
+        )
+        gateway.clock.advance(seconds: 31 * Gateway.day)
+        let result = try #require(try await gateway.retain())
+        #expect(result.isFinished && !result.isComplete)
+        #expect(result.report[.unsettled] == 2)
+        #expect(try await phone.count("mutations", "status = 'failed'") == 1)
+        #expect(try await stranger.count("mutations", "status = 'discarded'") == 1)
+    }
+
+    /// What a clock wrote that was a year ahead for a moment holds nothing up.
+    @Test func aClockThatWasAheadIsNotWaitedFor() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        try await phone.push([phone.create()])
+        gateway.clock.advance(seconds: 8 * Gateway.day)
+        try await gateway.retain()
+        try await phone.push([phone.create()])
+        gateway.clock.advance(seconds: 8 * Gateway.day)
+        let ahead = gateway.clock.now.adding(seconds: 365 * Gateway.day).rfc3339
+        try await phone.execute(
+            """
+            UPDATE retention_runs SET due_at = '\(ahead)', owner = '\(UUID())', expires_at = '\(ahead)';
+            UPDATE retention_places SET shrunk_until = '\(ahead)', mappings_seen_at = '\(ahead)'
+            """
+        )
+        let status = try await gateway.store.retention.status()
+        #expect(status.runningSince == nil && status.isDue(at: gateway.clock.now))
+        let lease = try #require(try await gateway.store.retention.claim(owner: UUID()))
+        try await gateway.store.retention.release(lease, report: nil, due: gateway.clock.now)
+        #expect(try await gateway.retain()?.report[.payloads] == 1)
+        let seen = try await gateway.read("SELECT mappings_seen_at FROM retention_places")
+        #expect(try seen.timestamp(0, 0) == gateway.clock.now.microseconds)
     }
 
     // MARK: - Plans

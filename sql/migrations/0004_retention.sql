@@ -44,10 +44,6 @@ CREATE INDEX troubled_mutations ON mutations (organization_id, accepted_at)
 CREATE INDEX tombstones ON entities (organization_id, updated_at) WHERE is_deleted;
 CREATE INDEX rejections_by_age ON rejections (organization_id, rejected_at) WHERE rejected_at IS NOT NULL;
 
--- When a push last named the client id, to the day; null: not since the mapping was made or resolved. Only of a mapping
--- without an entity it says when to go.
-ALTER TABLE id_mappings ADD COLUMN last_used_at timestamptz;
-
 -- Autovacuum. By default it waits until a fifth of a table is dead, which with a month of mutations in it is a week of
 -- bloat, and then takes long. Retention leaves dead rows all the time, and so does every push in the small tables: their
 -- rows are updated in place (heap-only) as long as dead versions are cleared away in time.

@@ -41,13 +41,17 @@ struct RetentionCommand: AsyncParsableCommand {
                 Terminal.tryAgain
             )
         }
-        if result.ending == .lost { throw Terminal.failure("another replica has taken over") }
+        if case .lost = result.ending { throw Terminal.failure("another replica has taken over") }
         if options.json {
             Terminal.say(String(decoding: result.report.json, as: UTF8.self))
         } else {
             for kind in RetentionKind.allCases { Terminal.say(line(kind, result.report[kind])) }
         }
-        if !result.isComplete { throw Terminal.failure("some rows stayed locked; run it again") }
+        if !result.isComplete {
+            throw Terminal.failure(
+                "some rows were left, for they are locked or cannot be opened; the lines above and the gateways' logs say which"
+            )
+        }
     }
 
     /// Nil while another has the turn.
@@ -70,18 +74,21 @@ struct RetentionCommand: AsyncParsableCommand {
                 try await Task.sleep(for: .seconds(pause))
             }
         )
-        do throws(Problem) {
-            let result = try await run.run { isDryRun ? 5_000 : pace.withLock { $0.limit } }
-            if let lease, result.ending == .finished {
-                let status = try await store.status()
-                // the gateways' own rhythm stays
-                try await store.release(lease, report: result.report, due: status.dueAt ?? SystemClock.now())
-            }
+        let result = await run.run { isDryRun ? 5_000 : pace.withLock { $0.limit } }
+        guard let lease else {
+            if case .failed(let problem) = result.ending { throw problem }
             return result
-        } catch {
-            if let lease { try? await store.release(lease, report: nil, due: SystemClock.now()) }
-            throw error
         }
+        if case .failed(let problem) = result.ending {
+            _ = try? await store.release(lease, report: nil, due: SystemClock.now())
+            throw problem
+        }
+        if result.isFinished {
+            let status = try await store.status()
+            // the gateways' own rhythm stays
+            try await store.release(lease, report: result.report, due: status.dueAt ?? SystemClock.now())
+        }
+        return result
     }
 
     private func line(_ kind: RetentionKind, _ count: Int) -> String {

@@ -52,7 +52,8 @@ struct RoleFacts: Sendable {
         "SELECT rolname::text, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
     )
 
-    /// Of migrations a gateway only reads which there are.
+    /// What `sql/roles.sql` grants to gateways. Of migrations they only read which there are, and who reads which rows is
+    /// not theirs to say: a purge deletes bindings.
     private static let rights = Statement(
         "doctor_rights",
         """
@@ -60,7 +61,8 @@ struct RoleFacts: Sendable {
             SELECT string_agg(r.name, ', ' ORDER BY r.position)
             FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY r (name, position)
             WHERE NOT has_table_privilege(c.oid, r.name)
-                AND (r.name = 'SELECT' OR c.relname <> 'schema_migrations')), '')
+                AND (r.name = 'SELECT' OR c.relname NOT IN ('schema_migrations', 'schema_migrations_lock'))
+                AND (r.name IN ('SELECT', 'DELETE') OR c.relname <> 'readers')), '')
         FROM pg_class c
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
         ORDER BY c.relname

@@ -82,7 +82,7 @@ public final class RetentionService: Service {
                 if status.finishedAt != state.finishedAt { state.overdue = 0 }
                 state.finishedAt = status.finishedAt
             }
-            guard status.runningSince == nil, status.dueAt.map({ $0 <= now() }) ?? true else { return }
+            guard status.runningSince == nil, status.isDue(at: now()) else { return }
             guard let lease = try await store.retention.claim(owner: owner) else { return }
             shared.withLock { $0.isRunning = true }
             defer { shared.withLock { $0.isRunning = false } }
@@ -113,21 +113,18 @@ public final class RetentionService: Service {
             let pause = pace.withLock { $0.pause(after: seconds, rows: step.looked, waiting: waiting) }
             try await Task.sleep(for: .seconds(pause))
         }
-        let result: RetentionRun.Result
-        do {
-            result = try await run.run { pace.withLock { $0.limit } }
-        } catch {
-            try? await store.retention.release(lease, report: nil, due: now().adding(seconds: 60))
-            throw error
-        }
+        let result = await run.run { pace.withLock { $0.limit } }
         var line = Progress.metadata(of: result.report)
         line["duration_ms"] = "\(progress.withLock { $0.elapsed })"
+        // what is overdue stays so until a run, of whichever replica, has done it all
+        shared.withLock { $0.overdue = result.overdue }
         switch result.ending {
         case .finished:
-            try await store.retention.release(lease, report: result.report, due: now().adding(seconds: interval))
+            let due = now().adding(seconds: interval)
+            let finishedAt = try await store.retention.release(lease, report: result.report, due: due)
             shared.withLock { state in
-                state.finishedAt = now()
-                state.overdue = result.isComplete ? 0 : result.overdue
+                state.finishedAt = finishedAt
+                if result.isComplete { state.overdue = 0 }
             }
             logger.log(level: result.report.total > 0 ? .info : .debug, "retention is done", metadata: line)
         case .stopped:
@@ -136,8 +133,11 @@ public final class RetentionService: Service {
             logger.info("retention stops half-way, and is gone on with later", metadata: line)
         case .lost:
             logger.warning("retention was taken over by another replica", metadata: line)
+        case .failed(let problem):
+            line["code"] = "\(problem.code.rawValue)"
+            logger.warning("retention was cut off, and is tried again in a minute", metadata: line)
+            try await store.retention.release(lease, report: nil, due: now().adding(seconds: 60))
         }
-        if result.ending != .finished { shared.withLock { $0.overdue = result.overdue } }
     }
 
     /// Counts what is done, and says now and then that it is time for a line about it.

@@ -25,14 +25,15 @@ struct RetentionEndpoints: Sendable {
             logger: logger,
             shouldStop: { Task.isCancelled || .now >= deadline }
         )
-        let due = try await LongWork.run { try await run.run { 5_000 } }
+        let due = try await LongWork.run { await run.run { 5_000 } }
+        if case .failed(let problem) = due.ending { throw problem }
         let status = try await store.status()
         return Answer(
             .ok,
             json: json(status) { writer in
                 writer.name("due")
                 due.report.write(to: &writer)
-                writer.member("due_is_complete", due.ending == .finished)
+                writer.member("due_is_complete", due.isComplete && due.isFinished)
             }
         )
     }

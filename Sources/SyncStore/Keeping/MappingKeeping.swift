@@ -18,6 +18,9 @@ struct MappingKeeping: Keeping {
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
+    /// A use is noted to the day, so the last one may be a day younger.
+    private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
+
     func page(after place: RetentionPlace?, limit: Int) -> Query {
         var parameters = Parameters()
         parameters.add(organization)
@@ -28,7 +31,7 @@ struct MappingKeeping: Keeping {
             parameters.add(RetentionPlace.firstID)
             parameters.add(RetentionPlace.firstID)
         }
-        parameters.add(timestamp: cutoffs.everything.microseconds)
+        parameters.add(timestamp: cutoff.microseconds)
         parameters.add(Int64(limit))
         return Query(Self.pageStatement, parameters)
     }
@@ -56,7 +59,7 @@ struct MappingKeeping: Keeping {
         parameters.add(free.map(\.user))
         parameters.add(free.map(\.clientID))
         parameters.add(free.map(\.type))
-        parameters.add(timestamp: cutoffs.everything.microseconds)
+        parameters.add(timestamp: cutoff.microseconds)
         return try await connection.run(Query(Self.deleteStatement, parameters)).affected
     }
 

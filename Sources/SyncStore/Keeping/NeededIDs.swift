@@ -5,8 +5,8 @@ import SyncModel
 /// Client ids that open mutations of some lanes name: their mappings stay, however old they are. The lanes are locked, so
 /// nothing is added.
 struct NeededIDs {
-    /// A lane with more open mutations is not looked through: then all of its ids count as needed.
-    static let limit: Int32 = 5_000
+    /// Open mutations that are looked through. Of lanes beyond that all ids count as needed, and a later run looks again.
+    static let limit = 5_000
 
     private var ids: [UUID: Set<UUID>] = [:]
     private var crowded: Set<UUID> = []
@@ -14,9 +14,15 @@ struct NeededIDs {
 
     init(of lanes: [LaneKey: LaneState], on connection: Connection) async throws {
         known = Set(lanes.keys.map(\.user))
-        let busy = lanes.filter { $0.value.openCount > 0 }
-        crowded = Set(busy.filter { $0.value.openCount > Self.limit }.map(\.key.user))
-        let looked = busy.keys.filter { !crowded.contains($0.user) }.sorted()
+        var (looked, room): ([LaneKey], Int) = ([], Self.limit)
+        // the smaller ones first, so that one large lane does not keep the others' mappings
+        for (lane, state) in lanes.filter({ $0.value.openCount > 0 }).sorted(by: {
+            $0.value.openCount < $1.value.openCount
+        }) {
+            room -= Int(state.openCount)
+            if room >= 0 { looked.append(lane) } else { crowded.insert(lane.user) }
+        }
+        looked.sort()
         guard !looked.isEmpty else { return }
         let rows = try await connection.run(Query(Self.statement, LaneRows.keys(looked)))
         for row in 0..<rows.count { ids[try rows.uuid(row, 0), default: []].insert(try rows.uuid(row, 1)) }

@@ -27,7 +27,11 @@ extension RetentionDebt {
         }
         // mappings are looked through once a day; where that stopped half-way it goes on
         if let at = try rows.optionalTimestamp(row, 12) {
-            let late = Double(cutoffs.now.microseconds - at) / 1_000_000 - MappingKeeping.interval
+            // what lies ahead is a device's word, and says nothing
+            let age =
+                at > cutoffs.now.microseconds
+                ? MappingKeeping.interval : Double(cutoffs.now.microseconds - at) / 1_000_000
+            let late = age - MappingKeeping.interval
             if late >= 0 || places[.mappings] != nil { overdue[.mappings] = max(0, late) }
         }
         self.overdue = overdue

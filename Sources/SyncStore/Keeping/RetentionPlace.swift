@@ -29,6 +29,8 @@ public struct RetentionStep: Sendable, Hashable {
     public var looked = 0
     /// Rows that were changed or went, or would have.
     public var changed = 0
+    /// Rows that were left to the next run, since something was in the way.
+    public var left = 0
     /// Where the next step begins; nil at the end.
     public var next: RetentionPlace?
 }

@@ -10,17 +10,21 @@ public import SyncModel
 public struct RetentionRun: Sendable {
     /// Steps of one kind before the next organization has its turn.
     static let turn = 64
-    /// Steps of one kind that found their lanes locked, before it is left to the next run.
+    /// Steps of one kind that fail one after another, before it is left to the next run.
     static let patience = 5
+    /// Steps of any kind that fail one after another, before the run is given up: then the database is away.
+    static let despair = 20
 
     /// How a run came to its end.
-    public enum Ending: Sendable, Hashable {
+    public enum Ending: Sendable {
         /// Nothing is left.
         case finished
         /// It was asked to stop.
         case stopped
         /// Another replica has taken the turn.
         case lost
+        /// The database is away, or refuses everything.
+        case failed(Problem)
     }
 
     /// What a run has done, or would have.
@@ -31,8 +35,13 @@ public struct RetentionRun: Sendable {
         public var ending = Ending.finished
         /// For how long the oldest row has been overdue, in seconds, when it began; 0 where nothing was.
         public var overdue: Double = 0
-        /// Whether something was left because its lanes stayed locked.
+        /// Whether everything was done; not where lanes stayed locked, or rows could not be opened.
         public var isComplete = true
+
+        /// Whether it came to its end.
+        public var isFinished: Bool {
+            if case .finished = ending { true } else { false }
+        }
     }
 
     /// A part of the work.
@@ -45,7 +54,9 @@ public struct RetentionRun: Sendable {
     private struct Memory {
         var places: [Part: RetentionPlace] = [:]
         var done: Set<Part> = []
+        /// Steps that failed since the last one that did not.
         var failures: [Part: Int] = [:]
+        var failuresInAll = 0
     }
 
     private let store: RetentionStore
@@ -81,9 +92,17 @@ public struct RetentionRun: Sendable {
     /// Does all there is to do.
     ///
     /// - Parameter pace: how many rows the next step may have.
-    /// - Throws: `store_unavailable`, and what `onStep` throws.
-    public func run(pace: @Sendable () -> Int) async throws(Problem) -> Result {
+    public func run(pace: @Sendable () -> Int) async -> Result {
         var result = Result()
+        do throws(Problem) {
+            try await run(&result, pace)
+        } catch {
+            result.ending = .failed(error)
+        }
+        return result
+    }
+
+    private func run(_ result: inout Result, _ pace: @Sendable () -> Int) async throws(Problem) {
         var memory = Memory()
         var isFirst = true
         while true {
@@ -94,7 +113,9 @@ public struct RetentionRun: Sendable {
                 guard let last = debts.last else { break }
                 organization = last.organization
                 for debt in debts {
-                    if isFirst { result.overdue = max(result.overdue, debt.overdue.values.max() ?? 0) }
+                    // of mappings it is not known before they are looked through
+                    let rows = debt.overdue.filter { $0.key != .mappings }
+                    if isFirst { result.overdue = max(result.overdue, rows.values.max() ?? 0) }
                     for kind in RetentionKind.allCases where debt.overdue[kind] != nil {
                         let part = Part(organization: debt.organization, kind: kind)
                         if memory.done.contains(part) { continue }
@@ -107,13 +128,13 @@ public struct RetentionRun: Sendable {
                         let place = memory.places[part] ?? debt.places[kind]
                         if let ending = try await work(on: part, from: place, &memory, &result, pace: pace) {
                             result.ending = ending
-                            return result
+                            return
                         }
                         if !memory.done.contains(part) { isAnythingLeft = true }
                     }
                 }
             }
-            if !isAnythingLeft { return result }
+            if !isAnythingLeft { return }
             isFirst = false
         }
     }
@@ -130,35 +151,32 @@ public struct RetentionRun: Sendable {
         for _ in 0..<Self.turn {
             if shouldStop() { return .stopped }
             let began = ContinuousClock.now
+            let failures = memory.failures[part] ?? 0
             do throws(Problem) {
                 let step = try await store.step(
                     part.kind,
                     of: part.organization,
                     after: place,
-                    limit: pace(),
+                    // smaller after each failure: it holds fewer lanes, and takes less time
+                    limit: max(1, pace() >> failures),
                     cutoffs,
                     lease: lease
                 )
                 guard let step else { return .lost }
+                memory.failures[part] = nil
+                memory.failuresInAll = 0
                 result.report[part.kind] += step.changed
+                if step.left > 0 { result.isComplete = false }
                 place = step.next
                 try await tell(part.kind, step, .now - began)
             } catch {
-                // where nobody has the organization's keys nothing can be discarded; the rest goes on
-                guard error.code == .overloaded || (part.kind == .unsettled && error.code == .storeUnavailable) else {
-                    throw error
-                }
-                // a lane was locked for long; others first
-                memory.failures[part, default: 0] += 1
-                if memory.failures[part, default: 0] >= Self.patience {
-                    logger.warning(
-                        "retention leaves locked rows to its next run",
-                        metadata: ["organization": "\(part.organization.lowercased)", "what": "\(part.kind.rawValue)"]
-                    )
-                    memory.done.insert(part)
-                    result.isComplete = false
-                }
                 memory.places[part] = place
+                memory.failures[part] = failures + 1
+                memory.failuresInAll += 1
+                if memory.failuresInAll >= Self.despair { throw error }
+                // others first
+                if failures + 1 >= Self.patience { leave(part, error, &memory, &result) }
+                if lease != nil { try? await Task.sleep(for: .milliseconds(50 * (failures + 1))) }
                 return nil
             }
             if place == nil {
@@ -169,6 +187,19 @@ public struct RetentionRun: Sendable {
         }
         memory.places[part] = place
         return nil
+    }
+
+    /// What fails again and again is left to the next run: one organization's trouble is not the others'.
+    private func leave(_ part: Part, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
+        logger.warning(
+            "retention leaves something to its next run",
+            metadata: [
+                "organization": "\(part.organization.lowercased)", "what": "\(part.kind.rawValue)",
+                "code": "\(error.code.rawValue)",
+            ]
+        )
+        memory.done.insert(part)
+        result.isComplete = false
     }
 
     private func tell(_ kind: RetentionKind, _ step: RetentionStep, _ elapsed: Duration) async throws(Problem) {

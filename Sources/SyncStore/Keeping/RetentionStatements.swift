@@ -8,8 +8,9 @@ enum RetentionStatements {
         """
         UPDATE retention_runs AS r
         SET owner = $1, token = r.token + 1, expires_at = $3, started_at = $2
-        WHERE r.name = 'retention' AND (r.expires_at IS NULL OR r.expires_at <= $2)
-            AND ($4 OR r.due_at IS NULL OR r.due_at <= $2)
+        -- a moment that is too far ahead was written by a clock that was wrong
+        WHERE r.name = 'retention' AND (r.expires_at IS NULL OR r.expires_at <= $2 OR r.expires_at > $5)
+            AND ($4 OR r.due_at IS NULL OR r.due_at <= $2 OR r.due_at > $6)
         RETURNING r.token
         """
     )
@@ -74,7 +75,13 @@ enum RetentionStatements {
             LIMIT $2
         ) o
         LEFT JOIN LATERAL (
-            SELECT * FROM retention_places x WHERE x.organization_id = o.id OFFSET 0
+            SELECT x.shrunk_user, x.shrunk_id, x.mapping_user, x.mapping_client,
+                -- what lies ahead was written by a clock that was wrong
+                CASE WHEN x.shrunk_until <= $3 THEN x.shrunk_until END AS shrunk_until,
+                CASE WHEN x.mappings_seen_at <= $3 THEN x.mappings_seen_at END AS mappings_seen_at
+            FROM retention_places x
+            WHERE x.organization_id = o.id
+            OFFSET 0
         ) p ON true
         LEFT JOIN LATERAL (
             SELECT x.synced_at AS at FROM mutations x

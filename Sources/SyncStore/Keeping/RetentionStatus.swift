@@ -18,9 +18,20 @@ public struct RetentionStatus: Sendable {
         guard rows.count > 0 else { throw PostgresError(.decoding, "retention_runs has no row") }
         let expires = try rows.optionalTimestamp(0, 1).map(Timestamp.init(microseconds:))
         let started = try rows.optionalTimestamp(0, 3).map(Timestamp.init(microseconds:))
-        runningSince = expires.map { $0 > now } ?? false ? started : nil
+        runningSince = expires.map { $0 > now && $0 <= Self.latestExpiry(at: now) } ?? false ? started : nil
         dueAt = try rows.optionalTimestamp(0, 2).map(Timestamp.init(microseconds:))
         finishedAt = try rows.optionalTimestamp(0, 4).map(Timestamp.init(microseconds:))
         lastReport = try rows.optionalBytes(0, 5)
     }
+
+    /// Whether a run is due.
+    public func isDue(at now: Timestamp) -> Bool {
+        dueAt.map { $0 <= now || $0 > Self.latestDue(at: now) } ?? true
+    }
+
+    /// Beyond that a turn's end was written by a clock that was wrong.
+    static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * RetentionStore.leaseSeconds) }
+
+    /// The same of when a run is due: an interval has a week at most.
+    static func latestDue(at now: Timestamp) -> Timestamp { now.adding(seconds: 8 * 86_400) }
 }

@@ -14,6 +14,10 @@ public enum Schema {
         Migration(name: "0005_quotas", sql: String(decoding: PackageResources._005_quotas_sql, as: UTF8.self)),
         Migration(name: "0006_readers", sql: String(decoding: PackageResources._006_readers_sql, as: UTF8.self)),
         Migration(name: "0007_sealing", sql: String(decoding: PackageResources._007_sealing_sql, as: UTF8.self)),
+        Migration(
+            name: "0008_mapping_use",
+            sql: String(decoding: PackageResources._008_mapping_use_sql, as: UTF8.self)
+        ),
     ]
 
     /// Applies what is missing.

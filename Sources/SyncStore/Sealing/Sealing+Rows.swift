@@ -104,7 +104,7 @@ extension Sealing {
 
     static let nextLaneStatement = Statement(
         "seal_next_lane",
-        "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id > $2 ORDER BY user_id LIMIT 1"
+        "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1"
     )
 
     /// Whether a value is to be sealed anew: it is there and begins in another way.
@@ -119,7 +119,7 @@ extension Sealing {
         SELECT m.id, \(["payload", "headers", "sent_payload", "response_body", "error"]
             .map { isOther("m." + $0, "$5") }.joined(separator: " OR ")) OR \(isOther("m.last_error", "$6"))
         FROM mutations m
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id > $3
+        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id >= $3
         ORDER BY m.id
         LIMIT $4
         """
@@ -153,7 +153,7 @@ extension Sealing {
         """
         SELECT r.idempotency_key, \(isOther("r.error", "$5"))
         FROM rejections r
-        WHERE r.organization_id = $1 AND r.user_id = $2 AND r.idempotency_key > $3
+        WHERE r.organization_id = $1 AND r.user_id = $2 AND r.idempotency_key >= $3
         ORDER BY r.idempotency_key
         LIMIT $4
         """
@@ -250,14 +250,16 @@ private struct Run {
     // MARK: - Lanes
 
     mutating func sealLanes() async throws {
-        var user = Sealing.firstUUID
-        while true {
+        // clients make up ids: the first of all is one, too
+        var next: UUID? = Sealing.firstUUID
+        while let start = next {
             var parameters = Parameters()
             parameters.add(organization)
-            parameters.add(user)
+            parameters.add(start)
             let found = try await pool.run([Query(Sealing.nextLaneStatement, parameters)])[0]
             guard found.count > 0 else { return }
-            user = try found.uuid(0, 0)
+            let user = try found.uuid(0, 0)
+            next = user.successor
             let lane = LaneKey(organization: organization, user: user)
             try await pass(Sealing.mutationsStatement, lane, text: SealedText.beginning(number: number, isJSON: false))
             {
@@ -293,12 +295,12 @@ private struct Run {
         text: String?,
         _ write: @Sendable ([UUID], Connection) async throws -> Void
     ) async throws {
-        var last = Sealing.firstUUID
-        while true {
+        var next: UUID? = Sealing.firstUUID
+        while let start = next {
             var parameters = Parameters()
             parameters.add(lane.organization)
             parameters.add(lane.user)
-            parameters.add(last)
+            parameters.add(start)
             parameters.add(Sealing.scan)
             parameters.add(jsonBeginning)
             if let text { parameters.add(text) }
@@ -312,7 +314,7 @@ private struct Run {
                 }
             }
             note(found.count, ids.count)
-            last = try found.uuid(found.count - 1, 0)
+            next = try found.uuid(found.count - 1, 0).successor
         }
     }
 

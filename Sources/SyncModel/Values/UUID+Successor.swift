@@ -1,0 +1,16 @@
+public import Foundation
+
+extension UUID {
+    /// The next greater id, as PostgreSQL orders them: by bytes. Nil behind the last one.
+    public var successor: UUID? {
+        var bytes = withUnsafeBytes(of: uuid) { Array($0) }
+        for index in bytes.indices.reversed() {
+            bytes[index] &+= 1
+            // no carry
+            if bytes[index] != 0 {
+                return bytes.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
+            }
+        }
+        return nil
+    }
+}
