@@ -139,7 +139,23 @@ public final class RequestQuotas: Service {
                 for wish in wishes { take(wish, grants[wish.organization], moment) }
             } catch {
                 let problem = failure.problem(error, doing: "draw requests from a quota")
-                for wish in wishes { end(wish.organization, problem) }
+                if problem.code == .overloaded, wishes.count > 1 {
+                    await drawSingly(wishes, moment)
+                } else {
+                    for wish in wishes { end(wish.organization, problem) }
+                }
+            }
+        }
+    }
+
+    /// Where somebody holds one organization's bucket, the others are not to wait for it.
+    private func drawSingly(_ wishes: [RequestDraw.Wish], _ moment: Timestamp) async {
+        for wish in wishes {
+            do {
+                let grants = try await draw.draw([wish], at: moment)
+                take(wish, grants[wish.organization], moment)
+            } catch {
+                end(wish.organization, failure.problem(error, doing: "draw requests from a quota"))
             }
         }
     }
