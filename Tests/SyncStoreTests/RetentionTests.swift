@@ -456,7 +456,7 @@ import Testing
         if isAnalyzed { try await connection.execute(script: "ANALYZE") }
         let organization = "'\(phone.organization.id.lowercased)'"
         let (early, late) = ("'2020-01-01T00:00:00Z'", "'2036-01-01T00:00:00Z'")
-        let (zero, user) = ("'\(RetentionPlace.firstID.lowercased)'", "'\(phone.user.lowercased)'")
+        let (zero, user) = ("'\(UUID.least.lowercased)'", "'\(phone.user.lowercased)'")
         let found = try await gateway.read("SELECT id FROM mutations WHERE \(phone.owner) LIMIT 50")
         let listed = try (0..<found.count).map { "'\(try found.uuid($0, 0).lowercased)'" }
         let ids = "ARRAY[\(listed.joined(separator: ","))]::uuid[]"

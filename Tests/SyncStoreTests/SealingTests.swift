@@ -85,7 +85,7 @@ import Testing
         try await history(try await phone(gateway))
         #expect(try await gateway.database.mentions(of: Self.marker).keys.sorted() == ["entities", "mutations"])
         #expect(try await gateway.database.mentions(of: "sluice-sealed") == [:])
-        #expect(try await gateway.store.sealing.keys(after: Sealing.firstUUID, 0).isEmpty)
+        #expect(try await gateway.store.sealing.keys(after: UUID.least, 0).isEmpty)
     }
 
     @Test func tenantsHaveKeysOfTheirOwnAndACiphertextOpensNowhereElse() async throws {
@@ -93,7 +93,7 @@ import Testing
         let (ada, eve) = (try await phone(gateway), try await phone(gateway))
         let (entity, adas) = try await history(ada)
         let (evesEntity, eves) = try await history(eve)
-        #expect(try await gateway.store.sealing.keys(after: Sealing.firstUUID, 0).count == 2)
+        #expect(try await gateway.store.sealing.keys(after: UUID.least, 0).count == 2)
         // into another tenant's row, another row of the same, another column
         try await execute(
             """
@@ -216,7 +216,7 @@ import Testing
         try await work()
         #expect(try await phone.push(entries).results.allSatisfy { $0.isReplayed == true })
         #expect(
-            try await one.store.sealing.keys(after: Sealing.firstUUID, 0).filter {
+            try await one.store.sealing.keys(after: UUID.least, 0).filter {
                 $0.organization == phone.organization.id
             }.map(\.number) == [2]
         )
@@ -254,7 +254,7 @@ import Testing
         try await execute("CREATE TABLE backup AS SELECT * FROM mutations", gateway)
         #expect(try await gateway.store.administration.purge(phone.organization.id))
         #expect(
-            try await gateway.store.sealing.keys(after: Sealing.firstUUID, 0).map(\.organization) == [
+            try await gateway.store.sealing.keys(after: UUID.least, 0).map(\.organization) == [
                 other.organization.id
             ]
         )
@@ -282,7 +282,7 @@ import Testing
             }
             try await group.waitForAll()
         }
-        #expect(try await gateway.store.sealing.keys(after: Sealing.firstUUID, 0).count == 1)
+        #expect(try await gateway.store.sealing.keys(after: UUID.least, 0).count == 1)
         let reader = Phone(replicas[0], organization)
         #expect(try await reader.pull().count == 2)
     }
@@ -369,6 +369,6 @@ import Testing
         let sealing = try await self.gateway(of: gateway)
         _ = try await sealing.store.catalog.organization(phone.organization.id)
         #expect(try await sealing.store.sealing.renew(phone.organization.id) == nil)
-        #expect(try await sealing.store.sealing.keys(after: Sealing.firstUUID, 0).isEmpty)
+        #expect(try await sealing.store.sealing.keys(after: UUID.least, 0).isEmpty)
     }
 }

@@ -52,10 +52,9 @@ extension Parameters {
     /// Age, user and id behind which a page begins.
     mutating func add(aged place: RetentionPlace?) {
         guard case .aged(let moment, let user, let id) = place else {
-            // a thousand years before anything: minus infinity has no number
-            add(timestamp: Timestamp(microseconds: 0).adding(seconds: -31_557_600_000).microseconds)
-            add(RetentionPlace.firstID)
-            add(RetentionPlace.firstID)
+            add(timestamp: Timestamp.longAgo.microseconds)
+            add(UUID.least)
+            add(UUID.least)
             return
         }
         add(timestamp: moment.microseconds)
@@ -88,7 +87,7 @@ struct PayloadKeeping: Keeping {
     func note(_ place: RetentionPlace?) -> Query? {
         var parameters = Parameters()
         parameters.add(organization)
-        parameters.add(aged: place ?? .aged(cutoffs.payloads, user: RetentionPlace.firstID, id: RetentionPlace.firstID))
+        parameters.add(aged: place ?? .aged(cutoffs.payloads, user: UUID.least, id: UUID.least))
         return Query(Self.noteStatement, parameters)
     }
 

@@ -28,8 +28,8 @@ struct MappingKeeping: Keeping {
             parameters.add(user)
             parameters.add(client)
         } else {
-            parameters.add(RetentionPlace.firstID)
-            parameters.add(RetentionPlace.firstID)
+            parameters.add(UUID.least)
+            parameters.add(UUID.least)
         }
         parameters.add(timestamp: cutoff.microseconds)
         parameters.add(Int64(limit))

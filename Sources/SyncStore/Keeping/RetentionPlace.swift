@@ -9,8 +9,6 @@ public enum RetentionPlace: Sendable, Hashable {
     case tombstone(Timestamp, type: String, id: String)
     /// Behind all mappings of a client id.
     case mapping(user: UUID, client: UUID)
-
-    static let firstID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 }
 
 /// What an organization has of what retention does away with.

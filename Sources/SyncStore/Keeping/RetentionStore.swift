@@ -129,25 +129,16 @@ public struct RetentionStore: Sendable {
         lease: RetentionLease?
     ) async throws(Problem) -> RetentionStep? {
         do {
+            let keeping: any Keeping
             switch kind {
-            case .payloads:
-                let keeping = PayloadKeeping(organization: organization, cutoffs: cutoffs)
-                return try await step(keeping, organization, place, limit, lease)
-            case .records:
-                let keeping = RecordKeeping(organization: organization, cutoffs: cutoffs)
-                return try await step(keeping, organization, place, limit, lease)
-            case .unsettled:
-                return try await expire(organization, place, limit, cutoffs, lease)
-            case .rejections:
-                let keeping = RejectionKeeping(organization: organization, cutoffs: cutoffs)
-                return try await step(keeping, organization, place, limit, lease)
-            case .tombstones:
-                let keeping = TombstoneKeeping(organization: organization, cutoffs: cutoffs)
-                return try await step(keeping, organization, place, limit, lease)
-            case .mappings:
-                let keeping = MappingKeeping(organization: organization, cutoffs: cutoffs)
-                return try await step(keeping, organization, place, limit, lease)
+            case .unsettled: return try await expire(organization, place, limit, cutoffs, lease)
+            case .records: keeping = RecordKeeping(organization: organization, cutoffs: cutoffs)
+            case .payloads: keeping = PayloadKeeping(organization: organization, cutoffs: cutoffs)
+            case .rejections: keeping = RejectionKeeping(organization: organization, cutoffs: cutoffs)
+            case .tombstones: keeping = TombstoneKeeping(organization: organization, cutoffs: cutoffs)
+            case .mappings: keeping = MappingKeeping(organization: organization, cutoffs: cutoffs)
             }
+            return try await step(keeping, organization, place, limit, lease)
         } catch is LostTurn {
             return nil
         } catch {

@@ -25,7 +25,7 @@ struct TombstoneKeeping: Keeping {
             parameters.add(type)
             parameters.add(id)
         } else {
-            parameters.add(timestamp: Timestamp(microseconds: 0).adding(seconds: -31_557_600_000).microseconds)
+            parameters.add(timestamp: Timestamp.longAgo.microseconds)
             parameters.add("")
             parameters.add("")
         }

@@ -47,10 +47,10 @@ extension EventReader {
     }
 
     func keys(after cursor: EventCursor, _ lane: LaneKey) async throws(Problem) -> Keys {
-        var (position, client, type) = (Int64.max, Self.lastUUID, "~")
+        var (position, client, type) = (Int64.max, UUID.greatest, "~")
         switch cursor.place.last {
         case nil: break
-        case .mutation(let last): (position, client, type) = (last, Self.firstUUID, "")
+        case .mutation(let last): (position, client, type) = (last, UUID.least, "")
         case .mapping(let last, let lastType): (client, type) = (last, lastType)
         }
         var parameters = Parameters()
@@ -75,11 +75,6 @@ extension EventReader {
             throw failure.problem(error, doing: "read what changed in a lane")
         }
     }
-
-    private static let firstUUID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    private static let lastUUID = UUID(
-        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
-    )
 
     private static func key(_ rows: Rows, _ row: Int) throws -> Key {
         let id = try rows.uuid(row, 5)

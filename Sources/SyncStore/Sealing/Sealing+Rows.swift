@@ -251,7 +251,7 @@ private struct Run {
 
     mutating func sealLanes() async throws {
         // clients make up ids: the first of all is one, too
-        var next: UUID? = Sealing.firstUUID
+        var next: UUID? = UUID.least
         while let start = next {
             var parameters = Parameters()
             parameters.add(organization)
@@ -295,7 +295,7 @@ private struct Run {
         text: String?,
         _ write: @Sendable ([UUID], Connection) async throws -> Void
     ) async throws {
-        var next: UUID? = Sealing.firstUUID
+        var next: UUID? = UUID.least
         while let start = next {
             var parameters = Parameters()
             parameters.add(lane.organization)

@@ -52,7 +52,7 @@ public struct Sealing: Sendable {
     public func rewrap(_ progress: (Int) -> Void) async throws(Problem) -> (rewrapped: Int, unknown: Int) {
         let (masters, master) = try wrapping()
         var (rewrapped, unknown) = (0, 0)
-        var last = (organization: Self.firstUUID, number: Int32(0))
+        var last = (organization: UUID.least, number: Int32(0))
         while true {
             let keys = try await stored(after: last.organization, last.number, besides: master.label)
             guard let end = keys.last?.key else { return (rewrapped, unknown) }
@@ -149,8 +149,6 @@ public struct Sealing: Sendable {
         parameters.add(bytes: new.bytes)
         return Query(replaceStatement, parameters)
     }
-
-    static let firstUUID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 
     // MARK: - Statements
 

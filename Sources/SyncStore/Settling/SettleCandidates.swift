@@ -31,8 +31,8 @@ struct SettleCandidates {
     /// The page behind a place; nil for the first.
     func page(after place: Place?) async throws -> Page {
         // one user's mutations lie together
-        let first = Place(user: request.userID ?? Self.firstUUID, position: .min)
-        let last = Place(user: request.userID ?? Self.lastUUID, position: .max)
+        let first = Place(user: request.userID ?? UUID.least, position: .min)
+        let last = Place(user: request.userID ?? UUID.greatest, position: .max)
         let start = place ?? (isReversed ? last : first)
         var parameters = Parameters()
         parameters.add(organization)
@@ -64,11 +64,6 @@ struct SettleCandidates {
         }
         return page
     }
-
-    private static let firstUUID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    private static let lastUUID = UUID(
-        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
-    )
 
     // MARK: - Statements
 
