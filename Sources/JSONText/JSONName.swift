@@ -8,6 +8,14 @@ public struct JSONName: Sendable {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].equals(other, in: $0) }
     }
 
+    /// Whether it is this name, once unescaped.
+    public func equals(_ other: String) -> Bool {
+        var other = other
+        return storage.bytes.withUnsafeBufferPointer { bytes in
+            other.withUTF8 { other in storage.nodes[index].withUnescaped(in: bytes) { $0.isEqual(to: other) } }
+        }
+    }
+
     /// The name, unescaped; U+FFFD for lone surrogates.
     public var string: String {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].string(in: $0) }

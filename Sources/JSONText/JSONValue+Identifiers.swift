@@ -43,7 +43,7 @@ extension JSONValue {
 }
 
 extension JSONNode {
-    fileprivate func isWritten(as replacement: JSONReplacement, in bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+    func isWritten(as replacement: JSONReplacement, in bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         var writer = JSONWriter(capacity: 64)
         writer.replacement(replacement)
         return writer.bytes.withUnsafeBufferPointer { text(in: bytes).isEqual(to: $0) }
@@ -52,7 +52,7 @@ extension JSONNode {
 
 extension JSONWriter {
     /// Writes without a comma: what stands around it is there already.
-    fileprivate mutating func replacement(_ replacement: JSONReplacement) {
+    mutating func replacement(_ replacement: JSONReplacement) {
         needsComma = false
         switch replacement {
         case .uuid(let uuid): self.uuid(uuid)

@@ -104,7 +104,7 @@ extension PushVerdict {
         writer.member("replayed", replayed)
         writer.name("revision")
         writer.null()
-        writer.member("local_id", entry.mutation?.localID)
+        writer.localID(entry.mutation?.localID, number: entry.mutation?.localNumber)
         writer.member("server_id", entry.mutation?.serverID)
         writer.name("version")
         writer.null()
@@ -132,7 +132,7 @@ extension MutationRecord {
         writer.member("status", status.wireName)
         if let replayed { writer.member("replayed", replayed) }
         writer.member("revision", Int64(revision))
-        writer.member("local_id", localID)
+        writer.localID(localID, number: localNumber)
         writer.member("server_id", serverID)
         writer.member("version", version)
         writer.member("attempt_count", Int64(attemptCount))
@@ -199,7 +199,7 @@ extension IDMapping {
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("entity_type", entityType)
-        writer.member("client_id", clientID)
+        if let localNumber { writer.member("client_id", localNumber) } else { writer.member("client_id", clientID) }
         writer.member("server_id", serverID)
         writer.member("status", status.rawValue)
         writer.endObject()

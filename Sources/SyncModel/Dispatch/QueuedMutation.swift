@@ -18,6 +18,8 @@ public final class QueuedMutation: Sendable {
     public let entityType: String
     /// The entity's client id, when the mutation named it so.
     public let localID: UUID?
+    /// The device's own id of the entity, when that is how the mutation named it.
+    public let localNumber: Int64?
     /// The entity's permanent id, when it was known on acceptance.
     public let serverID: ServerID?
     /// Where to replay it; nil for built-in types that give none.
@@ -62,6 +64,7 @@ public final class QueuedMutation: Sendable {
         operation: Operation,
         entityType: String,
         localID: UUID?,
+        localNumber: Int64? = nil,
         serverID: ServerID?,
         endpoint: String?,
         payload: [UInt8]?,
@@ -87,6 +90,7 @@ public final class QueuedMutation: Sendable {
         self.operation = operation
         self.entityType = entityType
         self.localID = localID
+        self.localNumber = localNumber
         self.serverID = serverID
         self.endpoint = endpoint
         self.payload = payload

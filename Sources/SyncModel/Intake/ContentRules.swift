@@ -7,6 +7,8 @@ enum ContentRules {
     struct Refusal: Error {
         let rule: String
         let detail: String
+        /// Where in the payload or endpoint (RFC 6901); empty for all of it.
+        var pointer = ""
     }
 
     /// Reads an endpoint (seed 001, `endpoint_must_be_relative_path`).
@@ -34,14 +36,16 @@ enum ContentRules {
         return value
     }
 
-    /// What the built-in store keeps is an object; an upstream may take anything.
+    /// What the built-in store keeps is an object; an upstream may take anything. Relations hold ids.
     static func checkPayload(
         _ payload: JSONValue?,
         of operation: Operation,
         in type: EntityType
     ) throws(Refusal) {
-        guard !type.isForwarded, operation != .delete, payload?.kind != .object else { return }
-        let detail = "the payload of a \(operation.rawValue) must be an object"
-        throw Refusal(rule: Rule.payload, detail: detail)
+        guard type.isForwarded || operation == .delete || payload?.kind == .object else {
+            let detail = "the payload of a \(operation.rawValue) must be an object"
+            throw Refusal(rule: Rule.payload, detail: detail)
+        }
+        try checkRelations(payload, in: type)
     }
 }

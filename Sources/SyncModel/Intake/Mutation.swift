@@ -16,8 +16,11 @@ public final class Mutation: Sendable {
     public let operation: Operation
     /// Domain type, `[a-z][a-z0-9_-]{0,63}` (seed 001, `entity_type`).
     public let entityType: String
-    /// The client id of the entity (seed 000); nil where the server id names it.
+    /// The client id of the entity (seed 000); nil where the server id names it. Where the device gave an id of its own,
+    /// the UUID that stands for it (``LocalID/clientID(on:)``).
     public let localID: UUID?
+    /// The device's own id of the entity, in types with device ids (seed 002).
+    public let localNumber: Int64?
     /// The permanent id, as the server gave it; nil where the client does not know it.
     public let serverID: ServerID?
     /// Where to replay the mutation; needed for types that are forwarded only.
@@ -50,6 +53,7 @@ public final class Mutation: Sendable {
         operation: Operation,
         entityType: String,
         localID: UUID?,
+        localNumber: Int64?,
         serverID: ServerID?,
         endpoint: Endpoint?,
         payload: JSONValue?,
@@ -69,6 +73,7 @@ public final class Mutation: Sendable {
         self.operation = operation
         self.entityType = entityType
         self.localID = localID
+        self.localNumber = localNumber
         self.serverID = serverID
         self.endpoint = endpoint
         self.payload = payload

@@ -25,6 +25,7 @@ public struct PushEntry: Sendable {
 /// not just the first.
 struct MutationDecoder {
     private let index: Int
+    private let device: UUID
     private let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
 
@@ -34,6 +35,7 @@ struct MutationDecoder {
     private var operation: Operation?
     private var entityType: String?
     private var localID: UUID?
+    private var localNumber: Int64?
     private var serverID: ServerID?
     private var endpoint: Endpoint?
     private var payload: JSONValue?
@@ -45,14 +47,22 @@ struct MutationDecoder {
     private var baseVersion: Int64?
     private var createdAt: Timestamp?
 
-    private init(index: Int, limits: IntakeLimits) {
+    private init(index: Int, device: UUID, limits: IntakeLimits) {
         self.index = index
+        self.device = device
         self.limits = limits
     }
 
-    static func decode(_ value: JSONValue, index: Int, limits: IntakeLimits, hasDefects: Bool) -> PushEntry {
-        var decoder = MutationDecoder(index: index, limits: limits)
+    static func decode(
+        _ value: JSONValue,
+        index: Int,
+        device: UUID,
+        limits: IntakeLimits,
+        hasDefects: Bool
+    ) -> PushEntry {
+        var decoder = MutationDecoder(index: index, device: device, limits: limits)
         decoder.read(value)
+        decoder.nameLocalID()
         if hasDefects { decoder.reportDefects(in: value) }
         return decoder.finish()
     }
@@ -79,6 +89,12 @@ struct MutationDecoder {
         }
     }
 
+    /// An id of the device's own goes by a UUID from here on.
+    private mutating func nameLocalID() {
+        guard let localNumber, let entityType else { return }
+        localID = LocalID(entityType: entityType, number: localNumber).clientID(on: device)
+    }
+
     private mutating func read(_ member: Member, _ value: JSONValue) {
         let isNull = value.isNull
         if isNull, Member.required.contains(member) {
@@ -103,7 +119,14 @@ struct MutationDecoder {
             }
         case .localID:
             localID = value.uuid
-            if localID == nil { report("/local_id", Rule.clientID, "local_id must be a UUID") }
+            localNumber = value.int64
+            if localID == nil, localNumber == nil {
+                report(
+                    "/local_id",
+                    Rule.clientID,
+                    "local_id must be a UUID, or a 64-bit integer in a type with device ids"
+                )
+            }
         case .serverID:
             serverID = ServerID(json: value)
             if serverID == nil {
@@ -237,6 +260,7 @@ struct MutationDecoder {
                 operation: operation,
                 entityType: entityType,
                 localID: localID,
+                localNumber: localNumber,
                 serverID: serverID,
                 endpoint: endpoint,
                 payload: payload,

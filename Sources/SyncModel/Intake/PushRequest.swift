@@ -32,7 +32,13 @@ public struct PushRequest: Sendable {
         deviceID = envelope.deviceID
         afterSequence = envelope.afterSequence
         entries = envelope.mutations.enumerated().map { index, value in
-            MutationDecoder.decode(value, index: index, limits: limits, hasDefects: hasDefects)
+            MutationDecoder.decode(
+                value,
+                index: index,
+                device: envelope.deviceID,
+                limits: limits,
+                hasDefects: hasDefects
+            )
         }
         bodyBytes = body.count
     }

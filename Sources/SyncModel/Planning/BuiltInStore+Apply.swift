@@ -43,7 +43,7 @@ extension BuiltInStore {
         case .conflict(let current):
             return Result(
                 status: .conflict,
-                serverID: write.operation == .create && write.idSpace == .mapped ? nil : write.id,
+                serverID: write.operation == .create && write.idSpace.isServerGiven ? nil : write.id,
                 responseStatus: 409,
                 error: conflict(write, type, current).json,
                 lastError: detail(of: write, current)
@@ -55,7 +55,7 @@ extension BuiltInStore {
             }
             return Result(
                 status: .failed,
-                serverID: write.operation == .create && write.idSpace == .mapped ? nil : write.id,
+                serverID: write.operation == .create && write.idSpace.isServerGiven ? nil : write.id,
                 responseStatus: Int16(status),
                 error: problem.json,
                 lastError: detail

@@ -24,6 +24,8 @@ public final class MutationRecord: Sendable {
     public let revision: Int32
     /// The entity's client id, when the mutation named it so.
     public let localID: UUID?
+    /// The device's own id of the entity, when that is how the mutation named it.
+    public let localNumber: Int64?
     /// The entity's permanent id, once it is known.
     public let serverID: ServerID?
     /// The entity's version after the mutation took effect.
@@ -63,6 +65,7 @@ public final class MutationRecord: Sendable {
         status: MutationStatus,
         revision: Int32 = 1,
         localID: UUID?,
+        localNumber: Int64? = nil,
         serverID: ServerID?,
         version: Int64? = nil,
         attemptCount: Int16 = 0,
@@ -87,6 +90,7 @@ public final class MutationRecord: Sendable {
         self.status = status
         self.revision = revision
         self.localID = localID
+        self.localNumber = localNumber
         self.serverID = serverID
         self.version = version
         self.attemptCount = attemptCount
@@ -128,6 +132,8 @@ public struct IDMapping: Sendable, Hashable {
     public var mutationID: UUID
     /// Whether nothing will ever resolve it: its create was discarded. Another create may take the client id over.
     public var isAbandoned = false
+    /// The device's own id, where the client id stands for one.
+    public var localNumber: Int64?
 
     /// A mapping whose create has not run yet.
     public init(entityType: String, clientID: UUID, mutationID: UUID) {

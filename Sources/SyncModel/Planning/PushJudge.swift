@@ -237,11 +237,11 @@ struct PushJudge {
         do throws(ContentRules.Refusal) {
             try ContentRules.checkPayload(mutation.payload, of: mutation.operation, in: judged.type)
         } catch {
-            throw at(index, "/payload", error.rule, error.detail)
+            throw at(index, "/payload" + error.pointer, error.rule, error.detail)
         }
         switch judged.type.idSpace {
         case .shared: try judgeSharedID(of: mutation, index: index)
-        case .mapped: try judgeMappedID(of: mutation, in: &judged)
+        case .mapped, .device: try judgeMappedID(of: mutation, in: &judged)
         }
         dependOnEarlierWrites(of: mutation, in: &judged)
     }

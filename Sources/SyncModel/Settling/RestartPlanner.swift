@@ -100,7 +100,7 @@ public struct RestartPlanner {
         do throws(ContentRules.Refusal) {
             try ContentRules.checkPayload(content.payload, of: subject.record.operation, in: subject.type)
         } catch {
-            throw Problem(.validationFailed, pointer: "/payload", rule: error.rule, error.detail)
+            throw Problem(.validationFailed, pointer: "/payload" + error.pointer, rule: error.rule, error.detail)
         }
         restart.endpoint = edit.endpoint?.text
         restart.payload = edit.payload.map { Array($0.raw) }

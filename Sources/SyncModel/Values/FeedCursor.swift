@@ -9,29 +9,38 @@ public struct FeedCursor: Sendable, Hashable {
     public var head: Int64
     /// Stands for the set of entity types that were asked for; 0 for all.
     public var filter: UInt64
+    /// The number of the page that a device pulled, if ids were assigned with it or one before it; else 0.
+    public var page: Int64
 
     /// Creates a cursor.
-    public init(epoch: Int64, position: Int64, head: Int64, filter: UInt64 = 0) {
+    public init(epoch: Int64, position: Int64, head: Int64, filter: UInt64 = 0, page: Int64 = 0) {
         self.epoch = epoch
         self.position = position
         self.head = head
         self.filter = filter
+        self.page = page
     }
 
     /// Reads a cursor; nil for what none of ours is.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
-        guard text.utf8.count <= 80, parts.count == 5, parts[0] == "f1",
+        guard text.utf8.count <= 80, (5...6).contains(parts.count), parts[0] == "f1",
             let epoch = Int64(parts[1], radix: 36), let position = Int64(parts[2], radix: 36), position >= 0,
             let head = Int64(parts[3], radix: 36), head >= 0, let filter = UInt64(parts[4], radix: 36)
         else { return nil }
-        self.init(epoch: epoch, position: position, head: head, filter: filter)
+        var page: Int64 = 0
+        if parts.count == 6 {
+            guard let number = Int64(parts[5], radix: 36), number >= 1 else { return nil }
+            page = number
+        }
+        self.init(epoch: epoch, position: position, head: head, filter: filter, page: page)
     }
 
     /// The wire form.
     public var text: String {
         let numbers = [String(epoch, radix: 36), String(position, radix: 36), String(head, radix: 36)]
-        return "f1-" + numbers.joined(separator: "-") + "-" + String(filter, radix: 36)
+        let text = "f1-" + numbers.joined(separator: "-") + "-" + String(filter, radix: 36)
+        return page > 0 ? text + "-" + String(page, radix: 36) : text
     }
 
     /// How far the reader's knowledge reaches: tombstones up to here it has no need of.

@@ -38,8 +38,13 @@ public enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable {
 public enum IDSpace: String, Sendable, Hashable, CaseIterable {
     /// A client UUID is mapped to a server id (seed 000).
     case mapped
+    /// 64-bit ids that each device of a user counts for itself, and relations translated both ways (seed 002).
+    case device
     /// Global ids, used as they are, without mapping rows (seed 002, "Shared Global IDs").
     case shared
+
+    /// Whether what is created gets its permanent id from the server, and not from the client.
+    public var isServerGiven: Bool { self != .shared }
 }
 
 /// Who sees the entities of a type.
@@ -133,6 +138,8 @@ public struct EntityType: Sendable, Hashable {
     public var name: String
     /// Where the ids come from.
     public var idSpace: IDSpace
+    /// Members of the type's documents that hold ids, ``Relation/limit`` at most.
+    public var relations: [Relation]
     /// Who sees the entities.
     public var visibility: Visibility
     /// Priority of mutations that name none (seed 001, `priority`).
@@ -147,6 +154,7 @@ public struct EntityType: Sendable, Hashable {
     public init(
         name: String,
         idSpace: IDSpace,
+        relations: [Relation] = [],
         visibility: Visibility,
         defaultPriority: Int16,
         isForwarded: Bool,
@@ -154,6 +162,7 @@ public struct EntityType: Sendable, Hashable {
     ) {
         self.name = name
         self.idSpace = idSpace
+        self.relations = relations
         self.visibility = visibility
         self.defaultPriority = defaultPriority
         self.isForwarded = isForwarded

@@ -190,7 +190,7 @@ public final class Catalog: Sendable {
     static let typesStatement = Statement(
         "catalog_entity_types",
         """
-        SELECT name, id_space, visibility, default_priority, is_forwarded, is_in_use
+        SELECT name, id_space, visibility, default_priority, is_forwarded, is_in_use, relations
         FROM entity_types WHERE organization_id = $1
         """
     )
@@ -253,6 +253,17 @@ public final class Catalog: Sendable {
                 isInUse: try rows.bool(row, 5)
             )
             types[type.name] = type
+        }
+        // a type may lead to one that stands behind it, or to itself
+        for row in 0..<rows.count {
+            let relations = EntityType.relations(stored: try JSONTree(parsing: rows.bytes(row, 6)).root)
+            types[try rows.string(row, 0)]?.relations = relations.map { relation in
+                Relation(
+                    member: relation.member,
+                    entityType: relation.entityType,
+                    idSpace: types[relation.entityType]?.idSpace
+                )
+            }
         }
         return types
     }

@@ -10,11 +10,11 @@ enum QueuedColumns {
             m.server_id_is_integer, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.revision,
             m.attempt_count, m.max_attempts, m.next_retry_at, m.conflict_resolution, m.resolution,
             m.is_outcome_unknown, m.conflict_retries, m.sent_method, m.sent_endpoint, m.sent_payload, m.error,
-            m.traceparent
+            m.traceparent, m.local_number
         """
 
     /// How many there are.
-    static let count = 27
+    static let count = 28
 
     /// Which of them is its place in the lane.
     static let position = 2
@@ -30,6 +30,7 @@ enum QueuedColumns {
             operation: try rows.choice(row, first + 4),
             entityType: try rows.string(row, first + 5),
             localID: try rows.optionalUUID(row, first + 6),
+            localNumber: try rows.optionalInt64(row, first + 27),
             serverID: try rows.serverID(row, first + 7),
             endpoint: try rows.optionalString(row, first + 9),
             payload: try seal.open(json: rows.optionalBytes(row, first + 10), .payload, of: id),

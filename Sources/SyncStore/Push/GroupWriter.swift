@@ -157,6 +157,7 @@ struct GroupWriter {
         parameters.add(references.to)
         parameters.add(references.ids)
         parameters.add(traceparents)
+        parameters.add(rows.map(\.mutation.localNumber))
         queries.append(Query(GroupStatements.writeMutations, parameters))
     }
 
@@ -268,6 +269,7 @@ struct GroupWriter {
         parameters.add(rows.map(\.1.visibility.rawValue))
         parameters.add(rows.map(\.1.defaultPriority))
         parameters.add(rows.map(\.1.isForwarded))
+        parameters.add(rows.map { String(decoding: $0.1.storedRelations, as: UTF8.self) })
         queries.append(Query(GroupStatements.useTypes, parameters))
     }
 

@@ -9,11 +9,11 @@ enum RecordColumns {
         m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.status,
             m.revision, m.local_id, m.server_id, m.server_id_is_integer, m.version, m.attempt_count, m.next_retry_at,
             m.depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.accepted_at,
-            m.synced_at
+            m.synced_at, m.local_number
         """
 
     /// How many there are.
-    static let count = 23
+    static let count = 24
 
     /// Reads a record from the columns that start at `first`.
     static func record(_ rows: Rows, _ row: Int, from first: Int = 0, _ seal: LaneSeal) throws -> MutationRecord {
@@ -29,6 +29,7 @@ enum RecordColumns {
             status: try rows.choice(row, first + 7),
             revision: try rows.int32(row, first + 8),
             localID: try rows.optionalUUID(row, first + 9),
+            localNumber: try rows.optionalInt64(row, first + 23),
             serverID: try rows.serverID(row, first + 10),
             version: try rows.optionalInt64(row, first + 12),
             attemptCount: try rows.int16(row, first + 13),

@@ -18,6 +18,7 @@ public enum Schema {
             name: "0008_mapping_use",
             sql: String(decoding: PackageResources._008_mapping_use_sql, as: UTF8.self)
         ),
+        Migration(name: "0009_device_ids", sql: String(decoding: PackageResources._009_device_ids_sql, as: UTF8.self)),
     ]
 
     /// Applies what is missing.

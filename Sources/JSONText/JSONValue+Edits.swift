@@ -1,0 +1,58 @@
+#if canImport(FoundationEssentials)
+    public import FoundationEssentials
+#else
+    public import Foundation
+#endif
+
+/// A value and what is to be written in its place.
+public struct JSONEdit: Sendable {
+    let value: JSONValue
+    let replacement: JSONReplacement
+
+    /// Puts `replacement` in the place of a value.
+    public init(_ value: JSONValue, _ replacement: JSONReplacement) {
+        self.value = value
+        self.replacement = replacement
+    }
+}
+
+extension JSONValue {
+    /// This value's text with some values within it replaced, UUID-shaped strings besides, and every other byte as
+    /// written. Nil if that changes nothing.
+    ///
+    /// - Parameters:
+    ///   - edits: Of values of this tree, within this value and in document order. They go before the other.
+    ///   - replacement: As in ``rewritten(_:)``.
+    public func rewritten(
+        _ edits: [JSONEdit],
+        _ replacement: (UUID) -> JSONReplacement? = { _ in nil }
+    ) -> [UInt8]? {
+        if edits.isEmpty { return rewritten(replacement) }
+        return storage.withSource { source in
+            var writer = JSONWriter(capacity: rawCount + 64)
+            // everything before this byte is copied or replaced
+            var done = node.range.lowerBound
+            var (edit, isChanged) = (0, false)
+            func put(_ new: JSONReplacement, _ node: JSONNode) {
+                guard !node.isWritten(as: new, in: source.bytes) else { return }
+                writer.bytes.append(contentsOf: source.text(done..<node.range.lowerBound))
+                writer.replacement(new)
+                done = node.range.upperBound
+                isChanged = true
+            }
+            for index in index..<source[index].after {
+                if edit < edits.count, edits[edit].value.index == index {
+                    put(edits[edit].replacement, source[index])
+                    edit += 1
+                } else if source[index].isUUID, let uuid = source[index].uuid(in: source.bytes),
+                    let new = replacement(uuid)
+                {
+                    put(new, source[index])
+                }
+            }
+            guard isChanged else { return nil }
+            writer.bytes.append(contentsOf: source.text(done..<node.range.upperBound))
+            return writer.bytes
+        }
+    }
+}

@@ -1,0 +1,65 @@
+public import Foundation
+public import JSONText
+
+/// A device's own id that stands in a relation of a payload.
+public struct LocalReference: Sendable {
+    /// Ids that the relations of one mutation may hold.
+    public static let limit = 1_000
+
+    /// What it names.
+    public let id: LocalID
+    /// What stands for it among client ids.
+    public let clientID: UUID
+    /// Where in the payload it stands.
+    public let place: RelatedValue
+
+    /// What puts an entity's permanent id in its place.
+    public func edit(_ serverID: ServerID) -> JSONEdit {
+        JSONEdit(place.value, serverID.replacement)
+    }
+}
+
+extension EntityType {
+    /// Whether payloads of the type may hold ids of a device.
+    public var holdsLocalIDs: Bool { relations.contains { $0.idSpace == .device } }
+
+    /// The device's own ids in a payload, in document order. A string in such a relation is a permanent id already.
+    public func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
+        guard let payload, holdsLocalIDs else { return [] }
+        return payload.values(in: relations).compactMap { place in
+            guard place.relation.idSpace == .device, let number = place.value.int64 else { return nil }
+            let id = LocalID(entityType: place.relation.entityType, number: number)
+            return LocalReference(id: id, clientID: id.clientID(on: device), place: place)
+        }
+    }
+}
+
+extension ContentRules {
+    /// A relation holds ids: those of a type with device ids, 64-bit integers of the device or permanent ids as strings.
+    /// What stands in relations to other types is as free as anywhere in a payload.
+    static func checkRelations(_ payload: JSONValue?, in type: EntityType) throws(Refusal) {
+        guard let payload, !type.relations.isEmpty else { return }
+        var count = 0
+        for place in payload.values(in: type.relations) {
+            let name = place.relation.entityType
+            switch place.relation.idSpace {
+            case .mapped, .shared: continue
+            case nil:
+                // it may become a type with device ids: this number would mean another entity on each device
+                guard place.value.int64 != nil else { continue }
+                let detail = "leads to '\(name)', which is not a registered entity type of this organization"
+                throw Refusal(rule: Rule.entityType, detail: detail, pointer: place.pointer)
+            case .device:
+                count += 1
+                guard count <= LocalReference.limit else {
+                    let detail = "at most \(LocalReference.limit) ids may stand in the relations of a mutation"
+                    throw Refusal(rule: Rule.range, detail: detail, pointer: place.pointer)
+                }
+                guard place.value.int64 == nil, place.value.string == nil else { continue }
+                let detail =
+                    "leads to '\(name)', so a 64-bit integer of this device belongs here, an array of them, or null"
+                throw Refusal(rule: Rule.clientID, detail: detail, pointer: place.pointer)
+            }
+        }
+    }
+}

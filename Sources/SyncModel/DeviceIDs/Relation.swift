@@ -1,0 +1,81 @@
+public import JSONText
+
+/// A member of a type's documents that holds the id of another entity, or an array of such ids (seed 002, "Object
+/// Relations and IDs"). Ids of types with device ids are translated there, and nowhere else.
+public struct Relation: Sendable, Hashable {
+    /// Relations that a type may have.
+    public static let limit = 100
+    /// Bytes that a member's name may have.
+    public static let maximumNameBytes = 200
+
+    /// The member's name, at the top of the document.
+    public let member: String
+    /// The type that it leads to.
+    public let entityType: String
+    /// That type's id space; nil while it is not registered.
+    public var idSpace: IDSpace?
+
+    /// Creates the value.
+    public init(member: String, entityType: String, idSpace: IDSpace?) {
+        self.member = member
+        self.entityType = entityType
+        self.idSpace = idSpace
+    }
+}
+
+extension EntityType {
+    /// The relations of a type as they are stored: `{"folderId":"folder"}`, checked when they were written.
+    public static func relations(stored json: JSONValue) -> [Relation] {
+        (json.members?.map { $0 } ?? []).compactMap { name, value in
+            value.string.map { Relation(member: name.string, entityType: $0, idSpace: nil) }
+        }
+    }
+
+    /// The relations as they are stored.
+    public var storedRelations: [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        for relation in relations {
+            writer.name(relation.member)
+            writer.string(relation.entityType)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}
+
+/// One id that stands in a relation.
+public struct RelatedValue: Sendable {
+    /// Where it leads.
+    public let relation: Relation
+    /// The id, or whatever stands in its place. Not null.
+    public let value: JSONValue
+    /// Its place where the relation is an array.
+    public let place: Int?
+
+    /// Where it stands in the document (RFC 6901).
+    public var pointer: String {
+        let member = JSONPointer().appending(member: relation.member).text
+        return place.map { "\(member)/\($0)" } ?? member
+    }
+}
+
+extension JSONValue {
+    /// What stands in some relations of a document, in document order: each value, or each element of an array. A null
+    /// leads nowhere and is left out.
+    public func values(in relations: [Relation]) -> [RelatedValue] {
+        guard !relations.isEmpty, let members else { return [] }
+        var found: [RelatedValue] = []
+        for (name, value) in members {
+            guard let relation = relations.first(where: { name.equals($0.member) }) else { continue }
+            if let elements = value.elements {
+                for (place, element) in elements.enumerated() where !element.isNull {
+                    found.append(RelatedValue(relation: relation, value: element, place: place))
+                }
+            } else if !value.isNull {
+                found.append(RelatedValue(relation: relation, value: value, place: nil))
+            }
+        }
+        return found
+    }
+}
