@@ -255,15 +255,11 @@ public final class Catalog: Sendable {
             types[type.name] = type
         }
         // a type may lead to one that stands behind it, or to itself
+        let spaces = types.mapValues(\.idSpace)
         for row in 0..<rows.count {
-            let relations = EntityType.relations(stored: try JSONTree(parsing: rows.bytes(row, 6)).root)
-            types[try rows.string(row, 0)]?.relations = relations.map { relation in
-                Relation(
-                    member: relation.member,
-                    entityType: relation.entityType,
-                    idSpace: types[relation.entityType]?.idSpace
-                )
-            }
+            var relations = EntityType.relations(stored: try JSONTree(parsing: rows.bytes(row, 6)).root)
+            for place in relations.indices { relations[place].idSpace = spaces[relations[place].entityType] }
+            types[try rows.string(row, 0)]?.relations = relations
         }
         return types
     }
