@@ -34,7 +34,7 @@ import Testing
             Catalog.organizationStatement, Catalog.typesStatement, Catalog.upstreamStatement, Catalog.userStatement,
             Settledness.statement,
             MutationReader.byIDStatement, MutationReader.recordsStatement, MutationReader.listStatement,
-            MappingReader.statement, ChangeReader.statement,
+            MappingReader.statement, FeedReader.statement,
             MappingReader.listStatement, BacklogReader.laneStatement, BacklogReader.devicesStatement,
             BacklogReader.countsStatement, BacklogReader.positionsStatement,
             DeviceRegistry.touchStatement, DeviceRegistry.makeUserStatement, DeviceRegistry.lockUserStatement,
@@ -80,7 +80,8 @@ import Testing
             Sealing.writeMutationStatement, Sealing.rejectionsStatement, Sealing.rejectionStatement,
             Sealing.writeRejectionStatement, Sealing.clearMappingsStatement, Sealing.entitiesStatement,
             Sealing.writeEntityStatement, Sealing.writeUpstreamStatement,
-        ] + Administration.purgeStatements + Administration.lastStatements
+            DeviceRegistry.highestStatement,
+        ] + PullStatements.all + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {
         let database = try await Gateway.migratedDatabase()
