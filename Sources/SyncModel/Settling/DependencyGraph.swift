@@ -1,4 +1,5 @@
 public import Foundation
+import JSONText
 
 /// An open mutation, as far as what depends on what is concerned.
 public struct DependencyNode: Sendable {
