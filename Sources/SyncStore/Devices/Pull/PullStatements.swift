@@ -7,13 +7,15 @@ enum PullStatements {
     static let numbers = Statement(
         "pull_numbers",
         """
-        SELECT k.place, x.server_id, x.local_id
+        SELECT k.place, i.id, x.local_id
         FROM unnest($4::int4[], $5::text[], $6::int4[], $7::int4[]) AS k (place, entity_type, first, last)
+        CROSS JOIN LATERAL unnest(($8::text[])[k.first : k.last]) AS i (id)
+        -- not = ANY: planned while the table was small, that reads all ids of the device for ever after
         CROSS JOIN LATERAL (
-            SELECT y.server_id, y.local_id
+            SELECT y.local_id
             FROM local_ids y
-            WHERE y.organization_id = $1 AND y.entity_type = k.entity_type AND y.server_id IS NOT NULL
-                AND y.server_id = ANY (($8::text[])[k.first : k.last]) AND y.user_id = $2 AND y.device_id = $3
+            WHERE y.organization_id = $1 AND y.user_id = $2 AND y.device_id = $3 AND y.entity_type = k.entity_type
+                AND y.server_id = i.id
             OFFSET 0
         ) x
         """
