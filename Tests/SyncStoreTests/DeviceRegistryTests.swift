@@ -122,7 +122,8 @@ import Testing
     func anOrganizationThatIsGoneTakesNoDevices(_ script: String) async throws {
         let phone = try await Phone.new()
         try await phone.execute(
-            script.hasPrefix("DELETE") ? "DELETE FROM feeds; DELETE FROM entity_types; \(script)" : script
+            script.hasPrefix("DELETE")
+                ? "DELETE FROM organization_keys; DELETE FROM feeds; DELETE FROM entity_types; \(script)" : script
         )
         #expect(try await Self.refused(phone) == "organization_unknown")
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 0)
