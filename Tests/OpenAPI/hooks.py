@@ -51,6 +51,11 @@ REASONS = [
     ("listChanges", "invalid_request", "parameter_invalid", "since"),
     ("listChanges", "cursor_expired", None, ""),
     ("listMappings", "invalid_request", "parameter_invalid", "since"),
+    ("pullChanges", "invalid_request", "parameter_invalid", "since"),
+    ("pullChanges", "cursor_expired", None, ""),
+    # which types have device ids, and which numbers are left, is known to the gateway alone
+    ("pullChanges", "invalid_request", "entity_type_valid_enum", "'"),
+    ("pullChanges", "validation_failed", "member_range", "'"),
     ("listMappings", "cursor_expired", None, ""),
     ("streamEvents", "invalid_request", "header_invalid", "Last-Event-ID"),
     ("streamEvents", "cursor_expired", None, ""),
@@ -67,6 +72,9 @@ REASONS = [
     ("discardMutation", "validation_failed", "member_required", ""),
     ("putDevice", "validation_failed", "device_limit", ""),
     ("putEntityType", "validation_failed", "member_range", "the organization has no upstream"),
+    ("putEntityType", "validation_failed", "relation_is_immutable", ""),
+    # a schema counts characters
+    ("putEntityType", "validation_failed", "member_range", "a relation is a member"),
     ("putUpstream", "validation_failed", "member_required", "base_url is required: the organization has no"),
     # a schema cannot compare names of headers without their case
     ("putUpstream", "validation_failed", "member_duplicate", "a header's name does not depend on case"),
