@@ -216,9 +216,8 @@ def _number(document: dict) -> int:
 
 def _relations(task: int) -> list:
     """Numbers of a task's folder, project and parents, as `_feed` has them; parents are of all ages."""
-    return [
-        1 + task * 7919 % FOLDERS, 1 + task * 104_729 % PROJECTS, [] if task == 1 else [1 + task * 1_299_709 % (task - 1)],
-    ]
+    parents = [] if task == 1 else [1 + task * 1_299_709 % 2_000_003 % (task - 1)]
+    return [1 + task * 7919 % FOLDERS, 1 + task * 104_729 % PROJECTS, parents]
 
 
 def _id(kind: int, number: str) -> str:
@@ -244,10 +243,10 @@ def _feed(tasks: int) -> str:
             '{{"title":"Task ' || n || '","folderId":"' || {_id(1, f'(1 + n * 7919 % {FOLDERS})')}
             || '","projectId":"' || {_id(2, f'(1 + n * 104729 % {PROJECTS})')}
             || '","parentIds":[' || coalesce('"' || parent || '"', '') || '],"done":false,"amount":12.5,"notes":"'
-            || repeat('lorem ipsum ', 21) || '"}}'
+            || repeat('lorem ipsum ', 24) || '"}}'
         FROM generate_series(1, {tasks}::bigint) n
         LEFT JOIN LATERAL (
-            SELECT {_id(3, '(1 + n * 1299709 % greatest(n - 1, 1))')} AS parent WHERE n > 1
+            SELECT {_id(3, '(1 + n * 1299709 % 2000003 % greatest(n - 1, 1))')} AS parent WHERE n > 1
         ) p ON true
         """
     return f"""
