@@ -51,6 +51,8 @@ import Testing
             Administration.changeTypeStatement, Administration.closeStatement,
             Administration.lockUpstreamStatement, Administration.getUpstreamStatement,
             Administration.putUpstreamStatement, Administration.deleteUpstreamStatement,
+            LocalIDStatements.find, LocalIDStatements.pages, LocalIDStatements.write, LocalIDStatements.replace,
+            LocalIDStatements.confirm, LocalIDStatements.pin,
             LaneStatements.inFlight, LaneStatements.doneBlockers, LaneStatements.writeOutcomes,
             LaneStatements.writeMappings, LaneStatements.unblock, LaneStatements.heads,
             LaneStatements.markInFlight, LaneStore.dueStatement,
