@@ -33,7 +33,7 @@ DO $$
 DECLARE
     -- what analysts may read; not upstreams and their credentials, not quotas, never a table of keys
     readable CONSTANT text[] := ARRAY['organizations', 'entity_types', 'feeds', 'users', 'devices', 'lanes', 'mutations',
-        'rejections', 'id_mappings', 'entities'];
+        'rejections', 'id_mappings', 'local_ids', 'entities'];
     found record;
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO sluice_gateway, sluice_reader', current_schema());

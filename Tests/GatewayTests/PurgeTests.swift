@@ -114,6 +114,15 @@ import Testing
                 VALUES ('\(worker.organization)', 1, 'of-a-test 00000000', decode(repeat('00', 60), 'hex'), now())
                 """
             )
+            try await scene.execute(
+                """
+                INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
+                VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'a'),
+                    ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'b');
+                INSERT INTO local_id_pages (organization_id, user_id, device_id, page)
+                VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 1)
+                """
+            )
         }
         let tables = try await Self.tables(scene)
         #expect(tables.count >= 14)

@@ -83,7 +83,7 @@ import Testing
 
     private static let readable: Set = [
         "organizations", "entity_types", "feeds", "users", "devices", "lanes", "mutations", "rejections",
-        "id_mappings", "entities",
+        "id_mappings", "local_ids", "entities",
     ]
 
     private static func column(_ table: String) -> String { table == "organizations" ? "id" : "organization_id" }
@@ -145,6 +145,12 @@ import Testing
             let path = "/admin/organizations/\(worker.organization.lowercased)/upstream"
             let upstream = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"hush-hush"}}"#
             #expect(try await scene.operate(.PUT, path, upstream).status < 300)
+            try await scene.execute(
+                """
+                INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
+                VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'a')
+                """
+            )
         }
         let (own, others) = (scene.ada.organization.lowercased, scene.eve.organization.lowercased)
         for (organization, role) in [(own, place.analyst), (others, place.other)] {

@@ -34,7 +34,7 @@ import Testing
             Catalog.organizationStatement, Catalog.typesStatement, Catalog.upstreamStatement, Catalog.userStatement,
             Settledness.statement,
             MutationReader.byIDStatement, MutationReader.recordsStatement, MutationReader.listStatement,
-            MappingReader.statement, ChangeReader.statement,
+            MappingReader.statement, FeedReader.statement,
             MappingReader.listStatement, BacklogReader.laneStatement, BacklogReader.devicesStatement,
             BacklogReader.countsStatement, BacklogReader.positionsStatement,
             DeviceRegistry.touchStatement, DeviceRegistry.makeUserStatement, DeviceRegistry.lockUserStatement,
@@ -42,7 +42,8 @@ import Testing
             SettleStatements.planShape, SettleStatements.subjects, SettleStatements.edges, SettleStatements.waiters,
             SettleStatements.unmet, SettleStatements.needs, SettleStatements.sealedPayloads, SettleStatements.restart,
             SettleStatements.discard,
-            SettleStatements.release, SettleStatements.mappings, SettleCandidates.edgeAfter,
+            SettleStatements.release, SettleStatements.mappings, SettleStatements.localIDs,
+            SettleStatements.pinLocalIDs, SettleStatements.freeLocalIDs, SettleCandidates.edgeAfter,
             SettleCandidates.edgeBefore, SettleCandidates.pageAfter, SettleCandidates.pageBefore,
             MutationReader.organizationEdgeStatement, MutationReader.organizationStatement,
             Administration.listStatement, Administration.getStatement, Administration.makeStatement,
@@ -54,7 +55,7 @@ import Testing
             LocalIDStatements.find, LocalIDStatements.pages, LocalIDStatements.write, LocalIDStatements.replace,
             LocalIDStatements.confirm, LocalIDStatements.pin,
             LaneStatements.inFlight, LaneStatements.doneBlockers, LaneStatements.writeOutcomes,
-            LaneStatements.writeMappings, LaneStatements.unblock, LaneStatements.heads,
+            LaneStatements.writeMappings, LaneStatements.writeLocalIDs, LaneStatements.unblock, LaneStatements.heads,
             LaneStatements.markInFlight, LaneStore.dueStatement,
             LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, ReplicaHints.notifyStatement,
             WakeUps.lanesStatement, WakeUps.feedsStatement, FeedNews.statement, EventReader.endStatement,
@@ -64,11 +65,13 @@ import Testing
             RecordKeeping.deleteStatement, RejectionKeeping.pageStatement, RejectionKeeping.deleteStatement,
             TombstoneKeeping.pageStatement, TombstoneKeeping.deleteStatement,
             TombstoneKeeping.deleteMappingsStatement, TombstoneKeeping.horizonStatement,
+            TombstoneKeeping.namedIDsStatement, TombstoneKeeping.deleteLocalIDsStatement,
             MappingKeeping.pageStatement, MappingKeeping.deleteStatement, MappingKeeping.noteStatement,
             TroubledMutations.pageStatement, TroubledMutations.stillOldStatement, TroubledMutations.forgetStatement,
             NeededIDs.statement, RetentionStatements.claim, RetentionStatements.renew, RetentionStatements.release,
             RetentionStatements.ask, RetentionStatements.status, RetentionStatements.opening,
             RetentionStatements.debts, Administration.changeEpochsStatement, Administration.expireLeasesStatement,
+            Administration.forgetPagesStatement,
             Administration.expireTurnStatement, Administration.sessionsStatement,
             QuotaStatements.mutations, QuotaStatements.writeMutations, QuotaStatements.noFlush,
             QuotaStatements.makeRequests, QuotaStatements.lockRequests, QuotaStatements.writeRequests,
@@ -80,7 +83,8 @@ import Testing
             Sealing.writeMutationStatement, Sealing.rejectionsStatement, Sealing.rejectionStatement,
             Sealing.writeRejectionStatement, Sealing.clearMappingsStatement, Sealing.entitiesStatement,
             Sealing.writeEntityStatement, Sealing.writeUpstreamStatement,
-        ] + Administration.purgeStatements + Administration.lastStatements
+            DeviceRegistry.highestStatement,
+        ] + PullStatements.all + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {
         let database = try await Gateway.migratedDatabase()
@@ -172,13 +176,13 @@ import Testing
         let gateway = try await Gateway()
         let phone = try await forwarding(gateway)
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
-        for table in ["mutations", "lanes", "id_mappings", "entities"] {
+        for table in ["mutations", "lanes", "id_mappings", "local_ids", "entities"] {
             try await connection.execute(script: "ANALYZE \(table)")
         }
         let hot = [
             LaneStatements.heads, LaneStatements.unblock,
             LaneStatements.writeOutcomes, LaneStatements.markInFlight, LaneStatements.writeMappings,
-            LaneStatements.inFlight, LaneStatements.doneBlockers,
+            LaneStatements.writeLocalIDs, LaneStatements.inFlight, LaneStatements.doneBlockers,
         ]
         for statement in hot {
             let plan = try await explain(statement, phone, on: connection)

@@ -22,12 +22,17 @@ CREATE TABLE local_ids (
     -- null while the create has not taken effect
     server_id             server_id,
     server_id_is_integer  boolean NOT NULL DEFAULT false,
+    -- of a number that is not the first by which the device knows the entity, the permanent id stands here: the device
+    -- created what it had been given already, and both its objects mean that
+    same_as               server_id,
     -- the create that brings the entity into being; null for what a pull assigned
     mutation_id           uuid,
     -- set where a mutation that waits names the id: it is found by this when its turn comes (mutations.reference_ids)
     client_id             uuid,
     PRIMARY KEY (organization_id, user_id, device_id, entity_type, local_id),
-    CONSTRAINT leads_somewhere CHECK (server_id IS NOT NULL OR (mutation_id IS NOT NULL AND client_id IS NOT NULL))
+    CONSTRAINT leads_somewhere CHECK (
+        server_id IS NOT NULL OR same_as IS NOT NULL OR (mutation_id IS NOT NULL AND client_id IS NOT NULL)),
+    CONSTRAINT leads_to_one CHECK (server_id IS NULL OR same_as IS NULL)
 ) PARTITION BY HASH (organization_id);
 
 -- The other way round. A device's entries lie side by side: a first pull fills pages one after the other, and does not
@@ -35,6 +40,7 @@ CREATE TABLE local_ids (
 CREATE UNIQUE INDEX local_ids_by_server_id
     ON local_ids (organization_id, user_id, device_id, entity_type, server_id) INCLUDE (local_id)
     WHERE server_id IS NOT NULL;
+CREATE INDEX local_ids_by_same_as ON local_ids (organization_id, entity_type, same_as) WHERE same_as IS NOT NULL;
 CREATE UNIQUE INDEX local_ids_by_client_id ON local_ids (organization_id, user_id, client_id)
     WHERE client_id IS NOT NULL;
 

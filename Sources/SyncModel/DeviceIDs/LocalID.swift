@@ -35,6 +35,9 @@ public struct LocalID: Sendable, Hashable, Comparable {
     public static func < (left: LocalID, right: LocalID) -> Bool {
         (left.entityType, left.number) < (right.entityType, right.number)
     }
+
+    /// The id as problems name it.
+    var words: String { "local id \(number) in '\(entityType)'" }
 }
 
 extension JSONWriter {

@@ -16,7 +16,7 @@ extension Dispatch {
         let write = BuiltInStore.Write(
             operation: mutation.operation,
             id: id,
-            clientID: mutation.localID,
+            clientID: createdClientID,
             payload: naming(id, in: payload),
             baseVersion: mutation.baseVersion,
             writer: writer,
@@ -37,7 +37,7 @@ extension Dispatch {
         return (outcome, result.version)
     }
 
-    /// A create's payload may name the entity by its client id.
+    /// A create's payload may name the entity by its client id, or by what stands for the device's own.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
         guard mutation.operation == .create, let localID = mutation.localID,
             let root = try? JSONTree(parsing: payload).root
@@ -95,13 +95,20 @@ extension Outcome {
                 isDeleted: document == nil,
                 document: document,
                 owner: dispatch.lane.user,
-                clientID: dispatch.mutation.operation == .create ? dispatch.mutation.localID : nil,
+                clientID: dispatch.createdClientID,
                 lastWriter: dispatch.writer,
                 runBase: 0,
                 isStored: false
             )
         next.etag = etag
         return next
+    }
+}
+
+extension Dispatch {
+    /// The client id by which everybody is told of what is created; a device's own id is nobody else's business.
+    fileprivate var createdClientID: UUID? {
+        mutation.operation == .create && type.idSpace == .mapped ? mutation.localID : nil
     }
 }
 

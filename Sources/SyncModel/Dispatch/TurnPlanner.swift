@@ -105,15 +105,27 @@ public struct TurnPlanner: Sendable {
         now: Timestamp,
         heldUntil: Timestamp?
     ) -> Decision {
+        do throws(Problem) {
+            return try turn(mutation, surroundings, now: now, heldUntil: heldUntil)
+        } catch {
+            return fail(mutation, surroundings, error)
+        }
+    }
+
+    private func turn(
+        _ mutation: QueuedMutation,
+        _ surroundings: Surroundings,
+        now: Timestamp,
+        heldUntil: Timestamp?
+    ) throws(Problem) -> Decision {
         if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
         let own = ownServerID(mutation, surroundings)
         if mutation.operation != .create, own == nil {
-            return fail(mutation, surroundings, .dependencyRejected, "the entity it changes has no server id")
+            throw Problem(.dependencyRejected, "the entity it changes has no server id")
         }
         guard surroundings.type.isForwarded else {
-            return .run(
-                dispatch(mutation, surroundings, own, .builtIn(payload: payload(mutation, surroundings, own) ?? []))
-            )
+            let payload = try body(mutation, surroundings, own, instead: nil) ?? []
+            return .run(dispatch(mutation, surroundings, own, .builtIn(payload: payload)))
         }
         if let heldUntil, heldUntil > now { return .hold(until: heldUntil) }
         guard let upstream = surroundings.organization.upstream else {
@@ -121,12 +133,12 @@ public struct TurnPlanner: Sendable {
         }
         guard let endpoint = mutation.endpoint, let path = try? Endpoint(endpoint) else {
             let detail = "its type '\(mutation.entityType)' is forwarded now, and it has no endpoint to be sent to"
-            return fail(mutation, surroundings, .validationFailed, detail)
+            throw Problem(.validationFailed, detail)
         }
         let resolved = mutation.override?.endpoint ?? self.path(path, mutation, surroundings, own)
         guard Endpoint.staysBelow(resolved) else {
             let detail = "with ids in place its endpoint has a '.' or '..' segment"
-            return fail(mutation, surroundings, .validationFailed, detail)
+            throw Problem(.validationFailed, detail)
         }
         let headers = headers(mutation)
         let request = UpstreamRequest(
@@ -137,7 +149,7 @@ public struct TurnPlanner: Sendable {
             headers: headers,
             ifMatch: mutation.override == nil ? ifMatch(mutation, surroundings, headers) : nil,
             isUnconditional: mutation.override != nil,
-            body: mutation.override?.payload ?? payload(mutation, surroundings, own),
+            body: try body(mutation, surroundings, own, instead: mutation.override?.payload),
             idempotencyKey: Self.idempotencyKey(of: mutation, in: surroundings.lane),
             trace: mutation.trace,
             timeout: .seconds(min(Double(upstream.timeoutSeconds), max(1, leaseSeconds - leaseMargin)))
@@ -165,8 +177,7 @@ public struct TurnPlanner: Sendable {
     private func fail(
         _ mutation: QueuedMutation,
         _ surroundings: Surroundings,
-        _ code: ProblemCode,
-        _ detail: String
+        _ problem: Problem
     ) -> Decision {
         var outcome = Outcome(
             .failed,
@@ -174,15 +185,15 @@ public struct TurnPlanner: Sendable {
             of: dispatch(mutation, surroundings, nil, .builtIn(payload: []))
         )
         outcome.attemptCount = mutation.attemptCount
-        outcome.error = Problem(code, detail).json
-        outcome.lastError = detail
+        outcome.error = problem.json
+        outcome.lastError = problem.detail
         return .fail(outcome)
     }
 
     // MARK: - Ids
 
     private func ownServerID(_ mutation: QueuedMutation, _ surroundings: Surroundings) -> ServerID? {
-        if mutation.operation == .create, surroundings.type.idSpace == .mapped, mutation.override == nil {
+        if mutation.operation == .create, surroundings.type.idSpace.isServerGiven, mutation.override == nil {
             // not even when it met an entity that was there before
             return nil
         }
@@ -202,15 +213,59 @@ public struct TurnPlanner: Sendable {
     private func path(_ path: Endpoint, _ mutation: QueuedMutation, _ surroundings: Surroundings, _ own: ServerID?)
         -> String
     {
-        // a create has no server id yet: its client id stands for it
-        path.resolved(own: own ?? mutation.localID.map { ServerID($0) }) {
+        // a create has no server id yet: the id that its device gave it stands for it
+        let given =
+            mutation.localNumber.map { ServerID(text: String($0), isInteger: true) }
+            ?? mutation.localID.map { ServerID($0) }
+        return path.resolved(own: own ?? given) {
             resolve($0, mutation, surroundings, own)
         }
     }
 
-    private func payload(_ mutation: QueuedMutation, _ surroundings: Surroundings, _ own: ServerID?) -> [UInt8]? {
-        guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return nil }
-        return root.rewritten { resolve($0, mutation, surroundings, own)?.replacement } ?? payload
+    /// The mutation's payload with server ids in place, or what it sends instead.
+    ///
+    /// - Throws: `dependency_rejected` where a relation holds an id of the device that leads to no server id. To everybody
+    ///   else such a number means another entity, or none.
+    private func body(
+        _ mutation: QueuedMutation,
+        _ surroundings: Surroundings,
+        _ own: ServerID?,
+        instead sent: [UInt8]?
+    ) throws(Problem) -> [UInt8]? {
+        if let sent, !surroundings.type.holdsLocalIDs { return sent }
+        guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return sent }
+        let references = surroundings.type.localReferences(in: root, on: mutation.deviceID)
+        var replacements: [UUID: JSONReplacement] = [:]
+        for reference in references where replacements[reference.clientID] == nil {
+            replacements[reference.clientID] = try replacement(of: reference, mutation, surroundings, own)
+        }
+        if let sent {
+            // what was not known when this was decided went in by the UUID that stands for it
+            guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
+            return root.rewritten { replacements[$0] } ?? sent
+        }
+        let edits = references.compactMap { reference in
+            replacements[reference.clientID].map { JSONEdit(reference.place.value, $0) }
+        }
+        return root.rewritten(edits) { resolve($0, mutation, surroundings, own)?.replacement } ?? payload
+    }
+
+    private func replacement(
+        of reference: LocalReference,
+        _ mutation: QueuedMutation,
+        _ surroundings: Surroundings,
+        _ own: ServerID?
+    ) throws(Problem) -> JSONReplacement {
+        let isOwn = reference.clientID == mutation.localID
+        let known = surroundings.mappings[reference.clientID]?.first { $0.entityType == reference.id.entityType }
+        if let id = isOwn ? own : known?.serverID { return id.replacement }
+        // the built-in store puts the id in when it has made it
+        if isOwn, mutation.operation == .create, !surroundings.type.isForwarded { return .uuid(reference.clientID) }
+        let pointer = "/payload" + reference.place.pointer
+        let reason =
+            isOwn ? "what this mutation creates, and that has no server id before it is there" : "what has no server id"
+        let detail = "\(pointer) holds \(reference.id.words): \(reason)"
+        throw Problem(.dependencyRejected, pointer: pointer, rule: Rule.entityReference, detail)
     }
 
     // MARK: - Headers

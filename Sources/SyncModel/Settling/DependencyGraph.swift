@@ -1,4 +1,5 @@
 public import Foundation
+import JSONText
 
 /// An open mutation, as far as what depends on what is concerned.
 public struct DependencyNode: Sendable {
@@ -43,7 +44,12 @@ public struct DependencyNode: Sendable {
             acceptedAt: record.acceptedAt,
             status: record.status,
             operation: record.operation,
-            entity: EntityName(type: record.entityType, localID: record.localID, serverID: record.serverID),
+            entity: EntityName(
+                type: record.entityType,
+                localID: record.localID,
+                localNumber: record.localNumber,
+                serverID: record.serverID
+            ),
             dependsOn: record.dependsOn
         )
     }
@@ -55,14 +61,23 @@ public struct EntityName: Sendable, Hashable {
     public let type: String
     /// Its client id, when the mutation named it so.
     public let localID: UUID?
+    /// The device's own id, where the client id stands for one.
+    public let localNumber: Int64?
     /// Its permanent id, once it is known.
     public let serverID: ServerID?
 
     /// Creates the value.
-    public init(type: String, localID: UUID?, serverID: ServerID?) {
+    public init(type: String, localID: UUID?, localNumber: Int64? = nil, serverID: ServerID?) {
         self.type = type
         self.localID = localID
+        self.localNumber = localNumber
         self.serverID = serverID
+    }
+
+    /// The id by which the client knows the entity, as problems name it.
+    var words: String? {
+        if let localNumber { return LocalID(entityType: type, number: localNumber).words }
+        return localID.map { "client id \($0.lowercased)" }
     }
 
     /// Whether both name one entity, as far as their names tell.

@@ -81,7 +81,9 @@ public struct DiscardPlanner {
     private func release(_ node: DependencyNode, _ knowledge: Knowledge) -> MutationRelease {
         var release = MutationRelease(node: node, dependsOn: remaining(node, knowledge))
         if let lost = knowledge.lost[node.id] {
-            let detail = "needs client id \(lost.lowercased), but the mutation that creates it was discarded"
+            let words = subjects.values.first { $0.entity.localID == lost }?.entity.words
+            let name = words ?? "client id \(lost.lowercased)"
+            let detail = "needs \(name), but the mutation that creates it was discarded"
             release.problem = Problem(.dependencyRejected, detail)
         }
         return release

@@ -5,7 +5,8 @@ import JSONText
 public struct RestartPlanner {
     /// What the store knows about the mutation's dependencies.
     public struct Knowledge: Sendable {
-        /// Mappings of the user by client id, of ``SettledContent/identifiers``.
+        /// Mappings of the user by client id, of ``SettledContent/identifiers``; also where ids of the mutation's device
+        /// lead, by what stands for them.
         public var mappings: [UUID: [IDMapping]]
         /// Which of the mutations that it depends on do not satisfy their dependants yet.
         public var unmet: Set<UUID>
@@ -109,7 +110,8 @@ public struct RestartPlanner {
             guard let create = try create(of: id), !restart.dependsOn.contains(create) else { continue }
             restart.dependsOn.append(create)
         }
-        if !edit.isEmpty { restart.referenceIDs = content.references.filter(isReference) }
+        if !edit.isEmpty { restart.referenceIDs = content.identifiers.filter(isReference) }
+        restart.localIDs = content.localIDs.filter { isReference($0.clientID(on: subject.record.deviceID)) }
     }
 
     /// UUIDs that have to be resolved first, if they are client ids: what endpoint and payload name, and the entity that
@@ -127,12 +129,16 @@ public struct RestartPlanner {
     private func create(of id: UUID) throws(Problem) -> UUID? {
         var known = knowledge.mappings[id] ?? []
         if id == subject.record.localID { known = known.filter { $0.entityType == subject.record.entityType } }
-        guard !known.isEmpty else { return nil }
+        guard !known.isEmpty else {
+            if let problem = unknown(id) { throw problem }
+            return nil
+        }
         let usable = known.filter { !$0.isAbandoned }
         guard let mapping = usable.first else {
             // a write of an entity whose permanent id is known needs no mapping
             if id == subject.record.localID, subject.record.serverID != nil { return nil }
-            let detail = "client id \(id.lowercased) stands for nothing: the mutation that created it was discarded"
+            let name = content.localReferences.first { $0.clientID == id }?.id.words ?? "client id \(id.lowercased)"
+            let detail = "\(name) stands for nothing: the mutation that created it was discarded"
             throw Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.dependencies, detail)
         }
         if usable.count > 1, pointer(to: id) != "" {
@@ -143,8 +149,22 @@ public struct RestartPlanner {
         return mapping.status == .resolved ? nil : mapping.mutationID
     }
 
+    /// What is wrong with an id that nobody knows: a UUID is just data, but not a device's own id.
+    private func unknown(_ id: UUID) -> Problem? {
+        let record = subject.record
+        if id == record.localID, record.serverID != nil || record.localNumber == nil { return nil }
+        let place = content.localReferences.first { $0.clientID == id }
+        let own = id == record.localID ? record.localNumber : nil
+        guard let name = place?.id ?? own.map({ LocalID(entityType: record.entityType, number: $0) }) else { return nil }
+        let detail = "nobody created \(name.words) on this device, and no pull gave it"
+        return Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.entityReference, detail)
+    }
+
     /// Where in the request an id stands; empty for content that was there before.
     private func pointer(to id: UUID) -> String {
+        if edit.payload != nil, let place = content.localReferences.first(where: { $0.clientID == id })?.place {
+            return "/payload" + place.pointer
+        }
         if edit.payload?.uuids.contains(id) == true { return "/payload" }
         return edit.endpoint?.uuids.contains(id) == true ? "/endpoint" : ""
     }
@@ -189,9 +209,14 @@ public struct RestartPlanner {
         endpoint.rewritten(serverID)
     }
 
+    /// What stands for an id of the device goes in where the server id is not known yet: among the ids of a server's
+    /// document the device's own could not be told from these.
     private var resolvedPayload: JSONValue? {
         guard let payload = content.payload else { return nil }
-        guard let text = payload.rewritten({ serverID(of: $0)?.replacement }) else { return payload }
+        let edits = content.localReferences.map { reference in
+            JSONEdit(reference.place.value, serverID(of: reference.clientID)?.replacement ?? .uuid(reference.clientID))
+        }
+        guard let text = payload.rewritten(edits, { serverID(of: $0)?.replacement }) else { return payload }
         return (try? JSONTree(parsing: text, limits: .widest).root) ?? payload
     }
 

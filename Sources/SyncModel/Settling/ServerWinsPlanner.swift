@@ -54,7 +54,7 @@ public struct ServerWinsPlanner {
                 isDeleted: false,
                 document: document,
                 owner: user,
-                clientID: subject.record.operation == .create ? subject.record.localID : nil,
+                clientID: createdClientID,
                 lastWriter: writer,
                 runBase: 0,
                 isStored: false
@@ -63,6 +63,10 @@ public struct ServerWinsPlanner {
         if subject.type.visibility == .user, stored.owner != user { return nil }
         if stored.isDeleted == current.isDeleted, stored.document == document { return nil }
         return stored.written(document, isDeleted: current.isDeleted, by: writer)
+    }
+
+    private var createdClientID: UUID? {
+        subject.record.operation == .create && subject.type.idSpace == .mapped ? subject.record.localID : nil
     }
 
     /// Adds what is to be written.

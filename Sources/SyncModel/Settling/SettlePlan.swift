@@ -16,6 +16,8 @@ public struct MutationRestart: Sendable {
     public var payload: [UInt8]?
     /// Client ids of the user in the edited content; nil: as they were.
     public var referenceIDs: [UUID]?
+    /// The device's own ids that have to be found when the mutation's turn comes.
+    public var localIDs: [LocalID] = []
     /// Set where a person lets the client win; then the conflict stays in the error.
     public var resolution: ConflictResolution?
     /// What is sent in place of the mutation's own request.
@@ -54,12 +56,14 @@ public struct MutationRelease: Sendable {
     }
 }
 
-/// A mapping that changes with its create.
+/// A mapping that changes with its create; or where a device's own id leads, that the client id stands for.
 public struct MappingChange: Sendable, Hashable {
     /// The entity's type.
     public let entityType: String
     /// The temporary id.
     public let clientID: UUID
+    /// Whether it stands for a device's own id.
+    public let isLocal: Bool
     /// The create that the mapping belongs to: one that another create has taken over stays as it is.
     public let mutationID: UUID
     /// Where it stands now.
@@ -110,6 +114,7 @@ public struct SettlePlan: Sendable {
             MappingChange(
                 entityType: record.entityType,
                 clientID: clientID,
+                isLocal: record.localNumber != nil,
                 mutationID: record.id,
                 status: .pending
             )
@@ -127,6 +132,7 @@ public struct SettlePlan: Sendable {
             MappingChange(
                 entityType: discard.node.entity.type,
                 clientID: clientID,
+                isLocal: discard.node.entity.localNumber != nil,
                 mutationID: discard.node.id,
                 status: serverID == nil ? .failed : .resolved,
                 serverID: serverID,

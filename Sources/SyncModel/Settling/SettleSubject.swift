@@ -48,23 +48,35 @@ public struct SettledContent: Sendable {
     public let payload: JSONValue?
     /// Client id of its own entity.
     let localID: UUID?
+    /// Ids of the mutation's device in the payload's relations.
+    let localReferences: [LocalReference]
+    private let own: LocalID?
 
     /// Puts the changes in place. Stored content was checked when it was pushed.
     public init(_ subject: SettleSubject, _ edit: ContentEdit) {
         endpoint = edit.endpoint ?? subject.endpoint.flatMap { try? Endpoint($0) }
         payload = edit.payload ?? subject.payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
-        localID = subject.record.localID
+        let record = subject.record
+        localID = record.localID
+        own = record.localNumber.map { LocalID(entityType: record.entityType, number: $0) }
+        localReferences = subject.type.localReferences(in: payload, on: record.deviceID)
     }
 
-    /// Distinct UUIDs that may be client ids, in order of appearance: those of endpoint and payload, then the entity's.
+    /// Distinct ids of the mutation's device: those in the payload's relations, and the entity's own.
+    public var localIDs: [LocalID] {
+        Set(localReferences.map(\.id) + [own].compactMap { $0 }).sorted()
+    }
+
+    /// Distinct UUIDs that may be client ids, in order of appearance: those of endpoint and payload, what stands for ids of
+    /// the device there, then the entity's.
     public var identifiers: [UUID] {
         var seen: Set<UUID> = []
         return (references + [localID].compactMap { $0 }).filter { seen.insert($0).inserted }
     }
 
-    /// UUIDs in endpoint and payload.
+    /// UUIDs in endpoint and payload, and what stands for ids of the device there.
     var references: [UUID] {
         var seen: Set<UUID> = []
-        return ((endpoint?.uuids ?? []) + (payload?.uuids ?? [])).filter { seen.insert($0).inserted }
+        return ((endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)).filter { seen.insert($0).inserted }
     }
 }

@@ -28,7 +28,7 @@ extension Administration {
                 try await connection.run(
                     [
                         Query(Self.expireLeasesStatement, time), Query(Self.expireTurnStatement),
-                        Query(Self.changeEpochsStatement, change),
+                        Query(Self.changeEpochsStatement, change), Query(Self.forgetPagesStatement),
                     ],
                     timeout: .seconds(60)
                 )
@@ -53,6 +53,16 @@ extension Administration {
     }
 
     static let changeEpochsStatement = Statement("restore_feeds", "UPDATE feeds AS f SET epoch = f.epoch # $1")
+
+    /// What pulls assigned and nobody had confirmed: whether devices got these pages, or others in their place, belongs to a
+    /// life that the database does not know of. Pages go on being counted from there.
+    static let forgetPagesStatement = Statement(
+        "restore_local_id_pages",
+        """
+        UPDATE local_id_pages AS p SET entity_types = NULL, local_ids = NULL, server_ids = NULL, are_integers = NULL
+        WHERE p.entity_types IS NOT NULL
+        """
+    )
 
     static let expireLeasesStatement = Statement(
         "restore_lanes",

@@ -50,6 +50,8 @@ extension Administration {
         purge("mutations", key: ["user_id", "id"]),
         purge("rejections", key: ["user_id", "idempotency_key"]),
         purge("id_mappings", key: ["user_id", "client_id", "entity_type"]),
+        purge("local_ids", key: ["user_id", "device_id", "entity_type", "local_id"]),
+        purge("local_id_pages", key: ["user_id", "device_id", "page"]),
         purge("entities", key: ["entity_type", "id"]),
         purge("devices", key: ["user_id", "device_id"]),
         purge("users", key: ["user_id"]),

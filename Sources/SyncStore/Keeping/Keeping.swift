@@ -16,6 +16,8 @@ protocol Keeping: Sendable {
     func isDue(_ row: Row) -> Bool
     /// Whose lane has to be locked.
     func user(of row: Row) -> UUID
+    /// Who else's lanes have to be locked, as far as is known before they are.
+    func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID>
 
     /// Does away with rows whose lanes are locked.
     ///
@@ -26,6 +28,7 @@ protocol Keeping: Sendable {
 }
 
 extension Keeping {
+    func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID> { [] }
     func note(_ place: RetentionPlace?) -> Query? { nil }
 }
 

@@ -168,8 +168,9 @@ public struct RetentionStore: Sendable {
             guard lease != nil else { return RetentionStep(looked: rows.count, changed: due.count, next: next) }
             var changed = 0
             if !due.isEmpty {
-                let keys = Set(due.map { LaneKey(organization: organization, user: keeping.user(of: $0)) })
-                let lanes = try await connection.run(LaneRows.lock(Array(keys)))
+                let users = try await keeping.others(besides: due, on: connection).union(due.map(keeping.user(of:)))
+                let keys = users.map { LaneKey(organization: organization, user: $0) }
+                let lanes = try await connection.run(LaneRows.lock(keys))
                 changed = try await keeping.drop(due, lanes: try LaneRows.lanes(lanes), on: connection)
             }
             if let note = keeping.note(next) { _ = try await connection.run(note) }

@@ -2,8 +2,8 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Tombstones go, and the mappings of those who made the entities. Whoever has pulled nothing since then starts over: the
-/// feed's horizon says so.
+/// Tombstones go, and the mappings of those who made the entities, and all devices' own ids of them. Whoever has pulled
+/// nothing since then starts over: the feed's horizon says so.
 struct TombstoneKeeping: Keeping {
     struct Row: Sendable {
         let type: String
@@ -12,6 +12,15 @@ struct TombstoneKeeping: Keeping {
         let clientID: UUID?
         let feedPosition: Int64
         let deletedAt: Timestamp
+
+        var key: EntityKey { EntityKey(type: type, id: id) }
+    }
+
+    /// A device's own id of an entity that some mutation has named, of a user who has open mutations.
+    private struct NamedID {
+        let user: UUID
+        let clientID: UUID
+        let key: EntityKey
     }
 
     let organization: UUID
@@ -49,8 +58,16 @@ struct TombstoneKeeping: Keeping {
     func isDue(_ row: Row) -> Bool { true }
     func user(of row: Row) -> UUID { row.owner }
 
+    func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID> {
+        Set(try await named(rows, on: connection).map(\.user))
+    }
+
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
-        let sorted = rows.sorted { ($0.type, $0.id) < ($1.type, $1.id) }
+        let needed = try await NeededIDs(of: lanes, on: connection)
+        // a device's own id that an open mutation needs leads somewhere as long as the tombstone is there
+        let held = try await named(rows, on: connection).filter { needed.contains($0.clientID, of: $0.user) }.map(\.key)
+        let sorted = rows.filter { !held.contains($0.key) }.sorted { ($0.type, $0.id) < ($1.type, $1.id) }
+        guard !sorted.isEmpty else { return 0 }
         var parameters = Parameters()
         parameters.add(sorted.map { _ in organization })
         parameters.add(sorted.map(\.type))
@@ -66,11 +83,10 @@ struct TombstoneKeeping: Keeping {
         }
         var queries: [Query] = []
         // an open mutation may still need the client id; then the mapping goes when mappings are looked through
-        let needed = try await NeededIDs(of: lanes, on: connection)
         let mapped = sorted.filter { row in
             guard let client = row.clientID else { return false }
             return !needed.contains(client, of: row.owner)
-                && entities.contains(EntityKey(type: row.type, id: row.id))
+                && entities.contains(row.key)
         }
         if !mapped.isEmpty {
             var parameters = Parameters()
@@ -86,8 +102,83 @@ struct TombstoneKeeping: Keeping {
         horizon.add(last)
         queries.append(Query(Self.horizonStatement, horizon))
         _ = try await connection.run(queries)
+        try await dropLocalIDs(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
         return gone.count
     }
+
+    // MARK: - Devices' own ids
+
+    /// Rows that one statement deletes; an entity has one for every device that knows it.
+    private static let portion = 5_000
+
+    private func named(_ rows: [Row], on connection: Connection) async throws -> [NamedID] {
+        let found = try await connection.run(Query(Self.namedIDsStatement, parameters(rows.map(\.key))))
+        return try (0..<found.count).map { row in
+            NamedID(
+                user: try found.uuid(row, 0),
+                clientID: try found.uuid(row, 1),
+                key: EntityKey(type: try found.string(row, 2), id: try found.string(row, 3))
+            )
+        }
+    }
+
+    private func dropLocalIDs(of entities: [EntityKey], on connection: Connection) async throws {
+        var parameters = parameters(entities)
+        parameters.add(Int64(Self.portion))
+        while try await connection.run(Query(Self.deleteLocalIDsStatement, parameters)).affected == Self.portion {}
+    }
+
+    private func parameters(_ entities: [EntityKey]) -> Parameters {
+        var parameters = Parameters()
+        parameters.add(entities.map { _ in organization })
+        parameters.add(entities.map(\.type))
+        parameters.add(entities.map(\.id))
+        return parameters
+    }
+
+    /// All ids of devices by which entities of a list that is called `k` are known.
+    private static let localIDs = """
+        CROSS JOIN LATERAL (
+                SELECT * FROM local_ids x
+                WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.server_id = k.id
+                UNION ALL
+                SELECT * FROM local_ids y
+                WHERE y.organization_id = k.organization_id AND y.entity_type = k.entity_type AND y.same_as = k.id
+                OFFSET 0
+            ) l
+        """
+
+    /// Of lanes where nothing waits no id is needed. One that is pushed meanwhile, and names what has been gone for so
+    /// long, fails when its turn comes.
+    static let namedIDsStatement = Statement(
+        "retention_named_local_ids",
+        """
+        SELECT l.user_id, l.client_id, k.entity_type, k.id
+        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+        \(localIDs)
+        CROSS JOIN LATERAL (
+            SELECT FROM lanes z
+            WHERE z.organization_id = k.organization_id AND z.user_id = l.user_id AND z.open_count > 0
+            OFFSET 0
+        ) o
+        WHERE l.client_id IS NOT NULL
+        """
+    )
+
+    static let deleteLocalIDsStatement = Statement(
+        "retention_delete_local_ids",
+        """
+        DELETE FROM local_ids AS d
+        USING (
+            SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id
+            FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+            \(localIDs)
+            LIMIT $4
+        ) g
+        WHERE d.organization_id = g.organization_id AND d.user_id = g.user_id AND d.device_id = g.device_id
+            AND d.entity_type = g.entity_type AND d.local_id = g.local_id
+        """
+    )
 
     static let pageStatement = Statement(
         "retention_tombstones",

@@ -191,17 +191,13 @@ struct MappingColumns {
 
     private var rows: [Row] = []
 
-    mutating func add(
-        _ lane: LaneKey,
-        _ clientID: UUID,
-        _ entityType: String,
-        _ outcome: Outcome,
-        _ state: LaneState
-    ) {
+    /// Creates only have one; those under a device's own id, or a global one, have none.
+    mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome, _ state: LaneState) {
+        guard mutation.operation == .create, mutation.localNumber == nil, let clientID = mutation.localID else { return }
         let row = Row(
             lane: lane,
             clientID: clientID,
-            entityType: entityType,
+            entityType: mutation.entityType,
             outcome: outcome,
             changePosition: state.changePosition
         )
@@ -229,5 +225,40 @@ struct MappingColumns {
         parameters.add(rows.map(\.changePosition))
         parameters.add(timestamp: now.microseconds)
         return Query(LaneStatements.writeMappings, parameters)
+    }
+}
+
+/// What was created under devices' own ids.
+struct LocalIDColumns {
+    private var lanes: [LaneKey] = []
+    private var clientIDs: [UUID] = []
+    private var mutations: [UUID] = []
+    private var serverIDs: [ServerID] = []
+
+    /// An id leads somewhere once its create is final.
+    mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome) {
+        guard outcome.status.isFinal, mutation.operation == .create, mutation.localNumber != nil,
+            let clientID = mutation.localID, let serverID = outcome.serverID
+        else { return }
+        add(lane, clientID, mutation.id, serverID)
+    }
+
+    /// - Parameter clientID: what stands for the device's own id.
+    mutating func add(_ lane: LaneKey, _ clientID: UUID, _ mutation: UUID, _ serverID: ServerID) {
+        lanes.append(lane)
+        clientIDs.append(clientID)
+        mutations.append(mutation)
+        serverIDs.append(serverID)
+    }
+
+    var isEmpty: Bool { lanes.isEmpty }
+
+    var query: Query {
+        var parameters = LaneRows.keys(lanes)
+        parameters.add(clientIDs)
+        parameters.add(mutations)
+        parameters.add(serverIDs.map(\.text))
+        parameters.add(serverIDs.map(\.isInteger))
+        return Query(LaneStatements.writeLocalIDs, parameters)
     }
 }

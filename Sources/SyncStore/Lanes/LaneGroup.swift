@@ -45,13 +45,12 @@ struct LaneGroup {
 
     /// A mutation that was in flight, and what came of it.
     private struct Settled {
-        let id: UUID
-        let position: Int64
-        let isCreate: Bool
-        let localID: UUID?
-        let entityType: String
+        let mutation: QueuedMutation
         let outcome: Outcome
         let version: Int64?
+
+        var id: UUID { mutation.id }
+        var position: Int64 { mutation.position }
     }
 
     /// Seconds for which lanes wait that cannot be run: of organizations that are not served, or whose data cannot be
@@ -155,11 +154,7 @@ struct LaneGroup {
             let isForwarded = step.entry.type(mutation.entityType)?.isForwarded ?? false
             live[index]?.settled.append(
                 Settled(
-                    id: mutation.id,
-                    position: mutation.position,
-                    isCreate: mutation.operation == .create,
-                    localID: mutation.localID,
-                    entityType: mutation.entityType,
+                    mutation: mutation,
                     outcome: step.isRepeated
                         ? Outcome(ofUnsent: mutation, isForwarded: isForwarded)
                         : Outcome(ofLost: mutation, wasSent: isForwarded),
@@ -189,7 +184,7 @@ struct LaneGroup {
                 step.unblocking += unblocking
             case .settle(let dispatch, let outcome):
                 let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
-                step.settled.append(Self.settled(dispatch, outcome, version))
+                step.settled.append(Settled(mutation: dispatch.mutation, outcome: outcome, version: version))
             case .apply(let dispatch):
                 guard case .builtIn(let payload) = dispatch.destination else { break }
                 let (outcome, version) = dispatch.applied(
@@ -197,7 +192,7 @@ struct LaneGroup {
                     payload: payload,
                     makeID: makeID
                 )
-                step.settled.append(Self.settled(dispatch, outcome, version))
+                step.settled.append(Settled(mutation: dispatch.mutation, outcome: outcome, version: version))
             }
             step.lane.changePosition += 1
             for settled in step.settled { Self.note(settled, in: step) }
@@ -205,18 +200,6 @@ struct LaneGroup {
             step.unfinished = Array(step.unblocking.dropFirst())
             step.unblocking = Array(step.unblocking.prefix(1))
         }
-    }
-
-    private static func settled(_ dispatch: Dispatch, _ outcome: Outcome, _ version: Int64?) -> Settled {
-        Settled(
-            id: dispatch.mutation.id,
-            position: dispatch.mutation.position,
-            isCreate: dispatch.mutation.operation == .create && dispatch.type.idSpace == .mapped,
-            localID: dispatch.mutation.localID,
-            entityType: dispatch.mutation.entityType,
-            outcome: outcome,
-            version: version
-        )
     }
 
     private static func note(_ settled: Settled, in step: Live) {
@@ -234,7 +217,7 @@ struct LaneGroup {
         if settled.outcome.satisfiesDependants { step.unblocking.append(settled.id) }
     }
 
-    /// In this order: outcomes, mappings, released mutations, then what comes next.
+    /// In this order: outcomes, mappings, devices' own ids, released mutations, then what comes next.
     var settleQueries: [Query] {
         get throws(SealError) { try makeSettleQueries() }
     }
@@ -242,15 +225,15 @@ struct LaneGroup {
     private func makeSettleQueries() throws(SealError) -> [Query] {
         var outcomes = OutcomeColumns()
         var mappings = MappingColumns()
+        var localIDs = LocalIDColumns()
         var released = BlockerColumns()
         var heads = HeadColumns()
         for (index, step) in live.enumerated() {
             guard let step else { continue }
             for settled in step.settled {
                 outcomes.add(step.job.lane, settled.id, settled.outcome, settled.version, step.lane, from: .inFlight)
-                if settled.isCreate, let clientID = settled.localID {
-                    mappings.add(step.job.lane, clientID, settled.entityType, settled.outcome, step.lane)
-                }
+                mappings.add(step.job.lane, settled.mutation, settled.outcome, step.lane)
+                localIDs.add(step.job.lane, settled.mutation, settled.outcome)
             }
             for id in step.unblocking { released.add(index, step.job.lane, id, step.lane) }
             heads.add(index, step.job.lane, step.lane)
@@ -259,6 +242,7 @@ struct LaneGroup {
         var queries: [Query] = []
         if !outcomes.isEmpty { queries.append(try outcomes.query(now, seals)) }
         if !mappings.isEmpty { queries.append(mappings.query(now, seals)) }
+        if !localIDs.isEmpty { queries.append(localIDs.query) }
         if !released.isEmpty { queries.append(released.query(now)) }
         return queries + [heads.query]
     }
@@ -432,9 +416,7 @@ struct LaneGroup {
         for step in live.compactMap({ $0 }) {
             if let head = step.head, let outcome = step.hopeless {
                 outcomes.add(step.job.lane, head.id, outcome, nil, step.lane, from: .pending)
-                if head.operation == .create, let clientID = head.localID {
-                    mappings.add(step.job.lane, clientID, head.entityType, outcome, step.lane)
-                }
+                mappings.add(step.job.lane, head, outcome, step.lane)
             }
             if let dispatch = step.dispatch { flights.add(dispatch) }
         }

@@ -99,6 +99,38 @@ enum LaneStatements {
         """
     )
 
+    /// Says where the ids lead by which devices made what has been created. Where the device knows the entity by another
+    /// id already, both lead there. A pull that gives the device that other id at the same moment breaks the unique index:
+    /// then the group is planned anew, and finds it.
+    static let writeLocalIDs = Statement(
+        "lane_write_local_ids",
+        """
+        INSERT INTO local_ids AS l (
+            organization_id, user_id, device_id, entity_type, local_id, server_id, same_as, server_id_is_integer,
+            mutation_id, client_id)
+        SELECT r.organization_id, r.user_id, r.device_id, r.entity_type, r.local_id,
+            CASE WHEN o.local_id IS NULL THEN k.server_id END,
+            CASE WHEN o.local_id IS NOT NULL THEN k.server_id END, k.server_id_is_integer, r.mutation_id, r.client_id
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bool[])
+            AS k (organization_id, user_id, client_id, mutation_id, server_id, server_id_is_integer)
+        CROSS JOIN LATERAL (
+            SELECT * FROM local_ids x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.client_id = k.client_id
+                AND x.mutation_id = k.mutation_id AND coalesce(x.server_id, x.same_as) IS NULL
+            OFFSET 0
+        ) r
+        LEFT JOIN LATERAL (
+            SELECT x.local_id FROM local_ids x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = r.entity_type
+                AND x.server_id = k.server_id AND x.user_id = k.user_id AND x.device_id = r.device_id
+            OFFSET 0
+        ) o ON true
+        ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDATE
+        SET server_id = excluded.server_id, same_as = excluded.same_as,
+            server_id_is_integer = excluded.server_id_is_integer
+        """
+    )
+
     /// Releases mutations that waited for one that is done: those that wait for nothing else become pending, the others
     /// wait for what is left. The first of them by position; whether there are more shows in their number. They are
     /// gathered once, or a plan may gather them anew for every mutation of the lane.
@@ -164,9 +196,16 @@ enum LaneStatements {
                 array_agg(y.server_id::text) AS server_ids, array_agg(y.server_id_is_integer) AS are_integers
             FROM unnest(m.reference_ids) AS r (client_id)
             CROSS JOIN LATERAL (
-                SELECT * FROM id_mappings z
+                SELECT z.client_id, z.entity_type, z.server_id, z.server_id_is_integer FROM id_mappings z
                 WHERE z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
                     AND z.status = 'resolved'
+                UNION ALL
+                SELECT z.client_id, z.entity_type, coalesce(z.server_id, z.same_as), z.server_id_is_integer
+                FROM local_ids z
+                -- what stands for a device's own id is a UUID of version 8; others are not looked for
+                WHERE get_byte(uuid_send(r.client_id), 6) & 240 = 128
+                    AND z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
+                    AND coalesce(z.server_id, z.same_as) IS NOT NULL
                 OFFSET 0
             ) y
         ) i ON true
@@ -176,7 +215,10 @@ enum LaneStatements {
                 AND y.entity_type = m.entity_type AND y.id = coalesce(m.server_id, (
                     SELECT z.server_id FROM id_mappings z
                     WHERE z.organization_id = k.organization_id AND z.user_id = k.user_id
-                        AND z.client_id = m.local_id AND z.entity_type = m.entity_type))
+                        AND z.client_id = m.local_id AND z.entity_type = m.entity_type), (
+                    SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
+                    WHERE m.local_number IS NOT NULL AND z.organization_id = k.organization_id
+                        AND z.user_id = k.user_id AND z.client_id = m.local_id))
             OFFSET 0
         ) e ON true
         """

@@ -61,6 +61,7 @@ struct SettleReader {
             unmet[try rows.uuid(row, 0)] = EntityName(
                 type: try rows.string(row, 1),
                 localID: try rows.optionalUUID(row, 2),
+                localNumber: try rows.optionalInt64(row, 5),
                 serverID: try rows.serverID(row, 3)
             )
         }
@@ -117,6 +118,35 @@ struct SettleReader {
         return snapshot.pushes[0].mappings
     }
 
+    /// Where ids of a device lead, by what stands for them.
+    func localIDs(_ ids: [LocalID], of device: UUID) async throws -> [UUID: [IDMapping]] {
+        guard !ids.isEmpty else { return [:] }
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(device)
+        parameters.add(ids.map(\.entityType))
+        parameters.add(ids.map(\.number))
+        let rows = try await connection.run(Query(SettleStatements.localIDs, parameters))
+        var found: [UUID: [IDMapping]] = [:]
+        for row in 0..<rows.count {
+            let id = LocalID(entityType: try rows.string(row, 0), number: try rows.int64(row, 1))
+            let serverID = try rows.serverID(row, 2)
+            var mapping = IDMapping(
+                entityType: id.entityType,
+                clientID: id.clientID(on: device),
+                serverID: serverID,
+                status: serverID == nil ? .pending : .resolved,
+                // what a pull gave waits for nothing
+                mutationID: try rows.optionalUUID(row, 4) ?? UUID.least,
+                isAbandoned: try rows.bool(row, 5)
+            )
+            mapping.localNumber = id.number
+            found[mapping.clientID] = [mapping]
+        }
+        return found
+    }
+
     /// Locks an entity and reads it; nil when there is none.
     func lockEntity(_ key: EntityKey) async throws -> EntityState? {
         var entities: [UUID: EntityTable] = [:]
@@ -144,6 +174,7 @@ struct SettleReader {
                 entity: EntityName(
                     type: try rows.string(row, 5),
                     localID: try rows.optionalUUID(row, 6),
+                    localNumber: try rows.optionalInt64(row, 10),
                     serverID: try rows.serverID(row, 7)
                 ),
                 dependsOn: try rows.uuids(row, 9)

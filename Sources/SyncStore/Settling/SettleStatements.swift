@@ -40,7 +40,7 @@ enum SettleStatements {
 
     private static let nodeColumns = """
         m.id, m.position, m.accepted_at, m.status, m.operation, m.entity_type, m.local_id, m.server_id,
-            m.server_id_is_integer, m.depends_on
+            m.server_id_is_integer, m.depends_on, m.local_number
         """
 
     /// What depends on anything: one pass over the lane's open mutations, in the order of their index.
@@ -68,7 +68,7 @@ enum SettleStatements {
     static let unmet = Statement(
         "settle_unmet",
         """
-        SELECT m.id, m.entity_type, m.local_id, m.server_id, m.server_id_is_integer
+        SELECT m.id, m.entity_type, m.local_id, m.server_id, m.server_id_is_integer, m.local_number
         FROM unnest($3::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         WHERE m.status <> 'succeeded'
@@ -105,6 +105,25 @@ enum SettleStatements {
         FROM unnest($3::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         WHERE m.reference_ids IS NULL AND starts_with(m.payload::text, $4)
+        """
+    )
+
+    /// Where ids of a device lead: $3. One that leads nowhere, and whose create was discarded or is gone, is abandoned.
+    static let localIDs = Statement(
+        "settle_local_ids",
+        """
+        SELECT l.entity_type, l.local_id, coalesce(l.server_id, l.same_as), l.server_id_is_integer, l.mutation_id,
+            CASE WHEN coalesce(l.server_id, l.same_as) IS NULL THEN coalesce((
+                SELECT m.status = 'discarded' FROM mutations m
+                WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = l.mutation_id), true)
+            ELSE false END
+        FROM unnest($4::text[], $5::int8[]) AS k (entity_type, local_id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM local_ids x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_type = k.entity_type
+                AND x.local_id = k.local_id
+            OFFSET 0
+        ) l
         """
     )
 
@@ -217,6 +236,40 @@ enum SettleStatements {
         SET status = excluded.status, server_id = excluded.server_id,
             server_id_is_integer = excluded.server_id_is_integer, retry_count = 0, last_error = excluded.last_error,
             change_position = excluded.change_position, resolved_at = excluded.resolved_at
+        """
+    )
+
+    // MARK: - Devices' own ids
+
+    /// Ids of devices that mutations name which run again: they are found by this when its turn comes.
+    static let pinLocalIDs = Statement(
+        "settle_pin_local_ids",
+        """
+        INSERT INTO local_ids AS l (
+            organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, same_as,
+            mutation_id, client_id)
+        SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id, l.server_id,
+            l.server_id_is_integer, l.same_as, l.mutation_id, k.client_id
+        FROM unnest($3::uuid[], $4::text[], $5::int8[], $6::uuid[]) AS k (device_id, entity_type, local_id, client_id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM local_ids x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = k.device_id
+                AND x.entity_type = k.entity_type AND x.local_id = k.local_id AND x.client_id IS NULL
+            OFFSET 0
+        ) l
+        ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDATE
+        SET client_id = excluded.client_id
+        """
+    )
+
+    /// Ids of creates that were given up: free for other creates.
+    static let freeLocalIDs = Statement(
+        "settle_free_local_ids",
+        """
+        DELETE FROM local_ids AS l
+        USING unnest($3::uuid[], $4::uuid[]) AS k (client_id, mutation_id)
+        WHERE l.organization_id = $1 AND l.user_id = $2 AND l.client_id = k.client_id
+            AND CASE WHEN l.mutation_id = k.mutation_id AND l.server_id IS NULL AND l.same_as IS NULL THEN true END
         """
     )
 }

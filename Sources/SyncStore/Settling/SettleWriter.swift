@@ -17,8 +17,8 @@ struct SettleWriter {
         for rows in chunks(plan.restarts) { queries.append(try restart(rows, plan.lane.changePosition)) }
         queries += chunks(plan.discards).map { discard($0, plan.lane.changePosition) }
         for rows in chunks(plan.releases) { queries.append(try release(rows, plan.lane.changePosition)) }
-        queries += chunks(plan.mappings).map { mappings($0, plan.lane.changePosition) }
-        return queries
+        queries += chunks(plan.mappings.filter { !$0.isLocal }).map { mappings($0, plan.lane.changePosition) }
+        return queries + localIDs(plan)
     }
 
     /// The queries that write one entity, at the end of the organization's feed. The entity is locked, or there is none.
@@ -112,10 +112,41 @@ struct SettleWriter {
         return Query(SettleStatements.mappings, parameters)
     }
 
-    private func head(_ changePosition: Int64) -> Parameters {
+    // MARK: - Devices' own ids
+
+    private func localIDs(_ plan: SettlePlan) -> [Query] {
+        let named = plan.restarts.flatMap { restart in restart.localIDs.map { (restart.record.deviceID, $0) } }
+        let changes = plan.mappings.filter(\.isLocal)
+        let pins = chunks(named).map { rows in
+            var parameters = laneParameters
+            parameters.add(rows.map(\.0))
+            parameters.add(rows.map(\.1.entityType))
+            parameters.add(rows.map(\.1.number))
+            parameters.add(rows.map { device, id in id.clientID(on: device) })
+            return Query(SettleStatements.pinLocalIDs, parameters)
+        }
+        var adopted = LocalIDColumns()
+        for change in changes {
+            if let id = change.serverID { adopted.add(lane, change.clientID, change.mutationID, id) }
+        }
+        let freed = chunks(changes.filter { $0.status == .failed }).map { rows in
+            var parameters = laneParameters
+            parameters.add(rows.map(\.clientID))
+            parameters.add(rows.map(\.mutationID))
+            return Query(SettleStatements.freeLocalIDs, parameters)
+        }
+        return pins + (adopted.isEmpty ? [] : [adopted.query]) + freed
+    }
+
+    private var laneParameters: Parameters {
         var parameters = Parameters()
         parameters.add(lane.organization)
         parameters.add(lane.user)
+        return parameters
+    }
+
+    private func head(_ changePosition: Int64) -> Parameters {
+        var parameters = laneParameters
         parameters.add(changePosition)
         parameters.add(timestamp: now.microseconds)
         return parameters

@@ -133,8 +133,12 @@ public struct Settlement: Sendable {
         _ edit: ContentEdit,
         _ reader: SettleReader
     ) async throws -> RestartPlanner.Knowledge {
-        RestartPlanner.Knowledge(
-            mappings: try await reader.mappings(SettledContent(subject, edit).identifiers),
+        let content = SettledContent(subject, edit)
+        let device = subject.record.deviceID
+        let local = Set(content.localIDs.map { $0.clientID(on: device) })
+        let mappings = try await reader.mappings(content.identifiers.filter { !local.contains($0) })
+        return RestartPlanner.Knowledge(
+            mappings: mappings.merging(try await reader.localIDs(content.localIDs, of: device)) { $1 },
             unmet: Set(try await reader.unmet(subject.record.dependsOn).keys)
         )
     }
