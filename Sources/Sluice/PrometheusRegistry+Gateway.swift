@@ -21,6 +21,11 @@ extension PrometheusRegistry {
         describe(group + "retries_total", kind: .counter, help: "Groups tried again, by the reason.")
     }
 
+    /// What pulls count. Comes before the store is made.
+    func describePulls() {
+        describe(DevicePuller.assigned, kind: .counter, help: "Numbers that pulls gave to entities new to a device.")
+    }
+
     /// What is counted of lanes and of requests to upstreams. Comes before the dispatcher is made.
     func describeDispatch() {
         let group = "sluice_lane_group_"

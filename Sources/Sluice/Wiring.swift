@@ -47,6 +47,7 @@ enum Wiring {
         MetricsSystem.bootstrap(PrometheusMetricsFactory(registry))
         HTTPMetrics.describe(in: registry)
         registry.describeCommitGroups()
+        registry.describePulls()
         registry.describeDispatch()
         registry.describeRetention()
         registry.addProcessMetrics()

@@ -53,6 +53,8 @@ public final class Store: Sendable {
     public let devices: DeviceRegistry
     /// Reads the feed.
     public let changes: ChangeReader
+    /// Reads the feed in the ids of a device.
+    public let pulls: DevicePuller
     /// Reads what happens to a user's mutations and ids.
     public let events: EventReader
     /// What operators do.
@@ -124,8 +126,10 @@ public final class Store: Sendable {
         )
         mappings = MappingReader(pool: pool, failure: failure)
         backlog = BacklogReader(pool: pool, now: now, failure: failure)
-        devices = DeviceRegistry(pool: pool, now: now, failure: failure)
-        changes = ChangeReader(pool: pool, catalog: catalog, wakeUps: wakeUps, failure: failure)
+        devices = DeviceRegistry(pool: pool, catalog: catalog, now: now, failure: failure)
+        let feed = FeedReader(pool: pool, wakeUps: wakeUps, failure: failure)
+        changes = ChangeReader(feed: feed, catalog: catalog, failure: failure)
+        pulls = DevicePuller(feed: feed, pool: pool, catalog: catalog, failure: failure)
         events = EventReader(pool: pool, catalog: catalog, failure: failure)
         settling = Settlement(
             pool: pool,

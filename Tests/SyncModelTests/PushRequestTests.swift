@@ -64,7 +64,7 @@ import Testing
         ("operation", #""post""#, "operation_must_be_valid_verb"), ("operation", "7", "operation_must_be_valid_verb"),
         ("entity_type", #""Activity""#, "entity_type_valid_enum"), ("entity_type", #""""#, "entity_type_valid_enum"),
         ("entity_type", #""1a""#, "entity_type_valid_enum"), ("local_id", #""x""#, "client_id_uuid_format"),
-        ("local_id", "12", "client_id_uuid_format"), ("id", #""123""#, "uuid_format"),
+        ("local_id", "1.5", "client_id_uuid_format"), ("id", #""123""#, "uuid_format"),
         ("id", "null", "member_required"),
         ("idempotency_key", "1", "uuid_format"), ("sequence_number", "0", "sequence_number_must_be_monotonic"),
         ("sequence_number", "-1", "sequence_number_must_be_monotonic"),

@@ -84,7 +84,7 @@ import Testing
                 #expect(!events.contains("Seq Scan on id_mappings"), "\(mode):\n\(events)")
                 #expect(events.contains("change_position_idx"), "\(mode):\n\(events)")
                 let changes = try await explain(
-                    ChangeReader.statement,
+                    FeedReader.statement,
                     "'\(organization)', \(place), '{}', '\(user)', 50, 50, 1000000",
                     on: connection
                 )

@@ -34,7 +34,7 @@ import Testing
             Catalog.organizationStatement, Catalog.typesStatement, Catalog.upstreamStatement, Catalog.userStatement,
             Settledness.statement,
             MutationReader.byIDStatement, MutationReader.recordsStatement, MutationReader.listStatement,
-            MappingReader.statement, ChangeReader.statement,
+            MappingReader.statement, FeedReader.statement,
             MappingReader.listStatement, BacklogReader.laneStatement, BacklogReader.devicesStatement,
             BacklogReader.countsStatement, BacklogReader.positionsStatement,
             DeviceRegistry.touchStatement, DeviceRegistry.makeUserStatement, DeviceRegistry.lockUserStatement,
@@ -52,6 +52,8 @@ import Testing
             Administration.changeTypeStatement, Administration.closeStatement,
             Administration.lockUpstreamStatement, Administration.getUpstreamStatement,
             Administration.putUpstreamStatement, Administration.deleteUpstreamStatement,
+            LocalIDStatements.find, LocalIDStatements.pages, LocalIDStatements.write, LocalIDStatements.replace,
+            LocalIDStatements.confirm, LocalIDStatements.pin,
             LaneStatements.inFlight, LaneStatements.doneBlockers, LaneStatements.writeOutcomes,
             LaneStatements.writeMappings, LaneStatements.writeLocalIDs, LaneStatements.unblock, LaneStatements.heads,
             LaneStatements.markInFlight, LaneStore.dueStatement,
@@ -81,7 +83,8 @@ import Testing
             Sealing.writeMutationStatement, Sealing.rejectionsStatement, Sealing.rejectionStatement,
             Sealing.writeRejectionStatement, Sealing.clearMappingsStatement, Sealing.entitiesStatement,
             Sealing.writeEntityStatement, Sealing.writeUpstreamStatement,
-        ] + Administration.purgeStatements + Administration.lastStatements
+            DeviceRegistry.highestStatement,
+        ] + PullStatements.all + Administration.purgeStatements + Administration.lastStatements
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {
         let database = try await Gateway.migratedDatabase()

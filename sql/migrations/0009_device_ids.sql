@@ -35,9 +35,10 @@ CREATE TABLE local_ids (
     CONSTRAINT leads_to_one CHECK (server_id IS NULL OR same_as IS NULL)
 ) PARTITION BY HASH (organization_id);
 
--- The other way round; and all devices' ids of one entity, which go with its tombstone.
+-- The other way round. A device's entries lie side by side: a first pull fills pages one after the other, and does not
+-- touch one for each id. What looks for all devices' ids of an entity goes through the devices, which is seldom.
 CREATE UNIQUE INDEX local_ids_by_server_id
-    ON local_ids (organization_id, entity_type, server_id, user_id, device_id) INCLUDE (local_id)
+    ON local_ids (organization_id, user_id, device_id, entity_type, server_id) INCLUDE (local_id)
     WHERE server_id IS NOT NULL;
 CREATE INDEX local_ids_by_same_as ON local_ids (organization_id, entity_type, same_as) WHERE same_as IS NOT NULL;
 CREATE UNIQUE INDEX local_ids_by_client_id ON local_ids (organization_id, user_id, client_id)

@@ -76,6 +76,7 @@ public struct PublicServer: Service {
         let changes = ChangesEndpoint(store: store, longestWait: wait)
         let backlog = BacklogEndpoint(store: store)
         let devices = DeviceEndpoint(store: store, budget: budget)
+        let pulls = PullEndpoint(store: store, budget: budget, longestWait: wait)
 
         var routes = RouteTable()
         routes.add(.post, "/v1/mutations", authenticator.callers(only: pushes.push))
@@ -87,6 +88,7 @@ public struct PublicServer: Service {
         routes.add(.post, "/v1/mutations/{id}/resolve", authenticator.callers(only: settling.resolve))
         routes.add(.get, "/v1/backlog", authenticator.callers(only: backlog.read))
         routes.add(.put, "/v1/devices/{device_id}", authenticator.callers(only: devices.register))
+        routes.add(.post, "/v1/devices/{device_id}/pull", authenticator.callers(only: pulls.pull))
         routes.add(.get, "/v1/id-mappings", authenticator.callers(only: mappings.list))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))

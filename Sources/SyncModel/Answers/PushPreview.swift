@@ -1,4 +1,4 @@
-public import Foundation
+import Foundation
 import JSONText
 
 /// What a preview is answered with: what a push would come to, and what would be sent.
@@ -59,10 +59,10 @@ public struct PreviewedRequest: Sendable, Hashable {
     public let headers: [Header]
     /// JSON; nil for none.
     public let body: [UInt8]?
-    /// Client ids in path and body in whose place there will be server ids that are not known yet.
-    public let unresolvedIDs: [UUID]
+    /// Client ids, and ids of the device, in path and body in whose place there will be server ids that are not known yet.
+    public let unresolvedIDs: [ServerID]
 
-    init(_ request: UpstreamRequest, unresolved: [UUID]) {
+    init(_ request: UpstreamRequest, unresolved: [ServerID]) {
         method = request.method
         path = UpstreamRequest.encoded(path: request.path)
         headers = request.userHeaders.map { Header(name: $0.name, value: $0.value) }
@@ -84,7 +84,7 @@ public struct PreviewedRequest: Sendable, Hashable {
         writer.member("body", raw: body)
         writer.name("unresolved_ids")
         writer.beginArray()
-        for id in unresolvedIDs { writer.uuid(id) }
+        for id in unresolvedIDs { writer.value(id) }
         writer.endArray()
         writer.endObject()
     }

@@ -15,6 +15,12 @@ public struct Relation: Sendable, Hashable {
     /// That type's id space; nil while it is not registered.
     public var idSpace: IDSpace?
 
+    /// Whether a member of that name can be a relation: 1 to ``maximumNameBytes`` bytes without control characters.
+    public static func isValidMember(_ name: String) -> Bool {
+        let bytes = name.utf8
+        return !bytes.isEmpty && bytes.count <= maximumNameBytes && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+    }
+
     /// Creates the value.
     public init(member: String, entityType: String, idSpace: IDSpace?) {
         self.member = member

@@ -12,8 +12,8 @@ public struct PreviewPlanner {
     private let context: PushPlanner.Context
     private let entities: EntityTable
     private let plan: PushPlan
-    /// Client ids by the ids that were made up for them.
-    private let madeUp: [UUID: UUID]
+    /// Client ids, or ids of the device, by the ids that were made up for them.
+    private let madeUp: [UUID: ServerID]
     /// Nothing hangs on the lease: it bounds the time that a request may take, which nobody is told.
     private let turns = TurnPlanner(leaseSeconds: 120)
 
@@ -47,13 +47,19 @@ public struct PreviewPlanner {
         self.entities = entities
         self.plan = plan
         // a new mapping has a server id when its create took effect in the built-in store, which has just made it
-        let made = plan.mappings.compactMap { new in new.mapping.serverID?.uuid.map { ($0, new.mapping.clientID) } }
+        let made = plan.mappings.compactMap { new in new.mapping.serverID?.uuid.map { ($0, new.mapping.standIn) } }
         madeUp = Dictionary(made) { first, _ in first }
     }
 
     private var preview: PushPreview {
         var requests: [UUID: PreviewedRequest] = [:]
-        for new in plan.mutations { requests[new.mutation.id] = request(of: new) }
+        let indices = Dictionary(
+            push.entries.compactMap { entry in entry.mutation.map { (ObjectIdentifier($0), entry.index) } }
+        ) { first, _ in first }
+        for new in plan.mutations {
+            let references = indices[ObjectIdentifier(new.mutation)].map(snapshot.localIDs.references) ?? []
+            requests[new.mutation.id] = request(of: new, references)
+        }
         return PushPreview(
             acceptedSequence: plan.acceptedSequence,
             results: zip(push.entries, plan.verdicts).map { entry, verdict in
@@ -90,7 +96,7 @@ public struct PreviewPlanner {
             // what a conflict shows may be an entity that this push has made or changed
             error: record.error.map { error in
                 let root = try? JSONTree(parsing: error, limits: .widest).root
-                return root?.rewritten { madeUp[$0].map { .uuid($0) } } ?? error
+                return root?.rewritten { madeUp[$0]?.replacement } ?? error
             }
         )
     }
@@ -98,15 +104,22 @@ public struct PreviewPlanner {
     // MARK: - Requests
 
     /// What would be sent if its turn were now; nil for what is not forwarded and for what could not be sent.
-    private func request(of new: NewMutation) -> PreviewedRequest? {
+    ///
+    /// - Parameter related: what stands in its relations.
+    private func request(of new: NewMutation, _ related: [LocalReference]) -> PreviewedRequest? {
         let mutation = new.mutation
         guard let type = context.type(mutation.entityType), type.isForwarded else { return nil }
         var mappings = resolved(new.references)
         var unknown = Set(new.references.filter { mappings[$0] == nil })
+        // an id of the device stands for itself where it leads nowhere yet
+        for id in unknown {
+            guard let own = snapshot.localIDs.named[id] else { continue }
+            mappings[id] = [TurnPlanner.ResolvedID(entityType: own.entityType, serverID: own.standIn)]
+        }
         if mutation.operation != .create, new.record.serverID == nil, let localID = mutation.localID {
             // its client id stands for it, as a create's does
-            let standIn = TurnPlanner.ResolvedID(entityType: mutation.entityType, serverID: ServerID(localID))
-            mappings[localID] = [standIn]
+            let standIn = snapshot.localIDs.named[localID]?.standIn ?? ServerID(localID)
+            mappings[localID] = [TurnPlanner.ResolvedID(entityType: mutation.entityType, serverID: standIn)]
             unknown.insert(localID)
         } else if let localID = mutation.localID {
             unknown.remove(localID)
@@ -122,7 +135,13 @@ public struct PreviewPlanner {
         guard case .run(let dispatch) = turns.decide(new.queued, surroundings, now: context.now, heldUntil: nil),
             case .upstream(let request, _) = dispatch.destination
         else { return nil }
-        return PreviewedRequest(request, unresolved: mutation.namedIDs.filter { unknown.contains($0) })
+        let named = mutation.namedIDs + related.map(\.clientID)
+        var seen: Set<UUID> = []
+        let unresolved = named.filter { unknown.contains($0) && seen.insert($0).inserted }
+        return PreviewedRequest(
+            request,
+            unresolved: unresolved.map { snapshot.localIDs.named[$0]?.standIn ?? ServerID($0) }
+        )
     }
 
     private func resolved(_ ids: [UUID]) -> [UUID: [TurnPlanner.ResolvedID]] {
@@ -151,6 +170,18 @@ public struct PreviewPlanner {
     }
 }
 
+extension LocalID {
+    /// What a preview shows where a permanent id would stand that is not known.
+    fileprivate var standIn: ServerID { ServerID(text: String(number), isInteger: true) }
+}
+
+extension IDMapping {
+    /// What a preview shows in the place of an id that was made up.
+    fileprivate var standIn: ServerID {
+        localNumber.map { LocalID(entityType: entityType, number: $0).standIn } ?? ServerID(clientID)
+    }
+}
+
 extension Mutation {
     /// Every UUID in endpoint and payload, `{local_id}` included, once each.
     fileprivate var namedIDs: [UUID] {
@@ -170,6 +201,7 @@ extension NewMutation {
             operation: mutation.operation,
             entityType: mutation.entityType,
             localID: mutation.localID,
+            localNumber: mutation.localNumber,
             serverID: record.serverID,
             endpoint: mutation.endpoint?.text,
             payload: mutation.payload.map { Array($0.raw) },
@@ -205,6 +237,7 @@ extension MutationRecord {
             status: status,
             revision: revision,
             localID: localID,
+            localNumber: localNumber,
             serverID: serverID,
             version: version,
             attemptCount: attemptCount,

@@ -145,7 +145,7 @@ struct PushJudge {
             let isSame =
                 known.id == mutation.id
                 && known.fingerprint.differences(from: mutation.fingerprint)?
-                    .allSatisfy { snapshot.areEquivalent($0.stored, $0.given) } ?? false
+                    .allSatisfy { snapshot.areEquivalent($0.stored, $0.given, in: known) } ?? false
             return isSame ? .replayed(known) : .rejected(.keyReused(index: index))
         }
         if let first = acceptedByKey[key] {
@@ -259,8 +259,10 @@ struct PushJudge {
         }
     }
 
+    /// Ids of a user's, or of one of the user's devices: what is created gets its permanent id later.
     private func judgeMappedID(of mutation: Mutation, in judged: inout Accepted) throws(Problem) {
         let index = judged.index
+        try checkForm(of: mutation, in: judged)
         guard mutation.operation == .create else {
             guard let localID = mutation.localID else {
                 if mutation.serverID == nil {
@@ -281,8 +283,23 @@ struct PushJudge {
             snapshot.usableMapping(localID, type: mutation.entityType) != nil
             || createdBy[ClientKey(id: localID, type: mutation.entityType)] != nil
         if isTaken {
-            let detail = "this client id was created before in '\(mutation.entityType)'; make a new one"
+            let name = mutation.localNumber.map { "local id \($0)" } ?? "this client id"
+            let detail = "\(name) was created before in '\(mutation.entityType)'; make a new one"
             throw at(index, "/local_id", Rule.uniqueClientID, detail)
+        }
+    }
+
+    private func checkForm(of mutation: Mutation, in judged: Accepted) throws(Problem) {
+        guard mutation.localID != nil else { return }
+        let name = mutation.entityType
+        switch (judged.type.idSpace, mutation.localNumber) {
+        case (.device, nil):
+            let detail = "'\(name)' has device ids: local_id is a 64-bit integer that this device counts"
+            throw at(judged.index, "/local_id", Rule.clientID, detail)
+        case (.mapped, .some):
+            let detail = "local_id must be a UUID: '\(name)' has no device ids"
+            throw at(judged.index, "/local_id", Rule.clientID, detail)
+        default: break
         }
     }
 
@@ -305,7 +322,9 @@ struct PushJudge {
         } else if snapshot.mapping(localID, type: type) != nil {
             throw dependencyRejected(judged.index, "/local_id")
         } else {
-            let detail = "nobody created this client id in '\(type)'"
+            let detail =
+                mutation.localNumber.map { Self.unknown(LocalID(entityType: type, number: $0)) }
+                ?? "nobody created this client id in '\(type)'"
             throw at(judged.index, "/local_id", Rule.entityReference, detail)
         }
     }
@@ -382,6 +401,28 @@ struct PushJudge {
             if id == judged.mutation.localID { continue }
             _ = try refer(to: id, "/payload", rank: rank, in: &judged)
         }
+        let index = judged.index
+        if snapshot.localIDs.crowded.contains(index) {
+            let detail = "the relations of a push may hold \(PushLocalIDs.limit) ids; send this in another push"
+            throw at(index, "/payload", Rule.range, detail)
+        }
+        for reference in snapshot.localIDs.references(of: index) where judged.references[reference.clientID] == nil {
+            if reference.clientID == judged.mutation.localID { continue }
+            let pointer = "/payload" + reference.place.pointer
+            guard try refer(to: reference.clientID, pointer, rank: rank, in: &judged) == nil else { continue }
+            throw at(index, pointer, Rule.entityReference, Self.unknown(reference.id))
+        }
+    }
+
+    /// An integer that stands for nothing means nothing to anybody else, unlike a UUID, which may be data.
+    private static func unknown(_ id: LocalID) -> String {
+        "local id \(id.number) stands for nothing in '\(id.entityType)' on this device: it was neither created by it nor"
+            + " assigned by a pull"
+    }
+
+    /// What a client id is called towards its client.
+    private func name(of id: UUID) -> String {
+        snapshot.localIDs.named[id].map { "local id \($0.number)" } ?? "client id \(id.lowercased)"
     }
 
     /// Follows a client id of this user; nil when it is just data.
@@ -403,7 +444,7 @@ struct PushJudge {
                 .referenceAmbiguous,
                 pointer: "/mutations/\(judged.index)" + pointer,
                 rule: Rule.entityReference,
-                "client id \(id.lowercased) names entities in '\(types)'; use the server id instead"
+                "\(name(of: id)) names entities in '\(types)'; use the server id instead"
             )
         }
         let target: Target
@@ -417,7 +458,7 @@ struct PushJudge {
         } else if !refused.isEmpty || here.isEmpty {
             throw dependencyRejected(judged.index, pointer)
         } else {
-            let detail = "client id \(id.lowercased) is created later in this push; put the create before its use"
+            let detail = "\(name(of: id)) is created later in this push; put the create before its use"
             throw at(judged.index, pointer, Rule.dependencies, detail)
         }
         judged.references[id] = target
@@ -457,6 +498,7 @@ struct PushJudge {
             entityType: mutation.entityType,
             status: .pending,
             localID: mutation.localID,
+            localNumber: mutation.localNumber,
             serverID: mutation.serverID,
             fingerprint: mutation.fingerprint,
             acceptedAt: Timestamp(microseconds: 0)

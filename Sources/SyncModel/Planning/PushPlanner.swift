@@ -119,6 +119,7 @@ public struct PushPlanner {
             entityType: mutation.entityType,
             status: outcome.status,
             localID: mutation.localID,
+            localNumber: mutation.localNumber,
             serverID: outcome.serverID,
             version: outcome.version,
             dependsOn: unmet,
@@ -133,6 +134,7 @@ public struct PushPlanner {
         count(record)
         plan.lane.nextPosition += 1
         addMapping(for: accepted, record)
+        noteLocalIDs(of: accepted, record)
         if !accepted.type.isInUse, !plan.typesToRegister.contains(where: { $0.name == accepted.type.name }) {
             plan.typesToRegister.append(accepted.type)
         }
@@ -196,7 +198,7 @@ public struct PushPlanner {
         let write = BuiltInStore.Write(
             operation: mutation.operation,
             id: id,
-            clientID: mutation.localID,
+            clientID: mutation.localNumber == nil ? mutation.localID : nil,
             payload: payload(of: accepted, ownID: id),
             baseVersion: mutation.baseVersion,
             writer: Writer(user: context.user, device: push.deviceID),
@@ -218,9 +220,13 @@ public struct PushPlanner {
     /// The payload with server ids in the place of client ids.
     private func payload(of accepted: PushJudge.Accepted, ownID: ServerID) -> [UInt8] {
         guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
-        let rewritten = payload.rewritten { uuid in
-            uuid == accepted.mutation.localID ? ownID.replacement : resolve(uuid, accepted)?.replacement
+        func permanent(_ clientID: UUID) -> ServerID? {
+            clientID == accepted.mutation.localID ? ownID : resolve(clientID, accepted)
         }
+        let edits = snapshot.localIDs.references(of: accepted.index).compactMap { reference in
+            permanent(reference.clientID).map(reference.edit)
+        }
+        let rewritten = payload.rewritten(edits) { permanent($0)?.replacement }
         return rewritten ?? Array(payload.raw)
     }
 
@@ -231,10 +237,11 @@ public struct PushPlanner {
 
     private mutating func addMapping(for accepted: PushJudge.Accepted, _ record: MutationRecord) {
         let mutation = accepted.mutation
-        guard mutation.operation == .create, accepted.type.idSpace == .mapped, let clientID = mutation.localID else {
+        guard mutation.operation == .create, accepted.type.idSpace.isServerGiven, let clientID = mutation.localID else {
             return
         }
         var mapping = IDMapping(entityType: mutation.entityType, clientID: clientID, mutationID: mutation.id)
+        mapping.localNumber = mutation.localNumber
         if record.status.isFinal, let serverID = record.serverID {
             mapping.serverID = serverID
             mapping.status = .resolved
@@ -244,6 +251,19 @@ public struct PushPlanner {
         plan.mappings.append(
             NewMapping(mapping: mapping, createdAt: mutation.createdAt, replacesAbandoned: known != nil)
         )
+    }
+
+    /// Ids of the device that the mutation uses and did not make.
+    private mutating func noteLocalIDs(of accepted: PushJudge.Accepted, _ record: MutationRecord) {
+        let localIDs = snapshot.localIDs.named
+        guard !localIDs.isEmpty else { return }
+        for (clientID, target) in accepted.references {
+            guard let id = localIDs[clientID] else { continue }
+            if let serverID = snapshot.tentativeIDs[clientID] { plan.confirmedIDs[id] = serverID }
+            // one whose create waits can be found already
+            if case .mutation = target { continue }
+            if !record.status.isFinal, !snapshot.pinnedIDs.contains(clientID) { plan.pinnedIDs.insert(id) }
+        }
     }
 
     // MARK: - The whole
@@ -285,6 +305,7 @@ public struct PushPlanner {
             mutation.references.forEach(touch)
             mutation.dependencyIDs.forEach(touch)
         }
+        for entry in push.entries { snapshot.localIDs.references(of: entry.index).forEach { touch($0.clientID) } }
         return touched
     }
 }

@@ -39,6 +39,12 @@ public struct PushSnapshot: Sendable {
     public var rejections: [UUID: Rejection] = [:]
     /// Mappings of this user by client id; more than one where types share it.
     public var mappings: [UUID: [IDMapping]] = [:]
+    /// What the push names by ids of its device.
+    public var localIDs = PushLocalIDs()
+    /// Ids of the device that a mutation waiting for its turn can be sent with.
+    public var pinnedIDs: Set<UUID> = []
+    /// Ids that a pull assigned and that only this push confirms, if it takes effect.
+    public var tentativeIDs: [UUID: ServerID] = [:]
     /// Open mutations on entities of the push.
     public var open: [OpenMutation] = []
     /// What the user has used of the quota of new mutations; nil for nothing, and where there is no quota.
@@ -59,10 +65,12 @@ extension PushSnapshot {
         mapping(clientID, type: type).flatMap { $0.isAbandoned ? nil : $0 }
     }
 
-    /// Whether a given UUID may stand where a stored one stood: they are mapped to each other for this user.
-    func areEquivalent(_ first: UUID, _ second: UUID) -> Bool {
+    /// Whether a given UUID may stand where a stored one stood: they are mapped to each other for this user, or both are
+    /// names of the entity of the mutation itself.
+    func areEquivalent(_ first: UUID, _ second: UUID, in record: MutationRecord) -> Bool {
         func maps(_ client: UUID, to server: UUID) -> Bool {
             mappings[client]?.contains { $0.serverID?.uuid == server } ?? false
+                || (client == record.localID && server == record.serverID?.uuid)
         }
         return maps(first, to: second) || maps(second, to: first)
     }

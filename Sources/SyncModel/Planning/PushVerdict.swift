@@ -61,8 +61,12 @@ public struct PushPlan: Sendable {
     public var acceptedSequence: Int64 = 0
     /// In running order.
     public var mutations: [NewMutation] = []
-    /// New mappings; one row each, pending ones too.
+    /// New mappings; one row each, pending ones too. Those of ids of the device stand among them.
     public var mappings: [NewMapping] = []
+    /// Ids of the device that were assigned by a pull and are used here for the first time: they are the device's now.
+    public var confirmedIDs: [LocalID: ServerID] = [:]
+    /// Ids of the device that mutations name which wait for their turn: they have to be found by their client ids then.
+    public var pinnedIDs: Set<LocalID> = []
     /// Refused entries to remember.
     public var rejections: [Rejection] = []
     /// The lane afterwards.

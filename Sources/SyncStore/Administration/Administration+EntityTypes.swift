@@ -1,14 +1,12 @@
 public import Foundation
+import JSONText
 import Postgres
 public import SyncModel
 
 extension Administration {
     /// One entity type as JSON; nil when it is not registered.
     public func entityType(_ name: String, in organization: UUID) async throws(Problem) -> [UInt8]? {
-        var parameters = Parameters()
-        parameters.add(organization)
-        parameters.add(name)
-        let rows = try await run(Self.getTypeStatement, parameters, "read an entity type")
+        let rows = try await run(Self.getTypeStatement, Self.key(name, in: organization), "read an entity type")
         guard rows.count > 0 else { return nil }
         do {
             return try EntityTypeRow(rows, 0).json()
@@ -21,7 +19,7 @@ extension Administration {
     /// (product rule 16). Nil when there is no such organization.
     ///
     /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed`, also for
-    ///   a type that is to be forwarded where there is no upstream.
+    ///   a type that is to be forwarded where there is no upstream, and for a relation of a type in use that is to go.
     public func putEntityType(
         _ name: String,
         in organization: UUID,
@@ -40,17 +38,22 @@ extension Administration {
                 return try await connection.run([
                     Query(Self.makeTypeStatement, request.making(name, in: organization, hasUpstream: hasUpstream)),
                     Query(Self.changeTypeStatement, request.changing(name, in: organization)),
+                    Query(Self.getTypeStatement, Self.key(name, in: organization)),
                 ])
             }
             catalog.invalidate(organization)
-            guard results[1].count > 0 else {
-                let detail = "'\(name)' has mutations or entities: its id space stays as it is; use another type"
-                throw Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
-            }
+            guard results[1].count > 0 else { throw try request.refusal(of: EntityTypeRow(results[2], 0)) }
             return (results[0].affected > 0, try EntityTypeRow(results[1], 0).json())
         } catch {
             throw failure.problem(error, doing: "write an entity type")
         }
+    }
+
+    private static func key(_ name: String, in organization: UUID) -> Parameters {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(name)
+        return parameters
     }
 
     private static func hasUpstream(_ organization: UUID, on connection: Connection) async throws -> Bool {
@@ -70,7 +73,7 @@ extension Administration {
     static let getTypeStatement = Statement(
         "entity_types_get",
         """
-        SELECT name, id_space, visibility, default_priority, is_forwarded, is_in_use FROM entity_types
+        SELECT name, id_space, visibility, default_priority, is_forwarded, is_in_use, relations FROM entity_types
         WHERE organization_id = $1 AND name = $2
         """
     )
@@ -78,20 +81,26 @@ extension Administration {
     static let makeTypeStatement = Statement(
         "entity_types_make",
         """
-        INSERT INTO entity_types AS t (organization_id, name, id_space, visibility, default_priority, is_forwarded)
-        VALUES ($1, $2, $3, $4, $5, $6)
+        INSERT INTO entity_types AS t (
+            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations)
+        VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'))
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
 
+    /// Of a type in use the id space stays, and so does each relation: stored documents hold ids of the type that it leads
+    /// to. No row says that something was to go.
     static let changeTypeStatement = Statement(
         "entity_types_change",
         """
         UPDATE entity_types AS t
         SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
-            default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded)
-        WHERE t.organization_id = $1 AND t.name = $2 AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space)
-        RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use
+            default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
+            relations = coalesce($7::jsonb, t.relations)
+        WHERE t.organization_id = $1 AND t.name = $2
+            AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
+                AND coalesce($7::jsonb, t.relations) @> t.relations)
+        RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations
         """
     )
 }
@@ -107,6 +116,7 @@ extension EntityTypeRequest {
         parameters.add((visibility ?? first.visibility).rawValue)
         parameters.add(defaultPriority ?? first.defaultPriority)
         parameters.add(first.isForwarded)
+        parameters.add(jsonb: relations)
         return parameters
     }
 
@@ -119,6 +129,24 @@ extension EntityTypeRequest {
         parameters.add(visibility?.rawValue)
         parameters.add(defaultPriority)
         parameters.add(isForwarded)
+        parameters.add(jsonb: relations)
         return parameters
+    }
+
+    /// Why a type in use was not changed.
+    fileprivate func refusal(of type: EntityTypeRow) throws -> Problem {
+        if let idSpace, idSpace.rawValue != type.idSpace {
+            let detail = "'\(type.name)' has mutations or entities: its id space stays as it is; use another type"
+            return Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
+        }
+        let wanted = try relations.map { EntityType.relations(stored: try JSONTree(parsing: $0).root) } ?? []
+        let lost = try type.parsedRelations().first { !wanted.contains($0) }
+        // whoever changed it at the same time has undone what was in the way
+        guard let lost else { return StoreFailure.overloaded("the entity type is being changed by somebody else") }
+        let detail =
+            "'\(type.name)' has mutations or entities, whose '\(lost.member)' holds ids of '\(lost.entityType)': name the "
+            + "relation as it is; for another meaning use another member"
+        let pointer = JSONPointer("/relations").appending(member: lost.member).text
+        return Problem(.validationFailed, pointer: pointer, rule: "relation_is_immutable", detail)
     }
 }

@@ -45,6 +45,8 @@ struct EntityTypeRequest {
     var visibility: Visibility?
     var defaultPriority: Int16?
     var isForwarded: Bool?
+    /// JSON text of the whole of them.
+    var relations: [UInt8]?
 
     init(_ body: [UInt8]) throws(Problem) {
         var problems: [ProblemDetail] = []
@@ -53,7 +55,7 @@ struct EntityTypeRequest {
             case "id_space":
                 idSpace = value.string.flatMap(IDSpace.init(rawValue:))
                 if idSpace == nil {
-                    let detail = "id_space must be mapped or shared"
+                    let detail = "id_space must be mapped, device or shared"
                     problems.append(.init(pointer: "/id_space", rule: Rule.range, detail: detail))
                 }
             case "visibility":
@@ -76,10 +78,9 @@ struct EntityTypeRequest {
                     problems.append(.init(pointer: "/upstream", rule: Rule.range, detail: detail))
                 }
             case "relations":
-                if value.members?.isEmpty != true {
-                    let detail = "only types with device ids have relations; leave it out or empty"
-                    problems.append(.init(pointer: "/relations", rule: Rule.range, detail: detail))
-                }
+                let wrong = Self.problems(inRelations: value)
+                problems += wrong
+                relations = Array(value.raw)
             default:
                 problems.append(
                     .unknown(member, of: "an entity type: id_space, relations, visibility, default_priority, upstream")
@@ -87,6 +88,32 @@ struct EntityTypeRequest {
             }
         }
         if !problems.isEmpty { throw Problem(.validationFailed, problems[0].detail, errors: problems) }
+    }
+
+    /// Relations may lead to types that are not registered yet.
+    private static func problems(inRelations value: JSONValue) -> [ProblemDetail] {
+        func wrong(_ detail: String, _ rule: String = Rule.range, _ pointer: String = "/relations") -> ProblemDetail {
+            ProblemDetail(pointer: pointer, rule: rule, detail: detail)
+        }
+        guard let members = value.members else {
+            return [wrong(#"relations must be an object of members and entity types: {"folderId":"folder"}"#)]
+        }
+        let relations = members.map { ($0.name.string, $0.value) }
+        guard relations.count <= Relation.limit else {
+            return [wrong("a type may have \(Relation.limit) relations at most")]
+        }
+        return relations.compactMap { member, target in
+            let pointer = JSONPointer("/relations").appending(member: member).text
+            guard Relation.isValidMember(member) else {
+                let bounds = "1 to \(Relation.maximumNameBytes) bytes without control characters"
+                return wrong("a relation is a member of the type's documents, \(bounds)", Rule.range, pointer)
+            }
+            guard let name = target.string, EntityType.isValidName(name) else {
+                let detail = "a relation leads to an entity type, whose name matches [a-z][a-z0-9_-]{0,63}"
+                return wrong(detail, Rule.entityType, pointer)
+            }
+            return nil
+        }
     }
 }
 

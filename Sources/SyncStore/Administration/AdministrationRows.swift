@@ -42,8 +42,9 @@ struct OrganizationRow {
 
 /// An entity type as operators see it.
 struct EntityTypeRow {
-    private let name: String
-    private let idSpace: String
+    let name: String
+    let idSpace: String
+    private let relations: [UInt8]
     private let visibility: String
     private let defaultPriority: Int16
     private let isForwarded: Bool
@@ -56,15 +57,24 @@ struct EntityTypeRow {
         defaultPriority = try rows.int16(row, 3)
         isForwarded = try rows.bool(row, 4)
         isInUse = try rows.bool(row, 5)
+        relations = try rows.bytes(row, 6)
     }
 
-    func json() -> [UInt8] {
+    func parsedRelations() throws -> [Relation] {
+        EntityType.relations(stored: try JSONTree(parsing: relations).root)
+    }
+
+    func json() throws -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         writer.member("name", name)
         writer.member("id_space", idSpace)
         writer.name("relations")
         writer.beginObject()
+        for relation in try parsedRelations() {
+            writer.name(relation.member)
+            writer.string(relation.entityType)
+        }
         writer.endObject()
         writer.member("visibility", visibility)
         writer.member("default_priority", Int64(defaultPriority))

@@ -8,6 +8,7 @@ public struct DeviceRegistry: Sendable {
     public static let limit: Int64 = 1_000
 
     let pool: Pool
+    let catalog: Catalog
     let now: TimeSource
     let failure: StoreFailure
 
@@ -32,8 +33,15 @@ public struct DeviceRegistry: Sendable {
         var newcomer = lane
         newcomer.add(timestamp: moment.microseconds)
         do {
-            let known = try await pool.run([Query(Self.touchStatement, write)])[0]
-            if known.count > 0 { return (false, try DeviceRow(device, known, 0).json()) }
+            let types = try await catalog.entry(organization.id).types.values.filter { $0.idSpace == .device }
+            var counters = key
+            counters.add(types.map(\.name).sorted())
+            let found = try await pool.run([
+                Query(Self.touchStatement, write), Query(Self.highestStatement, counters),
+            ])
+            let known = found[0]
+            let next = try Self.nextLocalIDs(found[1])
+            if known.count > 0 { return (false, try DeviceRow(device, known, 0).json(next)) }
             // on its own: a push of this user would wait for a user that is not committed, and may hold the device
             if organization.settings.provisioning == .onFirstPush {
                 _ = try await pool.run([Query(Self.makeUserStatement, newcomer)])
@@ -45,9 +53,9 @@ public struct DeviceRegistry: Sendable {
                 let made = try await connection.run([
                     Query(Self.lockUserStatement, lane), Query(Self.makeDeviceStatement, make),
                 ])[1]
-                if made.count > 0 { return (true, try DeviceRow(device, made, 0).json()) }
+                if made.count > 0 { return (true, try DeviceRow(device, made, 0).json(next)) }
                 let found = try await connection.run(Query(Self.stateStatement, key))
-                return (false, try Self.row(device, found).json())
+                return (false, try Self.row(device, found).json(next))
             }
         } catch {
             throw failure.problem(error, doing: "register a device")
@@ -67,7 +75,24 @@ public struct DeviceRegistry: Sendable {
         throw Problem(.validationFailed, pointer: "", rule: Rule.deviceLimit, detail)
     }
 
+    /// Where the device counts on, by type: behind the highest of its own ids, whoever gave them.
+    private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
+        try (0..<rows.count).map { (try rows.string($0, 0), FreeNumbers.next(after: try rows.optionalInt64($0, 1))) }
+    }
+
     // MARK: - Statements
+
+    /// The highest of a device's own ids, by type.
+    static let highestStatement = Statement(
+        "devices_highest_ids",
+        """
+        SELECT k.entity_type, (
+            SELECT x.local_id FROM local_ids x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_type = k.entity_type
+            ORDER BY x.local_id DESC LIMIT 1)
+        FROM unnest($4::text[]) AS k (entity_type)
+        """
+    )
 
     static let touchStatement = Statement(
         "devices_touch",

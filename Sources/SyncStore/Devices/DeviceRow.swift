@@ -18,13 +18,15 @@ struct DeviceRow {
         lastSeenAt = Timestamp(microseconds: try rows.timestamp(row, 2))
     }
 
-    func json() -> [UInt8] {
+    /// - Parameter next: where the device counts on, by type.
+    func json(_ next: [(type: String, next: Int64?)]) -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         writer.member("device_id", id)
         writer.member("accepted_sequence", acceptedSequence)
         writer.member("created_at", createdAt.rfc3339)
         writer.member("last_seen_at", lastSeenAt.rfc3339)
+        writer.nextLocalIDs(next)
         writer.endObject()
         return writer.bytes
     }

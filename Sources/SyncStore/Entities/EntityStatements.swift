@@ -2,7 +2,8 @@ import Postgres
 
 /// The statements that lock, read and write entities, for everything that does: pushes, outcomes, settling.
 enum EntityStatements {
-    /// Locks the entities that the group reaches for, by server id or by a client id that is mapped.
+    /// Locks the entities that the group reaches for, by server id, by a client id that is mapped, or by an id of a device
+    /// that leads somewhere.
     static let lockEntities = reading("group_lock_entities", fence: "FOR UPDATE")
 
     /// Reads the same entities, whoever has locked them.
@@ -26,6 +27,21 @@ enum EntityStatements {
                         AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
                     OFFSET 0
                 ) i
+                UNION
+                SELECT n.organization_id, n.entity_type, l.server_id
+                FROM unnest($8::uuid[], $9::uuid[], $10::uuid[], $11::text[], $12::int8[])
+                    AS n (organization_id, user_id, device_id, entity_type, local_id)
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(x.server_id, (
+                        SELECT m.server_id FROM mutations m
+                        WHERE m.organization_id = n.organization_id AND m.user_id = n.user_id AND m.id = x.mutation_id
+                            AND m.synced_at IS NOT NULL)) AS server_id
+                    FROM local_ids x
+                    WHERE x.organization_id = n.organization_id AND x.user_id = n.user_id
+                        AND x.device_id = n.device_id AND x.entity_type = n.entity_type AND x.local_id = n.local_id
+                    OFFSET 0
+                ) l
+                WHERE l.server_id IS NOT NULL
                 ORDER BY 1, 2, 3
             ) k
             CROSS JOIN LATERAL (

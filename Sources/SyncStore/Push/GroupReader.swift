@@ -56,6 +56,7 @@ struct GroupReader {
             },
             hasLane: group.map { _ in false }
         )
+        for index in group.indices { snapshot.pushes[index].localIDs = group[index].localIDs }
         for (step, rows) in zip(steps, results.dropFirst(opening.count)) { try step.read(rows, &snapshot) }
         return snapshot
     }
@@ -161,10 +162,12 @@ struct GroupReader {
         var keys = PushColumns()
         var ids = PushColumns()
         var clients = PushColumns()
+        var created: [Set<UUID>] = []
         for (index, job) in group.enumerated() {
             var probedKeys: Set<UUID> = []
             var probedIDs: Set<UUID> = []
             var probedClients: Set<UUID> = []
+            var createdHere: Set<UUID> = []
             for entry in job.push.entries {
                 // a number above the watermark has not been judged; the unique indexes catch the exception
                 let isNew = watermarks.map { (entry.sequenceNumber ?? 0) > $0[index] } ?? false
@@ -177,10 +180,14 @@ struct GroupReader {
                 probedIDs.formUnion(mutation.dependencyIDs)
                 probedClients.formUnion(mutation.dependencyIDs)
                 probedClients.formUnion(mutation.references)
-                if let localID = mutation.localID, !isNew || mutation.operation != .create {
+                guard let localID = mutation.localID else { continue }
+                if isNew, mutation.operation == .create {
+                    createdHere.insert(localID)
+                } else if mutation.localNumber == nil {
                     probedClients.insert(localID)
                 }
             }
+            created.append(createdHere)
             for key in probedKeys { keys.add(index, job.lane, key) }
             for id in probedIDs { ids.add(index, job.lane, id) }
             for client in probedClients { clients.add(index, job.lane, client) }
@@ -199,6 +206,8 @@ struct GroupReader {
             steps.append((Query(GroupStatements.mutationsByID, ids.parameters), { try Self.readByID($0, &$1, seals) }))
         }
         if !clients.isEmpty { steps.append((Query(GroupStatements.mappings, clients.parameters), Self.readMappings)) }
+        let localIDs = LocalIDReader(group)
+        if let query = localIDs.find({ !created[$0].contains($1) }) { steps.append((query, localIDs.read)) }
     }
 
     private static func readByKey(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
@@ -260,43 +269,27 @@ struct GroupReader {
     // MARK: - Entities
 
     private mutating func addEntities() {
-        var direct = EntityColumns()
-        var mapped = EntityColumns()
-        var open = EntityColumns()
+        var entities = EntityColumns()
         for (index, job) in group.enumerated() {
             for mutation in job.push.entries.compactMap(\.mutation) {
-                if let serverID = mutation.serverID {
-                    direct.add(index, job.lane, mutation.entityType, nil, serverID.text)
-                } else if mutation.operation != .create, let localID = mutation.localID {
-                    mapped.add(index, job.lane, mutation.entityType, localID, nil)
+                guard mutation.operation != .create || mutation.serverID != nil else { continue }
+                let own = mutation.localNumber.map {
+                    EntityColumns.Own(device: job.push.deviceID, number: $0)
                 }
-                if mutation.operation != .create || mutation.serverID != nil {
-                    open.add(index, job.lane, mutation.entityType, mutation.localID, mutation.serverID?.text)
-                }
+                entities.add(index, job.lane, mutation.entityType, mutation.localID, own, mutation.serverID?.text)
             }
         }
-        guard !open.isEmpty else { return }
-        steps.append((Query(GroupStatements.open, open.openParameters), Self.readOpen))
-        var parameters = Parameters()
-        parameters.add(direct.organizations)
-        parameters.add(direct.types)
-        parameters.add(direct.serverIDs)
-        parameters.add(mapped.organizations)
-        parameters.add(mapped.users)
-        parameters.add(mapped.localIDs)
-        parameters.add(mapped.types)
+        guard !entities.isEmpty else { return }
+        steps.append((Query(GroupStatements.open, entities.openParameters), Self.readOpen))
         steps.append(
             (
-                Query(
-                    access == .locking ? EntityStatements.lockEntities : EntityStatements.lookAtEntities,
-                    parameters
-                ),
+                entities.query(access),
                 { [seals] rows, snapshot in try EntityRows.load(rows, into: &snapshot.entities, seals) }
             )
         )
     }
 
-    private static func readOpen(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+    static func readOpen(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         for row in 0..<rows.count {
             let open = OpenMutation(
                 id: try rows.uuid(row, 1),
@@ -307,37 +300,5 @@ struct GroupReader {
             )
             snapshot.pushes[Int(try rows.int32(row, 0))].open.append(open)
         }
-    }
-}
-
-/// Columns that name entities in one of their ways.
-private struct EntityColumns {
-    var pushes: [Int32] = []
-    var organizations: [UUID] = []
-    var users: [UUID] = []
-    var types: [String] = []
-    var localIDs: [UUID?] = []
-    var serverIDs: [String?] = []
-
-    var isEmpty: Bool { pushes.isEmpty }
-
-    mutating func add(_ push: Int, _ lane: LaneKey, _ type: String, _ localID: UUID?, _ serverID: String?) {
-        pushes.append(Int32(push))
-        organizations.append(lane.organization)
-        users.append(lane.user)
-        types.append(type)
-        localIDs.append(localID)
-        serverIDs.append(serverID)
-    }
-
-    var openParameters: Parameters {
-        var parameters = Parameters()
-        parameters.add(pushes)
-        parameters.add(organizations)
-        parameters.add(users)
-        parameters.add(types)
-        parameters.add(localIDs)
-        parameters.add(serverIDs)
-        return parameters
     }
 }

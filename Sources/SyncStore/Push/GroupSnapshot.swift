@@ -11,6 +11,9 @@ struct GroupSnapshot {
     var entities: [UUID: EntityTable] = [:]
     /// Mappings that the group names, and when that was last noted of them.
     var mappingUses: [MappingUse] = []
+    /// By push, ids of its device that lead nowhere, and may have been assigned by a pull that is not confirmed; each
+    /// with what stands for it.
+    var unassigned: [Int: [LocalID: UUID]] = [:]
 }
 
 /// A mapping that a push names.

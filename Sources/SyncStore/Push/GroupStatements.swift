@@ -103,15 +103,21 @@ enum GroupStatements {
         "group_open",
         """
         SELECT k.push, m.id, m.entity_type, m.local_id, m.server_id, m.server_id_is_integer, m.position
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[])
-            AS k (push, organization_id, user_id, entity_type, local_id, server_id)
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[], $7::uuid[], $8::int8[])
+            AS k (push, organization_id, user_id, entity_type, local_id, server_id, device_id, local_number)
         CROSS JOIN LATERAL (
             SELECT
                 -- an entity that is named by its client id may have open mutations under its server id, too
-                coalesce(k.server_id, (
+                coalesce(k.server_id, CASE WHEN k.local_number IS NULL THEN (
                     SELECT i.server_id FROM id_mappings i
                     WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id
-                        AND i.client_id = k.local_id AND i.entity_type = k.entity_type)) AS server_id
+                        AND i.client_id = k.local_id AND i.entity_type = k.entity_type)
+                ELSE (
+                    SELECT n.server_id FROM local_ids n
+                    WHERE n.organization_id = k.organization_id AND n.user_id = k.user_id
+                        AND n.device_id = k.device_id AND n.entity_type = k.entity_type
+                        AND n.local_id = k.local_number)
+                END) AS server_id
             FROM lanes x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.open_count > 0
             OFFSET 0

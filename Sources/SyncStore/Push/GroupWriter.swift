@@ -33,6 +33,7 @@ struct GroupWriter {
         try addMutations()
         addMappings()
         addMappingUses()
+        addLocalIDs()
         try addRejections()
         addAllowances()
         addTypes()
@@ -174,7 +175,7 @@ struct GroupWriter {
 
     private mutating func addMappings() {
         let rows = changes.flatMap { change in
-            change.plan.mappings.map { new in
+            change.plan.mappings.filter { $0.mapping.localNumber == nil }.map { new in
                 MappingRow(
                     lane: group[change.index].lane,
                     changePosition: change.plan.lane.changePosition,
@@ -217,6 +218,34 @@ struct GroupWriter {
         parameters.add(names.map(\.entityType))
         parameters.add(timestamp: now.microseconds)
         queries.append(Query(GroupStatements.touchMappings, parameters))
+    }
+
+    /// Ids of devices. In key order, for pulls write them too, under no lock of ours.
+    private mutating func addLocalIDs() {
+        var (new, replacing, confirmed) = (LocalIDRows(), LocalIDRows(), LocalIDRows())
+        var pinned = LocalIDRows()
+        for change in changes {
+            let plan = change.plan
+            let device = LocalIDColumns.Device(
+                lane: group[change.index].lane,
+                id: group[change.index].push.deviceID
+            )
+            for row in plan.mappings {
+                guard let number = row.mapping.localNumber else { continue }
+                let id = LocalID(entityType: row.mapping.entityType, number: number)
+                if row.replacesAbandoned {
+                    replacing.add(device, id, row.mapping.serverID, createdBy: row.mapping.mutationID)
+                } else {
+                    new.add(device, id, row.mapping.serverID, createdBy: row.mapping.mutationID)
+                }
+            }
+            for (id, serverID) in plan.confirmedIDs { confirmed.add(device, id, serverID) }
+            for id in plan.pinnedIDs { pinned.add(device, id, nil) }
+        }
+        if !new.isEmpty { queries.append(Query(LocalIDStatements.write, new.parameters)) }
+        if !replacing.isEmpty { queries.append(Query(LocalIDStatements.replace, replacing.parameters)) }
+        if !confirmed.isEmpty { queries.append(Query(LocalIDStatements.confirm, confirmed.parameters)) }
+        if !pinned.isEmpty { queries.append(Query(LocalIDStatements.pin, pinned.pins)) }
     }
 
     private mutating func addRejections() throws(SealError) {

@@ -7,6 +7,8 @@ struct PushInput {
     let lane: LaneKey
     /// What the user may push; nil for any number.
     let quota: Quota?
+    /// What the push names by ids of its device.
+    let localIDs: PushLocalIDs
 }
 
 /// One push on its way through a committer: what came in, and whom to tell.
@@ -20,7 +22,16 @@ struct PushJob: GroupJob {
     let reply: OnceReply<PushAnswer>
 
     var lane: LaneKey { LaneKey(organization: organization.id, user: user) }
-    var input: PushInput { PushInput(push: push, lane: lane, quota: organization.settings.mutationQuota) }
+
+    /// - Parameter type: the organization's entity types, by name.
+    func input(_ type: (String) -> EntityType?) -> PushInput {
+        PushInput(
+            push: push,
+            lane: lane,
+            quota: organization.settings.mutationQuota,
+            localIDs: PushLocalIDs(push, type: type)
+        )
+    }
 
     var weight: Int { max(1, push.entries.count) }
     var isAnswered: Bool { reply.isSent }

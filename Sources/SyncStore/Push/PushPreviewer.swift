@@ -30,7 +30,8 @@ public struct PushPreviewer: Sendable {
         let input = PushInput(
             push: push,
             lane: LaneKey(organization: organization.id, user: user),
-            quota: organization.settings.mutationQuota
+            quota: organization.settings.mutationQuota,
+            localIDs: PushLocalIDs(push) { context.types[$0] }
         )
         let (snapshot, entities) = try await read(input)
         do throws(PushRefusal) {
@@ -48,16 +49,21 @@ public struct PushPreviewer: Sendable {
             return try await catalog.opening(input.lane.organization) { seal in
                 let seals = Seals([input.lane.organization: seal])
                 let reader = GroupReader([input], hints: nil, seals: seals, access: .looking)
-                return try await read(reader, input)
+                return try await read(reader, input, seals)
             }
         } catch {
             throw failure.problem(error, doing: "preview a push")
         }
     }
 
-    private func read(_ reader: GroupReader, _ input: PushInput) async throws -> (PushSnapshot, EntityTable) {
+    private func read(
+        _ reader: GroupReader,
+        _ input: PushInput,
+        _ seals: Seals
+    ) async throws -> (PushSnapshot, EntityTable) {
         return try await pool.withConnection { connection in
             var snapshot = try reader.snapshot(await connection.run(reader.queries))
+            try await LocalIDReader([input]).readAssigned(&snapshot, .looking, seals, on: connection)
             let comparisons = reader.comparisons(snapshot)
             var organization = Parameters()
             organization.add(input.lane.organization)

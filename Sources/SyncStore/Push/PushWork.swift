@@ -24,8 +24,10 @@ struct PushWork: GroupWork {
         for id in Set(group.map(\.organization.id)) { seals[id] = try await catalog.seal(of: id) }
         let contexts = try await contexts(group, moment)
         let sealing = Seals(seals)
-        let reader = GroupReader(group.map(\.input), hints: isCertain ? nil : hints, seals: sealing)
+        let inputs = zip(group, contexts).map { job, context in job.input { context.types[$0] } }
+        let reader = GroupReader(inputs, hints: isCertain ? nil : hints, seals: sealing)
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
+        try await LocalIDReader(inputs).readAssigned(&snapshot, .locking, sealing, on: connection)
         let comparisons = reader.comparisons(snapshot)
         if !comparisons.isEmpty {
             try reader.add(await connection.run(comparisons), to: &snapshot)

@@ -1,0 +1,175 @@
+/// Puts a page of the feed into a device's own ids: which entities it names, which of them get a number, and where the
+/// device's counters are to be once it has applied the page.
+///
+/// In turn: each change is added, in the feed's order; numbers that the device has are noted; what is ``wanted`` gets
+/// numbers; then the page can be written.
+public struct PullPlanner: Sendable {
+    /// An entity of a type with device ids that the page names.
+    public struct Name: Sendable, Hashable {
+        /// The type's place among ``types``.
+        public let type: Int
+        /// The entity's place among those of its type.
+        public let entity: Int
+    }
+
+    /// What the page names of one type with device ids.
+    public struct NamedType: Sendable {
+        /// The type's name.
+        public let name: String
+        /// Each entity once, in order of appearance.
+        public fileprivate(set) var ids: [ServerID] = []
+        /// The device's numbers of these entities; nil where it has none.
+        public fileprivate(set) var numbers: [Int64?] = []
+        /// Places of those that are to get a number, in the order in which they get them.
+        public fileprivate(set) var wanted: [Int] = []
+        fileprivate var places: [String: Int] = [:]
+    }
+
+    /// A number that a page gives to an entity.
+    public struct Assignment: Sendable, Hashable {
+        /// The device's own id.
+        public let id: LocalID
+        /// The entity.
+        public let entity: ServerID
+    }
+
+    private struct Entry {
+        let name: Name?
+        let isDeleted: Bool
+    }
+
+    /// What the page names, by type.
+    public private(set) var types: [NamedType] = []
+    /// What was assigned, in order.
+    public private(set) var assignments: [Assignment] = []
+    private var places: [String: Int] = [:]
+    private var entries: [Entry] = []
+    private var targets: [Name] = []
+    private let counters: [String: Int64?]
+    /// Where types whose numbers in use were looked at are counted on.
+    private var starts: [String: Int64?] = [:]
+
+    /// A plan of a page without changes.
+    ///
+    /// - Parameter counters: as the device has sent them.
+    public init(counters: [String: Int64?]) {
+        self.counters = counters
+    }
+
+    // MARK: - What the page names
+
+    /// The place of an entity of a type with device ids.
+    public mutating func name(_ id: ServerID, of type: String) -> Name {
+        let number = place(of: type)
+        if let entity = types[number].places[id.text] { return Name(type: number, entity: entity) }
+        let entity = types[number].ids.count
+        types[number].ids.append(id)
+        types[number].numbers.append(nil)
+        types[number].places[id.text] = entity
+        return Name(type: number, entity: entity)
+    }
+
+    private mutating func place(of type: String) -> Int {
+        if let place = places[type] { return place }
+        types.append(NamedType(name: type))
+        places[type] = types.count - 1
+        return types.count - 1
+    }
+
+    /// Adds a change.
+    ///
+    /// - Parameters:
+    ///   - name: nil for an entity of a type without device ids.
+    ///   - targets: what its document's relations to types with device ids lead to, in order.
+    public mutating func add(_ name: Name?, isDeleted: Bool, targets: [Name] = []) {
+        entries.append(Entry(name: name, isDeleted: isDeleted))
+        self.targets += targets
+    }
+
+    /// Notes that the device has a number of an entity. Of several it is the lowest.
+    public mutating func know(_ number: Int64, of id: String, type: Int) {
+        guard types.indices.contains(type), let entity = types[type].places[id] else { return }
+        types[type].numbers[entity] = min(number, types[type].numbers[entity] ?? number)
+    }
+
+    // MARK: - What gets a number
+
+    /// Decides which entities get a number, once all that the device has are noted: those that changed, in the feed's
+    /// order, then what relations lead to, in order of appearance, as its change may come later. What is deleted gets
+    /// none for itself.
+    public mutating func want() {
+        var seen: Set<Name> = []
+        let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)
+        for name in Array(changed) + targets where types[name.type].numbers[name.entity] == nil {
+            if seen.insert(name).inserted { types[name.type].wanted.append(name.entity) }
+        }
+    }
+
+    /// Types whose numbers in use have to be looked at: where some are wanted, and where the device has not said where it
+    /// counts on.
+    public var open: [(type: String, base: Int64?, wanted: Int)] {
+        answered.compactMap { type in
+            let wanted = places[type].map { types[$0].wanted.count } ?? 0
+            let base = counter(of: type)
+            return wanted > 0 || base == nil ? (type, base, wanted) : nil
+        }
+    }
+
+    /// Gives numbers.
+    ///
+    /// - Parameter free: what is known of each type that is ``open``.
+    /// - Throws: `validation_failed` where a type has not enough numbers left.
+    public mutating func assign(_ free: [String: FreeNumbers]) throws(Problem) {
+        for place in types.indices {
+            let type = types[place]
+            let free = free[type.name] ?? FreeNumbers(from: counter(of: type.name), highest: nil)
+            guard let numbers = free.first(type.wanted.count) else { throw Self.isFull(type) }
+            for (entity, number) in zip(type.wanted, numbers) {
+                types[place].numbers[entity] = number
+                let id = LocalID(entityType: type.name, number: number)
+                assignments.append(Assignment(id: id, entity: type.ids[entity]))
+            }
+        }
+        starts = free.mapValues(\.start)
+    }
+
+    private static func isFull(_ type: NamedType) -> Problem {
+        let detail =
+            "'\(type.name)' has not enough numbers left for what changed: \(type.wanted.count) are needed, and "
+            + "64-bit integers end at \(Int64.max); count on from a lower one that is free"
+        let pointer = PullRequest.pointer(toCounterOf: type.name)
+        return Problem(.validationFailed, pointer: pointer, rule: Rule.range, detail)
+    }
+
+    // MARK: - What the page shows
+
+    /// The device's number of an entity.
+    public func number(of name: Name) -> Int64? { types[name.type].numbers[name.entity] }
+
+    /// Whether a change is shown: what was deleted before the device ever had it is not.
+    public func isShown(_ change: Int) -> Bool {
+        guard let name = entries[change].name, entries[change].isDeleted else { return true }
+        return number(of: name) != nil
+    }
+
+    /// Where the device's counters are to be once it has applied the page: of each type that it told, and of each of
+    /// which the page shows a number. Nil where there is no number left.
+    public var nextLocalIDs: [(type: String, next: Int64?)] {
+        answered.map { type in
+            guard let start = counter(of: type) ?? starts[type] ?? nil else { return (type, nil) }
+            let numbers = places[type].map { types[$0].numbers.lazy.compactMap(\.self) }
+            guard let highest = numbers?.max(), highest >= start else { return (type, start) }
+            return (type, highest == .max ? nil : highest + 1)
+        }
+    }
+
+    /// Types whose counters are answered, by name.
+    private var answered: [String] {
+        let shown = types.lazy.filter { type in
+            !type.wanted.isEmpty || type.numbers.contains { $0 != nil }
+        }
+        return Set(counters.keys).union(shown.map(\.name)).sorted()
+    }
+
+    private func counter(of type: String) -> Int64? { counters[type] ?? nil }
+}

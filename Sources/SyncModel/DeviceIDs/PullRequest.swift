@@ -1,0 +1,101 @@
+import JSONText
+
+/// The body of a pull: `{"since":CURSOR|null,"limit":500,"wait":0,"next_local_ids":{"task":2}}`, or none.
+public struct PullRequest: Sendable {
+    /// Changes on a page, unless the caller says.
+    public static let defaultLimit = 500
+    /// The longest wait that may be asked for, in seconds.
+    public static let longestWait: Int64 = 60
+    /// Types whose counters one pull may tell.
+    public static let typeLimit = 1_000
+
+    /// `next` of the page before; nil starts at the beginning.
+    public private(set) var since: String?
+    /// 1 to 1,000.
+    public private(set) var limit = Self.defaultLimit
+    /// Seconds for which to wait for something to show.
+    public private(set) var wait = 0
+    /// By entity type: the number that the device would give to the next entity that it makes. Nil where it does not
+    /// know, or has none left.
+    public private(set) var nextLocalIDs: [String: Int64?] = [:]
+
+    /// Reads a body, which may be empty.
+    ///
+    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to what is wrong.
+    public init(body: [UInt8], limit: Int) throws(Problem) {
+        if body.isEmpty { return }
+        let (tree, members) = try JSONTree.object(in: body, limit: limit)
+        if let defect = tree.defects.first { throw Problem(defect) }
+        for (name, value) in members {
+            if name.equals("since") {
+                since = try Self.since(value)
+            } else if name.equals("limit") {
+                self.limit = try Self.integer(value, "limit", in: 1...1_000)
+            } else if name.equals("wait") {
+                wait = try Self.integer(value, "wait", in: 0...Self.longestWait)
+            } else if name.equals("next_local_ids") {
+                nextLocalIDs = try Self.nextLocalIDs(value)
+            } else {
+                let detail = "'\(name.string)' is not a member of a pull: since, limit, wait, next_local_ids"
+                throw Self.problem(name.string, Rule.unknownMember, detail)
+            }
+        }
+    }
+
+    /// Where the counter of a type stands in the body (RFC 6901).
+    public static func pointer(toCounterOf type: String) -> String {
+        JSONPointer("/next_local_ids").appending(member: type).text
+    }
+
+    private static func since(_ value: JSONValue) throws(Problem) -> String? {
+        if value.isNull { return nil }
+        guard let text = value.string else {
+            throw problem("since", Rule.memberType, "since must be a cursor, that is a string, or null")
+        }
+        return text
+    }
+
+    private static func integer(
+        _ value: JSONValue,
+        _ name: String,
+        in range: ClosedRange<Int64>
+    ) throws(Problem) -> Int {
+        guard let number = value.int64, range.contains(number) else {
+            let detail = "\(name) must be an integer from \(range.lowerBound) to \(range.upperBound)"
+            throw problem(name, Rule.range, detail)
+        }
+        return Int(number)
+    }
+
+    private static func nextLocalIDs(_ value: JSONValue) throws(Problem) -> [String: Int64?] {
+        guard let members = value.members else {
+            throw problem("next_local_ids", Rule.memberType, "next_local_ids must be an object of types and numbers")
+        }
+        var counters: [String: Int64?] = [:]
+        for (name, value) in members {
+            let type = name.string
+            guard EntityType.isValidName(type) else {
+                throw counter(type, Rule.entityType, "an entity type's name matches [a-z][a-z0-9_-]{0,63}")
+            }
+            guard let number = value.int64 ?? (value.isNull ? .some(0) : nil) else {
+                let detail = "the next local id of a type is a 64-bit integer, or null where there is none"
+                throw counter(type, Rule.range, detail)
+            }
+            guard counters.count < typeLimit else {
+                let detail = "next_local_ids may name \(typeLimit) types"
+                throw problem("next_local_ids", Rule.range, detail)
+            }
+            counters[type] = .some(value.isNull ? nil : number)
+        }
+        return counters
+    }
+
+    private static func counter(_ type: String, _ rule: String, _ detail: String) -> Problem {
+        Problem(.invalidRequest, pointer: pointer(toCounterOf: type), rule: rule, detail)
+    }
+
+    private static func problem(_ member: String, _ rule: String, _ detail: String) -> Problem {
+        let pointer = JSONPointer().appending(member: member).text
+        return Problem(.invalidRequest, pointer: pointer, rule: rule, detail)
+    }
+}

@@ -1,0 +1,208 @@
+public import Foundation
+import JSONText
+import Metrics
+import Postgres
+public import SyncModel
+
+/// Shows the feed in a device's own ids (seed 002): what the device has not seen yet gets the next free numbers.
+///
+/// Such an assignment is tentative. The page's cursor names it; pulling from there confirms it, and pulled again from the
+/// old cursor it is made anew. The feed is read first and the device's numbers after it: a push commits both together, so
+/// whatever the page shows of the device's own has its number.
+public struct DevicePuller: Sendable {
+    /// What is counted: numbers given to devices.
+    public static let assigned = "sluice_local_ids_assigned_total"
+
+    let feed: FeedReader
+    let pool: Pool
+    let catalog: Catalog
+    let failure: StoreFailure
+    private let pages: TentativePages
+    private let counter = Counter(label: Self.assigned)
+
+    init(feed: FeedReader, pool: Pool, catalog: Catalog, failure: StoreFailure) {
+        self.feed = feed
+        self.pool = pool
+        self.catalog = catalog
+        self.failure = failure
+        pages = TentativePages(pool: pool)
+    }
+
+    private struct Call {
+        let request: PullRequest
+        let device: TentativePages.Key
+
+        var feed: FeedRequest {
+            FeedRequest(organization: device.organization, user: device.user, entityTypes: [], limit: request.limit)
+        }
+    }
+
+    private struct View: FeedView {
+        var next: FeedCursor
+        let isUpToDate: Bool
+        let isEmpty: Bool
+        let page: PulledPage
+
+        func json() throws -> [UInt8] {
+            var writer = JSONWriter(capacity: 4_096)
+            writer.beginObject()
+            writer.name("changes")
+            writer.beginArray()
+            try page.write(to: &writer)
+            writer.endArray()
+            writer.member("next", next.text)
+            writer.member("up_to_date", isUpToDate)
+            writer.nextLocalIDs(page.planner.nextLocalIDs)
+            writer.endObject()
+            return writer.bytes
+        }
+    }
+
+    /// A page of changes in a device's own ids: `{"changes":[…],"next","up_to_date","next_local_ids":{…}}`.
+    ///
+    /// - Parameters:
+    ///   - device: any id; a device that is not registered has no numbers yet.
+    ///   - wait: how long to wait for something to show, while there is nothing.
+    /// - Throws: `invalid_request` for a cursor that is not ours, and for counters of types without device ids;
+    ///   `cursor_expired`, also where what a page assigned is not known any more; `validation_failed` where a type has no
+    ///   numbers left.
+    public func pull(
+        _ request: PullRequest,
+        device: UUID,
+        organization: Organization,
+        user: UUID,
+        wait: Duration = .zero
+    ) async throws(Problem) -> [UInt8] {
+        let key = TentativePages.Key(organization: organization.id, user: user, device: device)
+        let call = Call(request: request, device: key)
+        let cursor = try call.feed.cursor(request.since, pointer: "/since")
+        do {
+            try Self.check(request, try await catalog.entry(organization.id).types)
+            return try await feed.view(after: cursor, of: call.feed.interest, wait: wait) { cursor throws(Problem) in
+                do {
+                    return try await look(call, after: cursor)
+                } catch {
+                    throw failure.problem(error, doing: "pull")
+                }
+            }.json()
+        } catch {
+            throw failure.problem(error, doing: "pull")
+        }
+    }
+
+    /// Types that nobody has registered are let pass: their entities may come.
+    private static func check(_ request: PullRequest, _ types: [String: EntityType]) throws(Problem) {
+        let other = request.nextLocalIDs.keys.sorted().first { types[$0].map { $0.idSpace != .device } ?? false }
+        guard let other else { return }
+        let detail = "'\(other)' is an entity type without device ids: it has no numbers to count"
+        let pointer = PullRequest.pointer(toCounterOf: other)
+        throw Problem(.invalidRequest, pointer: pointer, rule: Rule.entityType, detail)
+    }
+
+    // MARK: - One look
+
+    private func look(_ call: Call, after cursor: FeedCursor?) async throws -> View {
+        let others = TentativePages.look(at: cursor, of: call.device)
+        let (reading, found) = try await feed.read(call.feed, after: cursor, besides: others)
+        let standing = try TentativePages.standing(of: cursor, found)
+        switch reading {
+        case .expired(let isOfThisEpoch):
+            // what the device has, it has, wherever it starts over
+            if isOfThisEpoch { _ = try await confirm(standing, cursor, call.device) }
+            throw expired(call.device)
+        case .page(let page):
+            if try await confirm(standing, cursor, call.device) == .lost { throw expired(call.device) }
+            return try await view(page, call, after: cursor)
+        }
+    }
+
+    private func expired(_ device: TentativePages.Key) -> Problem {
+        FeedReader.expired(snapshot: "/v1/devices/\(device.device.lowercased)/pull")
+    }
+
+    private func confirm(
+        _ standing: PageStanding,
+        _ cursor: FeedCursor?,
+        _ device: TentativePages.Key
+    ) async throws -> PageStanding {
+        guard standing == .outstanding, let cursor else { return standing }
+        return try await pages.confirm(cursor.page, of: device)
+    }
+
+    private func view(_ page: FeedPage, _ call: Call, after cursor: FeedCursor?) async throws -> View {
+        let types = try await types(of: page, in: call.device.organization)
+        var pulled = try await catalog.opening(call.device.organization) { seal in
+            try PulledPage(page, types, counters: call.request.nextLocalIDs, seal)
+        }
+        try await number(&pulled.planner, of: call.device)
+        var next = page.next
+        next.page = cursor?.page ?? 0
+        let assignments = pulled.planner.assignments
+        if !assignments.isEmpty {
+            next.page = try await pages.keep(assignments, of: call.device)
+            counter.increment(by: assignments.count)
+        }
+        return View(next: next, isUpToDate: page.isUpToDate, isEmpty: pulled.isEmpty, page: pulled)
+    }
+
+    /// The organization's types. An id space is fixed once a type is in use, and whatever has an entity is: of one that
+    /// is not known so, another replica may have heard more.
+    private func types(of page: FeedPage, in organization: UUID) async throws -> [String: EntityType] {
+        let types = try await catalog.entry(organization).types
+        if try PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }
+        catalog.invalidate(organization)
+        return try await catalog.entry(organization).types
+    }
+
+    // MARK: - Numbers
+
+    /// Finds the numbers that the device has, and gives it those that it lacks.
+    private func number(_ planner: inout PullPlanner, of device: TentativePages.Key) async throws {
+        if !planner.types.isEmpty {
+            let rows = try await pool.run([Query(PullStatements.numbers, planner.numbered(device.parameters))])[0]
+            for row in 0..<rows.count {
+                planner.know(try rows.int64(row, 2), of: try rows.string(row, 1), type: Int(try rows.int32(row, 0)))
+            }
+        }
+        planner.want()
+        let open = planner.open
+        guard !open.isEmpty else { return }
+        let counts = open.map { Int64($0.wanted > 0 ? $0.wanted + FreeNumbers.slack : 0) }
+        var parameters = device.parameters
+        parameters.add(open.map(\.type))
+        parameters.add(open.map(\.base))
+        parameters.add(counts)
+        let rows = try await pool.run([Query(PullStatements.taken, parameters)])[0]
+        var free: [String: FreeNumbers] = [:]
+        for row in 0..<rows.count {
+            let type = try rows.string(row, 0)
+            guard let place = open.firstIndex(where: { $0.type == type }) else { continue }
+            let taken = try rows.int64s(row, 2)
+            free[type] = FreeNumbers(
+                from: open[place].base,
+                taken: taken,
+                isWhole: taken.count < counts[place],
+                highest: try rows.optionalInt64(row, 1)
+            )
+        }
+        try planner.assign(free)
+    }
+}
+
+extension PullPlanner {
+    /// The parameters that ask for the numbers of what the page names.
+    fileprivate func numbered(_ device: Parameters) -> Parameters {
+        var parameters = device
+        var (first, last): ([Int32], [Int32]) = ([], [])
+        for type in types {
+            first.append((last.last ?? 0) + 1)
+            last.append((last.last ?? 0) + Int32(type.ids.count))
+        }
+        parameters.add(types.indices.map { Int32($0) })
+        parameters.add(types.map(\.name))
+        parameters.add(first)
+        parameters.add(last)
+        parameters.add(types.flatMap { $0.ids.map(\.text) })
+        return parameters
+    }
+}

@@ -1,0 +1,142 @@
+import Postgres
+
+/// The statements of a pull. All are set-based, and each look-up is a lateral subquery with a fence: for each type by an
+/// index, in one partition. A test EXPLAINs them.
+enum PullStatements {
+    /// Numbers that a device has of entities. The ids of all types stand one after the other.
+    static let numbers = Statement(
+        "pull_numbers",
+        """
+        SELECT k.place, x.server_id, x.local_id
+        FROM unnest($4::int4[], $5::text[], $6::int4[], $7::int4[]) AS k (place, entity_type, first, last)
+        CROSS JOIN LATERAL (
+            SELECT y.server_id, y.local_id
+            FROM local_ids y
+            WHERE y.organization_id = $1 AND y.entity_type = k.entity_type AND y.server_id IS NOT NULL
+                AND y.server_id = ANY (($8::text[])[k.first : k.last]) AND y.user_id = $2 AND y.device_id = $3
+            OFFSET 0
+        ) x
+        """
+    )
+
+    /// Numbers in use, also by creates that have not taken effect: so many from a base on, and the highest.
+    static let taken = Statement(
+        "pull_taken",
+        """
+        SELECT k.entity_type, h.highest, ARRAY(
+            SELECT y.local_id
+            FROM local_ids y
+            WHERE y.organization_id = $1 AND y.user_id = $2 AND y.device_id = $3 AND y.entity_type = k.entity_type
+                AND y.local_id >= k.base
+            ORDER BY y.local_id
+            LIMIT k.count
+        )
+        FROM unnest($4::text[], $5::int8[], $6::int8[]) AS k (entity_type, base, count)
+        CROSS JOIN LATERAL (
+            SELECT (
+                SELECT z.local_id FROM local_ids z
+                WHERE z.organization_id = $1 AND z.user_id = $2 AND z.device_id = $3 AND z.entity_type = k.entity_type
+                ORDER BY z.local_id DESC LIMIT 1
+            ) AS highest
+            OFFSET 0
+        ) h
+        """
+    )
+
+    /// The pages of a device that are outstanding, and the last that was confirmed.
+    static let pages = Statement(
+        "pull_pages",
+        """
+        SELECT p.page, p.entity_types IS NOT NULL
+        FROM local_id_pages p
+        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3
+        """
+    )
+
+    // MARK: - Tentative pages
+
+    /// Keeps what a page assigned under the next number. What is made here holds the organization's row, as a new lane
+    /// does: a purged organization takes no new rows. No row says that it is gone, or that another pull was faster.
+    static let keepPage = Statement(
+        "pull_keep_page",
+        """
+        INSERT INTO local_id_pages AS p (
+            organization_id, user_id, device_id, page, entity_types, local_ids, server_ids, are_integers)
+        SELECT $1::uuid, $2::uuid, $3::uuid, 1 + coalesce((
+                SELECT x.page FROM local_id_pages x
+                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3
+                ORDER BY x.page DESC LIMIT 1), 0),
+            $4::text[], $5::int8[], $6::text[], $7::bool[]
+        WHERE (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+        ON CONFLICT (organization_id, user_id, device_id, page) DO NOTHING
+        RETURNING p.page
+        """
+    )
+
+    /// Drops the oldest of more outstanding pages than are kept.
+    static let dropPages = Statement(
+        "pull_drop_pages",
+        """
+        DELETE FROM local_id_pages p
+        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.entity_types IS NOT NULL
+            AND p.page <= (
+                SELECT x.page FROM local_id_pages x
+                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_types IS NOT NULL
+                ORDER BY x.page DESC OFFSET $4 LIMIT 1)
+        """
+    )
+
+    static let organization = Statement("pull_organization", "SELECT o.status FROM organizations o WHERE o.id = $1")
+
+    // MARK: - Confirming
+
+    /// Holds a device's pages, and the organization's row: a purged one takes no new rows.
+    static let lockPages = Statement(
+        "pull_lock_pages",
+        """
+        SELECT p.page, p.entity_types IS NOT NULL
+        FROM local_id_pages p
+        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3
+            AND (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+        ORDER BY p.page
+        FOR UPDATE OF p
+        """
+    )
+
+    /// A number that the device has by now, or has given to an entity of its own, goes before what a page assigned.
+    static let confirm = Statement(
+        "pull_confirm",
+        """
+        INSERT INTO local_ids AS l (
+            organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer)
+        SELECT p.organization_id, p.user_id, p.device_id, k.entity_type, k.local_id, k.server_id, k.is_integer
+        FROM local_id_pages p
+        CROSS JOIN LATERAL unnest(p.entity_types, p.local_ids, p.server_ids, p.are_integers)
+            AS k (entity_type, local_id, server_id, is_integer)
+        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = $4
+        ORDER BY k.entity_type COLLATE "C", k.local_id
+        ON CONFLICT DO NOTHING
+        """
+    )
+
+    static let mark = Statement(
+        "pull_mark",
+        """
+        UPDATE local_id_pages AS p
+        SET entity_types = NULL, local_ids = NULL, server_ids = NULL, are_integers = NULL
+        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = $4
+        """
+    )
+
+    static let dropOthers = Statement(
+        "pull_drop_others",
+        """
+        DELETE FROM local_id_pages p
+        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page <> $4
+        """
+    )
+
+    static let all = [
+        numbers, taken, pages, keepPage, dropPages, organization, lockPages, confirm, mark, dropOthers,
+    ]
+}

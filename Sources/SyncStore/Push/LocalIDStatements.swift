@@ -1,0 +1,98 @@
+import Postgres
+
+/// The statements by which a group of pushes reads and writes ids of devices, in the manner of ``GroupStatements``.
+enum LocalIDStatements {
+    /// What ids of devices lead to. A row for each id that is asked for; the last column says whether one that leads
+    /// nowhere may have been assigned by a pull that is not confirmed. Only of ids without a permanent one the create is
+    /// looked at: it has one where the device knows the same entity by another id, too.
+    static let find = Statement(
+        "group_local_ids",
+        """
+        SELECT k.push, k.entity_type, k.local_id, coalesce(l.server_id, c.server_id),
+            CASE WHEN l.server_id IS NULL THEN c.server_id_is_integer ELSE l.server_id_is_integer END,
+            l.local_id IS NOT NULL, l.mutation_id, l.server_id IS NULL AND c.is_gone IS NOT FALSE,
+            -- not EXISTS: that may be answered from a hash table of all pages
+            l.client_id IS NOT NULL, l.local_id IS NULL AND (
+                SELECT p.page FROM local_id_pages p
+                WHERE p.organization_id = k.organization_id AND p.user_id = k.user_id AND p.device_id = k.device_id
+                    AND p.entity_types IS NOT NULL
+                LIMIT 1) IS NOT NULL
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[])
+            AS k (push, organization_id, user_id, device_id, entity_type, local_id)
+        LEFT JOIN LATERAL (
+            SELECT * FROM local_ids x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
+                AND x.entity_type = k.entity_type AND x.local_id = k.local_id
+            OFFSET 0
+        ) l ON true
+        LEFT JOIN LATERAL (
+            SELECT CASE WHEN x.synced_at IS NOT NULL THEN x.server_id END AS server_id, x.server_id_is_integer,
+                x.status = 'discarded' AND x.resolution IS DISTINCT FROM 'server_wins' AS is_gone
+            FROM mutations x
+            WHERE l.server_id IS NULL AND x.organization_id = k.organization_id AND x.user_id = k.user_id
+                AND x.id = l.mutation_id
+            OFFSET 0
+        ) c ON true
+        """
+    )
+
+    /// What pulls assigned to devices, and nothing has confirmed: whole pages.
+    static let pages = Statement(
+        "group_local_id_pages",
+        """
+        SELECT k.push, p.entity_types, p.local_ids, p.server_ids, p.are_integers
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, device_id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM local_id_pages x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
+                AND x.entity_types IS NOT NULL
+            OFFSET 0
+        ) p
+        """
+    )
+
+    /// New ids of creates. One that is there by now, for a pull was confirmed a moment ago, breaks the primary key, and
+    /// the group is planned anew.
+    static let write = Statement("group_write_local_ids", rows)
+
+    /// Ids that take the place of abandoned ones, whose creates are gone. One that leads somewhere after all breaks a CHECK
+    /// (23514): the lane's lock makes that impossible.
+    static let replace = Statement(
+        "group_replace_local_ids",
+        """
+        \(rows)
+        ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDATE
+        SET server_id = CASE WHEN l.server_id IS NULL THEN excluded.server_id END,
+            server_id_is_integer = excluded.server_id_is_integer,
+            mutation_id = CASE WHEN l.server_id IS NULL THEN excluded.mutation_id END, client_id = excluded.client_id
+        """
+    )
+
+    /// Ids that a pull assigned and a push uses. A pull that confirms its page at this moment writes the same.
+    static let confirm = Statement("group_confirm_local_ids", rows + "\nON CONFLICT DO NOTHING")
+
+    private static let rows = """
+        INSERT INTO local_ids AS l (
+            organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, mutation_id,
+            client_id)
+        SELECT k.organization_id, k.user_id, k.device_id, k.entity_type, k.local_id, k.server_id,
+            k.server_id_is_integer, k.mutation_id, k.client_id
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::text[], $7::bool[], $8::uuid[],
+                $9::uuid[])
+            AS k (organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer,
+                mutation_id, client_id)
+        """
+
+    /// Lets ids be found by what stands for them in mutations that wait.
+    static let pin = Statement(
+        "group_pin_local_ids",
+        """
+        UPDATE local_ids AS l
+        SET client_id = k.client_id
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::uuid[])
+            AS k (organization_id, user_id, device_id, entity_type, local_id, client_id)
+        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.device_id = k.device_id
+            AND l.entity_type = k.entity_type AND l.local_id = k.local_id
+        """
+    )
+}

@@ -1,0 +1,169 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// What of a feed is read, and by whom.
+struct FeedRequest: Sendable {
+    let organization: UUID
+    let user: UUID
+    /// Empty for all.
+    let entityTypes: [String]
+    /// 1 to 1,000.
+    let limit: Int
+
+    var interest: FeedInterest {
+        FeedInterest(organization: organization, user: user, entityTypes: Set(entityTypes))
+    }
+
+    /// Reads `since`.
+    ///
+    /// - Throws: `invalid_request` for what is no cursor of ours, or was made with another filter.
+    func cursor(_ since: String?, pointer: String = "") throws(Problem) -> FeedCursor? {
+        guard let since else { return nil }
+        guard let cursor = FeedCursor(since) else {
+            let detail = "since is not a cursor of this feed"
+            throw Problem(.invalidRequest, pointer: pointer, rule: "parameter_invalid", detail)
+        }
+        guard cursor.filter == FeedCursor.filter(entityTypes) else {
+            let detail = "since was made with another entity_type filter; start over without since"
+            throw Problem(.invalidRequest, pointer: pointer, rule: "parameter_invalid", detail)
+        }
+        return cursor
+    }
+}
+
+/// What somebody who waits for a feed gets to see.
+protocol FeedView: Sendable {
+    /// From where to go on.
+    var next: FeedCursor { get }
+    /// Whether there is nothing behind it now.
+    var isUpToDate: Bool { get }
+    /// Whether there is nothing to show.
+    var isEmpty: Bool { get }
+}
+
+/// Reads an organization's feed: the latest state of each entity, in commit order, nothing ever skipped.
+///
+/// The feed's counter row is locked from its raise to the commit, and one statement reads the counter and the entities
+/// in one snapshot: whatever is at or below the counter that a reader sees is committed, so a page never passes over a
+/// writer that is still under way.
+struct FeedReader: Sendable {
+    /// Bytes of documents on one page; a page holds one change at least.
+    static let pageBytes: Int64 = 8_388_608
+    /// Entities that one page looks at for each that it may hold: bounds the work when a filter lets little through.
+    static let scanFactor = 10
+
+    /// What a look at the feed has come to.
+    enum Reading {
+        case page(FeedPage)
+        /// The cursor's place is not known any more, or deletions since then are not.
+        case expired(isOfThisEpoch: Bool)
+    }
+
+    let pool: Pool
+    let wakeUps: WakeUps
+    let failure: StoreFailure
+
+    /// One look at the feed, and in the same round trip at something else.
+    func read(
+        _ request: FeedRequest,
+        after cursor: FeedCursor?,
+        besides others: [Query] = []
+    ) async throws(Problem) -> (reading: Reading, others: ArraySlice<Rows>) {
+        let scan = min(request.limit * Self.scanFactor, 10_000)
+        var parameters = Parameters()
+        parameters.add(request.organization)
+        parameters.add(cursor?.position ?? 0)
+        parameters.add(request.entityTypes)
+        parameters.add(request.user)
+        parameters.add(Int64(scan))
+        parameters.add(Int64(request.limit))
+        parameters.add(Self.pageBytes)
+        do {
+            let results = try await pool.run([Query(Self.statement, parameters)] + others)
+            return (try FeedPage.reading(results[0], after: cursor, request), results.dropFirst())
+        } catch {
+            throw failure.problem(error, doing: "read changes")
+        }
+    }
+
+    /// Looks until there is something to show, or the time is over.
+    ///
+    /// - Parameter look: answers what there is behind a cursor.
+    nonisolated(nonsending) func view<View: FeedView>(
+        after cursor: FeedCursor?,
+        of interest: FeedInterest,
+        wait: Duration,
+        _ look: nonisolated(nonsending) (FeedCursor?) async throws(Problem) -> View
+    ) async throws(Problem) -> View {
+        let first = try await look(cursor)
+        guard wait > .zero, first.isEmpty else { return first }
+        let deadline = ContinuousClock.now + wait
+        return try await wakeUps.watching(feed: (interest, first.next.position)) { watch throws(Problem) in
+            var view = first
+            repeat {
+                // what was passed over need not be looked at again
+                view = try await look(view.next)
+                guard view.isEmpty, .now < deadline else { break }
+                if view.isUpToDate { _ = await watch.news(within: deadline - .now) }
+            } while !Task.isCancelled
+            return view
+        }
+    }
+
+    /// What a caller with such a cursor is told.
+    static func expired(snapshot: String) -> Problem {
+        var problem = Problem(
+            .cursorExpired,
+            "deletions since this cursor are no longer known; start over from snapshot"
+        )
+        problem.snapshot = snapshot
+        return problem
+    }
+
+    /// The first columns describe the feed and how far the scan went; a row without an entity says that nothing passed.
+    static let statement = Statement(
+        "changes_page",
+        """
+        SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_position, e.entity_type, e.id,
+            e.id_is_integer, CASE WHEN e.owner_id = $4 THEN e.client_id END, e.version, e.is_deleted, e.document,
+            e.updated_at, e.updated_by, e.is_cut, w.looked_at
+        FROM feeds f
+        -- more than a page holds where something may not pass
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN cardinality($3::text[]) > 0 OR EXISTS (
+                SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')
+            THEN $5::int8 ELSE $6::int8 END AS looked_at
+        ) w
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
+            FROM (
+                SELECT y.feed_position FROM entities y
+                WHERE y.organization_id = $1 AND y.feed_position > $2
+                ORDER BY y.feed_position LIMIT w.looked_at
+            ) x
+        ) s
+        LEFT JOIN LATERAL (
+            SELECT q.*, q.bytes_to > $7 OR q.place = $6 AS is_cut
+            FROM (
+                SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to
+                FROM (
+                    SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
+                    FROM entities z
+                    WHERE z.organization_id = $1 AND z.feed_position > $2 AND z.feed_position <= s.scanned_to
+                        AND (cardinality($3::text[]) = 0 OR z.entity_type = ANY ($3))
+                        AND (z.owner_id = $4 OR z.entity_type <> ALL (ARRAY(
+                                SELECT t.name FROM entity_types t
+                                WHERE t.organization_id = $1 AND t.visibility = 'user')))
+                    ORDER BY z.feed_position
+                    LIMIT $6
+                ) p
+                WINDOW w AS (ORDER BY p.feed_position)
+            ) q
+            WHERE q.bytes_to - q.bytes <= $7
+        ) e ON true
+        WHERE f.organization_id = $1
+        ORDER BY e.feed_position
+        """
+    )
+}
