@@ -229,7 +229,7 @@ struct MappingColumns {
 }
 
 /// What was created under devices' own ids.
-struct LocalIDColumns {
+struct CreatedIDColumns {
     private var lanes: [LaneKey] = []
     private var clientIDs: [UUID] = []
     private var mutations: [UUID] = []

@@ -225,7 +225,7 @@ struct LaneGroup {
     private func makeSettleQueries() throws(SealError) -> [Query] {
         var outcomes = OutcomeColumns()
         var mappings = MappingColumns()
-        var localIDs = LocalIDColumns()
+        var localIDs = CreatedIDColumns()
         var released = BlockerColumns()
         var heads = HeadColumns()
         for (index, step) in live.enumerated() {

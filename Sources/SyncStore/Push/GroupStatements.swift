@@ -113,7 +113,7 @@ enum GroupStatements {
                     WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id
                         AND i.client_id = k.local_id AND i.entity_type = k.entity_type)
                 ELSE (
-                    SELECT n.server_id FROM local_ids n
+                    SELECT coalesce(n.server_id, n.same_as) FROM local_ids n
                     WHERE n.organization_id = k.organization_id AND n.user_id = k.user_id
                         AND n.device_id = k.device_id AND n.entity_type = k.entity_type
                         AND n.local_id = k.local_number)

@@ -4,13 +4,12 @@ import Postgres
 enum LocalIDStatements {
     /// What ids of devices lead to. A row for each id that is asked for; the last column says whether one that leads
     /// nowhere may have been assigned by a pull that is not confirmed. Only of ids without a permanent one the create is
-    /// looked at: it has one where the device knows the same entity by another id, too.
+    /// looked at.
     static let find = Statement(
         "group_local_ids",
         """
-        SELECT k.push, k.entity_type, k.local_id, coalesce(l.server_id, c.server_id),
-            CASE WHEN l.server_id IS NULL THEN c.server_id_is_integer ELSE l.server_id_is_integer END,
-            l.local_id IS NOT NULL, l.mutation_id, l.server_id IS NULL AND c.is_gone IS NOT FALSE,
+        SELECT k.push, k.entity_type, k.local_id, l.leads_to, l.server_id_is_integer, l.local_id IS NOT NULL,
+            l.mutation_id, l.leads_to IS NULL AND c.is_gone IS NOT FALSE,
             -- not EXISTS: that may be answered from a hash table of all pages
             l.client_id IS NOT NULL, l.local_id IS NULL AND (
                 SELECT p.page FROM local_id_pages p
@@ -20,16 +19,15 @@ enum LocalIDStatements {
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[])
             AS k (push, organization_id, user_id, device_id, entity_type, local_id)
         LEFT JOIN LATERAL (
-            SELECT * FROM local_ids x
+            SELECT x.*, coalesce(x.server_id, x.same_as) AS leads_to FROM local_ids x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
                 AND x.entity_type = k.entity_type AND x.local_id = k.local_id
             OFFSET 0
         ) l ON true
         LEFT JOIN LATERAL (
-            SELECT CASE WHEN x.synced_at IS NOT NULL THEN x.server_id END AS server_id, x.server_id_is_integer,
-                x.status = 'discarded' AND x.resolution IS DISTINCT FROM 'server_wins' AS is_gone
+            SELECT x.status = 'discarded' AND x.resolution IS DISTINCT FROM 'server_wins' AS is_gone
             FROM mutations x
-            WHERE l.server_id IS NULL AND x.organization_id = k.organization_id AND x.user_id = k.user_id
+            WHERE l.leads_to IS NULL AND x.organization_id = k.organization_id AND x.user_id = k.user_id
                 AND x.id = l.mutation_id
             OFFSET 0
         ) c ON true

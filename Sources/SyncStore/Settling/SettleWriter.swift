@@ -125,7 +125,7 @@ struct SettleWriter {
             parameters.add(rows.map { device, id in id.clientID(on: device) })
             return Query(SettleStatements.pinLocalIDs, parameters)
         }
-        var adopted = LocalIDColumns()
+        var adopted = CreatedIDColumns()
         for change in changes {
             if let id = change.serverID { adopted.add(lane, change.clientID, change.mutationID, id) }
         }
