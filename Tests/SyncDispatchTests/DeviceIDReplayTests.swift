@@ -263,6 +263,16 @@ import Testing
         )
         #expect(first.count == 1)
         #expect(try first.int64(0, 0) == 50)
+        // also when nothing is left of the create but that
+        try await stage.execute("DELETE FROM mutations WHERE organization_id = '\(stage.organization.id)'")
+        let later = stage.create("task", 48, #"{"text":"later","folderId":23}"#)
+        #expect(try await stage.phone.push([later]).results[0].status == "pending")
+        try await stage.mutation(later.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"text":"later","folderId":7}"#)
+        let change = stage.change("update", "folder", 23, "{}")
+        try await stage.phone.push([change])
+        try await stage.mutation(change.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.line == "PATCH /folders/7")
     }
 
     /// A pull confirms a number for the entity while the create's outcome is written.
