@@ -97,6 +97,56 @@ import Testing
         #expect(try await scene.ada.get("/v1/mutations/\(draft.id)").json?["priority"]?.int64 == 7, "in force at once")
     }
 
+    /// A body with so many relations.
+    private static func relations(_ count: Int) -> String {
+        #"{"relations":{\#((0..<count).map { #""m\#($0)":"folder""# }.joined(separator: ","))}}"#
+    }
+
+    @Test func relationsAreSetAsAWholeAndThoseOfATypeInUseStay() async throws {
+        let scene = try await Scene()
+        let path = scene.admin + "/entity-types/note"
+        func put(_ body: String) async throws -> (Int, String?) {
+            let reply = try await scene.operate(.PUT, path, body)
+            return (reply.status, reply.json?["relations"]?.text)
+        }
+        // any type has them, and they may lead anywhere: to itself, or to what is not registered yet
+        #expect(
+            try await put(#"{"relations":{"parent":"note","folderId":"folder"}}"#) == (
+                201, #"{"parent":"note","folderId":"folder"}"#
+            )
+        )
+        #expect(try await put("{}") == (200, #"{"parent":"note","folderId":"folder"}"#))
+        #expect(try await put(#"{"relations":{"folderId":"tag"}}"#) == (200, #"{"folderId":"tag"}"#))
+        #expect(try await put(#"{"relations":{}}"#) == (200, "{}"))
+        #expect(try await put(Self.relations(100)).0 == 200)
+        #expect(try await put(#"{"relations":{"a/b":"folder","folderId":"folder"}}"#).0 == 200)
+        #expect(try await scene.operate(.GET, path).json?["relations"]?.names.sorted() == ["a/b", "folderId"])
+        #expect(try await scene.ada.push([scene.ada.create("note", "{}")]).statuses == ["succeeded"])
+        try await scene.whileNothingChanges {
+            for (body, pointer) in [
+                (#"{"relations":{}}"#, "/relations/a~1b"), (#"{"relations":{"a/b":"folder"}}"#, "/relations/folderId"),
+                (#"{"relations":{"a/b":"folder","folderId":"tag"},"default_priority":7}"#, "/relations/folderId"),
+            ] {
+                let reply = try await scene.operate(.PUT, path, body)
+                expectProblem(reply, .validationFailed, errors: ["\(pointer) relation_is_immutable"])
+                #expect(reply.json?["detail"]?.string?.contains("folder") == true)
+            }
+            let reply = try await scene.operate(.PUT, path, #"{"relations":{},"id_space":"device"}"#)
+            expectProblem(reply, .idSpaceIsImmutable, errors: ["/id_space id_space_is_immutable"])
+        }
+        let more = #"{"relations":{"a/b":"folder","folderId":"folder","tag":"tag"}}"#
+        #expect(try await put(more).0 == 200, "more of them may come")
+        #expect(try await scene.operate(.GET, path).json?["relations"]?.names.count == 3)
+    }
+
+    @Test func theIdSpacesAreThree() async throws {
+        let scene = try await Scene()
+        for space in ["device", "shared", "mapped", "device"] {
+            let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/note", #"{"id_space":"\#(space)"}"#)
+            #expect(reply.json?["id_space"]?.string == space)
+        }
+    }
+
     @Test func aSharedTypeTakesTheIdsOfItsClients() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/label", #"{"id_space":"shared"}"#)
@@ -127,7 +177,19 @@ import Testing
             (#"{"upstream":true}"#, .validationFailed, ["/upstream member_range"]),
             (#"{"upstream":null}"#, .validationFailed, ["/upstream member_range"]),
             (#"{"upstream":"yes"}"#, .validationFailed, ["/upstream member_range"]),
-            (#"{"relations":{"a":"b"}}"#, .validationFailed, ["/relations member_range"]),
+            (#"{"relations":null}"#, .validationFailed, ["/relations member_range"]),
+            (#"{"relations":["a"]}"#, .validationFailed, ["/relations member_range"]),
+            (#"{"relations":{"":"b"}}"#, .validationFailed, ["/relations/ member_range"]),
+            (#"{"relations":{"a\tb":"b"}}"#, .validationFailed, ["/relations/a\tb member_range"]),
+            (#"{"relations":{"a/b":"B"}}"#, .validationFailed, ["/relations/a~1b entity_type_valid_enum"]),
+            (#"{"relations":{"a":null}}"#, .validationFailed, ["/relations/a entity_type_valid_enum"]),
+            (#"{"relations":{"a":"b","\u0061":"c"}}"#, .invalidRequest, ["/relations/a member_duplicate"]),
+            (#"{"relations":{"a\u0000":"b"}}"#, .invalidRequest, ["/relations/a\0 member_type"]),
+            (
+                #"{"relations":{"\#(String(repeating: "é", count: 101))":"b"}}"#, .validationFailed,
+                ["/relations/\(String(repeating: "é", count: 101)) member_range"]
+            ),
+            (Self.relations(101), .validationFailed, ["/relations member_range"]),
             (#"{"name":"x"}"#, .validationFailed, ["/name member_unknown"]),
             (
                 #"{"visibility":1,"colour":2}"#, .validationFailed,

@@ -23,7 +23,7 @@ import Testing
 
     private static func json(_ device: UUID, _ sequence: Int, _ created: Timestamp, _ seen: Timestamp) -> String {
         let times = #""created_at":"\#(created.rfc3339)","last_seen_at":"\#(seen.rfc3339)""#
-        return #"{"device_id":\#(device.quoted),"accepted_sequence":\#(sequence),\#(times)}"#
+        return #"{"device_id":\#(device.quoted),"accepted_sequence":\#(sequence),\#(times),"next_local_ids":{}}"#
     }
 
     @Test func aNewDeviceIsMadeAndAKnownOneSeen() async throws {

@@ -93,6 +93,14 @@ struct Scene: Sendable {
         try await connection.execute(script: script)
     }
 
+    /// The first column of each row that a query answers, as text.
+    func lines(_ sql: String) async throws -> [String] {
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        let rows = try await connection.run(Query(Statement("lines", sql)))
+        return try (0..<rows.count).map { try rows.string($0, 0) }
+    }
+
     /// Rows and a checksum of every table.
     func tables() async throws -> [String: String] {
         let states = try await query("tables_state") {

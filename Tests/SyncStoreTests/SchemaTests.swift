@@ -196,6 +196,51 @@ import Testing
         connection.close()
     }
 
+    /// A page's numbers are found by index alone, in one partition, whatever other devices have.
+    @Test func thePullsLookUpNumbersByIndexAndPrunePartitions() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let (user, device) = (UUID(), UUID())
+        let connection = try await gateway.database.connect(settings: Store.pooledSettings)
+        defer { connection.close() }
+        try await connection.execute(
+            script: """
+                INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
+                SELECT o.id, '\(user)', d.id, 'task', n, 'server-' || n
+                FROM generate_series(1, 2000) n, (VALUES ('\(organization.id)'::uuid), (gen_random_uuid())) o (id),
+                    (VALUES ('\(device)'::uuid), (gen_random_uuid()), (gen_random_uuid())) d (id);
+                ANALYZE local_ids;
+                """
+        )
+        try await connection.execute(script: "VACUUM local_ids")
+        let key = "'\(organization.id)', '\(user)', '\(device)'"
+        let calls = [
+            (
+                PullStatements.numbers, "ARRAY[0], ARRAY['task'], ARRAY[1], ARRAY[3], ARRAY['server-5','server-7','x']",
+                2
+            ),
+            (PullStatements.taken, "ARRAY['task'], ARRAY[1990], ARRAY[5]", 1),
+        ]
+        for (statement, values, count) in calls {
+            try await connection.execute(script: "PREPARE looked AS \(statement.sql)")
+            for mode in ["force_custom_plan", "force_generic_plan"] {
+                try await connection.execute(script: "SET plan_cache_mode = \(mode)")
+                let query = Statement(
+                    "explain_\(statement.name)_\(mode)",
+                    "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE looked(\(key), \(values))"
+                )
+                let rows = try await connection.run(Query(query))
+                let plan = try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
+                #expect(plan.contains("Index Only Scan") && !plan.contains("Seq Scan"), "\(mode):\n\(plan)")
+                #expect(plan.contains("Subplans Removed: 3") || mode == "force_custom_plan", "\(mode):\n\(plan)")
+                #expect(plan.contains("(actual rows=\(count) loops=1)"), "\(mode):\n\(plan)")
+                let buffers = plan.matches(of: /(?:hit|read)=(\d+)/).prefix(2).compactMap { Int($0.output.1) }
+                #expect(buffers.reduce(0, +) < 60, "\(mode):\n\(plan)")
+            }
+            try await connection.execute(script: "DEALLOCATE looked")
+        }
+    }
+
     /// Looking for lanes that are due costs the same whatever number of others waits.
     @Test func lanesThatWaitForTheirTimeAreNotLookedAt() async throws {
         let gateway = try await Gateway()

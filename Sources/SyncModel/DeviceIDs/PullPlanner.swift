@@ -86,10 +86,21 @@ public struct PullPlanner: Sendable {
         self.targets += targets
     }
 
-    /// Notes that the device has a number of an entity. Of several it is the lowest.
-    public mutating func know(_ number: Int64, of id: String, type: Int) {
-        guard types.indices.contains(type), let entity = types[type].places[id] else { return }
-        types[type].numbers[entity] = min(number, types[type].numbers[entity] ?? number)
+    /// Notes numbers that the device has. Of several of one entity it is the lowest.
+    ///
+    /// - Parameter places: of the entities, counted through all types.
+    public mutating func know(_ numbers: [Int64], at places: [Int64]) {
+        var starts: [Int] = []
+        for type in types { starts.append((starts.last ?? 0) + type.ids.count) }
+        var type = 0
+        for (number, place) in zip(numbers, places) {
+            // they come type by type
+            if type < starts.count, place < (type > 0 ? starts[type - 1] : 0) { type = 0 }
+            while type < starts.count, place >= starts[type] { type += 1 }
+            guard type < starts.count, place >= 0 else { return }
+            let entity = Int(place) - (type > 0 ? starts[type - 1] : 0)
+            types[type].numbers[entity] = min(number, types[type].numbers[entity] ?? number)
+        }
     }
 
     // MARK: - What gets a number

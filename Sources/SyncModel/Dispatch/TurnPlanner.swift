@@ -241,7 +241,9 @@ public struct TurnPlanner: Sendable {
         }
         if let sent {
             // what was not known when this was decided went in by the UUID that stands for it
-            guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
+            guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else {
+                return sent
+            }
             return root.rewritten { replacements[$0] } ?? sent
         }
         let edits = references.compactMap { reference in

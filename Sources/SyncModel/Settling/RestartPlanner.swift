@@ -155,7 +155,9 @@ public struct RestartPlanner {
         if id == record.localID, record.serverID != nil || record.localNumber == nil { return nil }
         let place = content.localReferences.first { $0.clientID == id }
         let own = id == record.localID ? record.localNumber : nil
-        guard let name = place?.id ?? own.map({ LocalID(entityType: record.entityType, number: $0) }) else { return nil }
+        guard let name = place?.id ?? own.map({ LocalID(entityType: record.entityType, number: $0) }) else {
+            return nil
+        }
         let detail = "nobody created \(name.words) on this device, and no pull gave it"
         return Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.entityReference, detail)
     }

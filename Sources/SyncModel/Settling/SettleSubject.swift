@@ -77,6 +77,8 @@ public struct SettledContent: Sendable {
     /// UUIDs in endpoint and payload, and what stands for ids of the device there.
     var references: [UUID] {
         var seen: Set<UUID> = []
-        return ((endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)).filter { seen.insert($0).inserted }
+        return ((endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)).filter {
+            seen.insert($0).inserted
+        }
     }
 }

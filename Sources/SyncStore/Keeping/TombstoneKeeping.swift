@@ -136,11 +136,28 @@ struct TombstoneKeeping: Keeping {
         return parameters
     }
 
-    /// All ids of devices by which entities of a list that is called `k` are known.
+    /// All ids of devices by which entities of a list that is called `k` are known, of types that have such ids. There is no
+    /// index by which they could be found at once, for a device's first pull would then write all over it: each device is
+    /// asked. Those that only ever pulled have pages.
     private static let localIDs = """
         CROSS JOIN LATERAL (
-                SELECT * FROM local_ids x
-                WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.server_id = k.id
+                SELECT FROM entity_types t
+                WHERE t.organization_id = k.organization_id AND t.name = k.entity_type AND t.id_space = 'device'
+                OFFSET 0
+            ) t
+            CROSS JOIN LATERAL (
+                SELECT x.*
+                FROM (
+                    SELECT d.user_id, d.device_id FROM devices d WHERE d.organization_id = k.organization_id
+                    UNION
+                    SELECT p.user_id, p.device_id FROM local_id_pages p WHERE p.organization_id = k.organization_id
+                ) d
+                CROSS JOIN LATERAL (
+                    SELECT * FROM local_ids z
+                    WHERE z.organization_id = k.organization_id AND z.user_id = d.user_id AND z.device_id = d.device_id
+                        AND z.entity_type = k.entity_type AND z.server_id = k.id
+                    OFFSET 0
+                ) x
                 UNION ALL
                 SELECT * FROM local_ids y
                 WHERE y.organization_id = k.organization_id AND y.entity_type = k.entity_type AND y.same_as = k.id

@@ -193,7 +193,9 @@ struct MappingColumns {
 
     /// Creates only have one; those under a device's own id, or a global one, have none.
     mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome, _ state: LaneState) {
-        guard mutation.operation == .create, mutation.localNumber == nil, let clientID = mutation.localID else { return }
+        guard mutation.operation == .create, mutation.localNumber == nil, let clientID = mutation.localID else {
+            return
+        }
         let row = Row(
             lane: lane,
             clientID: clientID,

@@ -3,13 +3,17 @@ import Postgres
 /// The statements by which a group of pushes reads and writes ids of devices, in the manner of ``GroupStatements``.
 enum LocalIDStatements {
     /// What ids of devices lead to. A row for each id that is asked for; the last column says whether one that leads
-    /// nowhere may have been assigned by a pull that is not confirmed. Only of ids without a permanent one the create is
-    /// looked at.
+    /// nowhere may have been assigned by a pull that is not confirmed. One whose create was discarded or is gone is
+    /// abandoned; only of those that lead nowhere the create is looked at.
     static let find = Statement(
         "group_local_ids",
         """
-        SELECT k.push, k.entity_type, k.local_id, l.leads_to, l.server_id_is_integer, l.local_id IS NOT NULL,
-            l.mutation_id, l.leads_to IS NULL AND c.is_gone IS NOT FALSE,
+        SELECT k.push, k.entity_type, k.local_id, coalesce(l.server_id, l.same_as), l.server_id_is_integer,
+            l.local_id IS NOT NULL, l.mutation_id,
+            CASE WHEN coalesce(l.server_id, l.same_as) IS NULL THEN coalesce((
+                SELECT m.status = 'discarded' FROM mutations m
+                WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = l.mutation_id), true)
+            ELSE false END,
             -- not EXISTS: that may be answered from a hash table of all pages
             l.client_id IS NOT NULL, l.local_id IS NULL AND (
                 SELECT p.page FROM local_id_pages p
@@ -19,18 +23,11 @@ enum LocalIDStatements {
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[])
             AS k (push, organization_id, user_id, device_id, entity_type, local_id)
         LEFT JOIN LATERAL (
-            SELECT x.*, coalesce(x.server_id, x.same_as) AS leads_to FROM local_ids x
+            SELECT * FROM local_ids x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
                 AND x.entity_type = k.entity_type AND x.local_id = k.local_id
             OFFSET 0
         ) l ON true
-        LEFT JOIN LATERAL (
-            SELECT x.status = 'discarded' AND x.resolution IS DISTINCT FROM 'server_wins' AS is_gone
-            FROM mutations x
-            WHERE l.leads_to IS NULL AND x.organization_id = k.organization_id AND x.user_id = k.user_id
-                AND x.id = l.mutation_id
-            OFFSET 0
-        ) c ON true
         """
     )
 
@@ -60,9 +57,10 @@ enum LocalIDStatements {
         """
         \(rows)
         ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDATE
-        SET server_id = CASE WHEN l.server_id IS NULL THEN excluded.server_id END,
-            server_id_is_integer = excluded.server_id_is_integer,
-            mutation_id = CASE WHEN l.server_id IS NULL THEN excluded.mutation_id END, client_id = excluded.client_id
+        SET server_id = CASE WHEN coalesce(l.server_id, l.same_as) IS NULL THEN excluded.server_id END,
+            server_id_is_integer = excluded.server_id_is_integer, same_as = NULL,
+            mutation_id = CASE WHEN coalesce(l.server_id, l.same_as) IS NULL THEN excluded.mutation_id END,
+            client_id = excluded.client_id
         """
     )
 

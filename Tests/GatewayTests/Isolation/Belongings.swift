@@ -10,10 +10,10 @@ struct Belongings {
         case user, device
         case mutation, failed, blocked, conflict
         case key, local, server
-        case list, feed, mappings, events
+        case list, feed, mappings, events, pull
 
         /// Whether it says where to go on reading.
-        var isCursor: Bool { [.list, .feed, .mappings, .events].contains(self) }
+        var isCursor: Bool { [.list, .feed, .mappings, .events, .pull].contains(self) }
     }
 
     /// Stands in each of Ada's payloads.
@@ -27,6 +27,8 @@ struct Belongings {
         scene = try await Scene(#"{"on_conflict":"continue"}"#)
         let (ada, type) = (scene.ada, #"{"visibility":"\#(visibility)"}"#)
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/task", type)
+        let numbered = #"{"id_space":"device","visibility":"\#(visibility)"}"#
+        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/thing", numbered)
         let (events, start) = try await ada.listen()
         events.stop()
         let local = UUID()
@@ -41,6 +43,16 @@ struct Belongings {
         var stuck = [ada.change(server: unknown), ada.change(server: unknown), ada.change(server: server, base: 1)]
         for index in stuck.indices { stuck[index]["payload"] = payload }
         #expect(try await ada.push(stuck).statuses == ["failed", "blocked", "conflict"])
+
+        // what her tablet was given, tentatively
+        var thing = ada.create("thing", payload)
+        thing["local_id"] = "471100"
+        #expect(try await ada.push([thing]).statuses == ["succeeded"])
+        let pulled = try await tablet.post(
+            "/v1/devices/\(tablet.device.lowercased)/pull",
+            #"{"next_local_ids":{"thing":471200}}"#
+        )
+        names[.pull] = pulled.next
 
         names[.user] = ada.user.lowercased
         names[.device] = ada.device.lowercased

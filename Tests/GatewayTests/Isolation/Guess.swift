@@ -13,6 +13,9 @@ struct Guess: Sendable {
     let kinds: [Belongings.Kind]
     let send: Send
 
+    /// Whether the answer is the organization's feed, which is shared among colleagues.
+    var showsFeed: Bool { place == "GET /v1/changes#since" || place.contains("/pull#") }
+
     init(_ place: String, _ kinds: [Belongings.Kind], _ send: @escaping Send) {
         self.place = place
         self.kinds = kinds
@@ -36,6 +39,9 @@ struct Guess: Sendable {
             return try await worker.get("/v1/id-mappings?since=\(name)")
         },
         Guess("GET /v1/changes#since", [.feed]) { try await $0.get("/v1/changes?since=\($1)") },
+        Guess("POST /v1/devices/{device_id}/pull#/since", [.feed, .pull]) { worker, name in
+            try await worker.post("/v1/devices/\(worker.device.lowercased)/pull", #"{"since":"\#(name)"}"#)
+        },
         Guess("GET /v1/events#Last-Event-ID", [.events]) { worker, name in
             let events = try await EventListener(worker.gateway.address, token: worker.token, after: name)
             defer { events.stop() }
@@ -56,6 +62,9 @@ struct Guess: Sendable {
             Guess("GET /v1/mutations/{id}#id", everything) { try await $0.get("/v1/mutations/\($1)") },
             Guess("PUT /v1/devices/{device_id}#device_id", [.device]) { worker, name in
                 try await GatewayTests.send(.PUT, worker.gateway.address + "/v1/devices/\(name)", token: worker.token)
+            },
+            Guess("POST /v1/devices/{device_id}/pull#device_id", [.device]) { worker, name in
+                try await worker.post("/v1/devices/\(name)/pull", "{}")
             },
         ]
         + [

@@ -160,9 +160,8 @@ public struct DevicePuller: Sendable {
     private func number(_ planner: inout PullPlanner, of device: TentativePages.Key) async throws {
         if !planner.types.isEmpty {
             let rows = try await pool.run([Query(PullStatements.numbers, planner.numbered(device.parameters))])[0]
-            for row in 0..<rows.count {
-                planner.know(try rows.int64(row, 2), of: try rows.string(row, 1), type: Int(try rows.int32(row, 0)))
-            }
+            let places = try rows.optionalInt64s(0, 0) ?? []
+            planner.know(try rows.optionalInt64s(0, 1) ?? [], at: places)
         }
         planner.want()
         let open = planner.open
@@ -198,7 +197,6 @@ extension PullPlanner {
             first.append((last.last ?? 0) + 1)
             last.append((last.last ?? 0) + Int32(type.ids.count))
         }
-        parameters.add(types.indices.map { Int32($0) })
         parameters.add(types.map(\.name))
         parameters.add(first)
         parameters.add(last)
