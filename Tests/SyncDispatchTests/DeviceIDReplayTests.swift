@@ -113,7 +113,9 @@ import Testing
         let folder = stage.create("folder", 23)
         let task = stage.create("task", 47, #"{"folderId":23,"after":47,"n":47}"#)
         let note = stage.create("note", 5, #"{"taskId":47}"#)
-        #expect(try await stage.phone.push([folder, task, note]).results.map(\.status) == ["pending", "blocked", "blocked"])
+        #expect(
+            try await stage.phone.push([folder, task, note]).results.map(\.status) == ["pending", "blocked", "blocked"]
+        )
         try await stage.mutation(note.id, is: .succeeded)
         let id = try #require(try await stage.mutation(task.id).serverID)
         #expect(try await stage.leads("task", 47) == "\(id) string")
