@@ -113,7 +113,9 @@ import Testing
         let folder = stage.create("folder", 23)
         let task = stage.create("task", 47, #"{"folderId":23,"after":47,"n":47}"#)
         let note = stage.create("note", 5, #"{"taskId":47}"#)
-        #expect(try await stage.phone.push([folder, task, note]).results.map(\.status) == ["pending", "blocked", "blocked"])
+        #expect(
+            try await stage.phone.push([folder, task, note]).results.map(\.status) == ["pending", "blocked", "blocked"]
+        )
         try await stage.mutation(note.id, is: .succeeded)
         let id = try #require(try await stage.mutation(task.id).serverID)
         #expect(try await stage.leads("task", 47) == "\(id) string")
@@ -263,6 +265,16 @@ import Testing
         )
         #expect(first.count == 1)
         #expect(try first.int64(0, 0) == 50)
+        // also when nothing is left of the create but that
+        try await stage.execute("DELETE FROM mutations WHERE organization_id = '\(stage.organization.id)'")
+        let later = stage.create("task", 48, #"{"text":"later","folderId":23}"#)
+        #expect(try await stage.phone.push([later]).results[0].status == "pending")
+        try await stage.mutation(later.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"text":"later","folderId":7}"#)
+        let change = stage.change("update", "folder", 23, "{}")
+        try await stage.phone.push([change])
+        try await stage.mutation(change.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.line == "PATCH /folders/7")
     }
 
     /// A pull confirms a number for the entity while the create's outcome is written.

@@ -61,7 +61,8 @@ import Testing
         try RetryRequest(body: Array(body.utf8), limits: IntakeLimits())
     }
 
-    private func knowledge(_ known: (String, Int64, ServerID?)..., abandoned: Bool = false) -> RestartPlanner.Knowledge {
+    private func knowledge(_ known: (String, Int64, ServerID?)..., abandoned: Bool = false) -> RestartPlanner.Knowledge
+    {
         var mappings: [UUID: [IDMapping]] = [:]
         for (type, number, serverID) in known {
             let mapping = IDMapping(
@@ -143,7 +144,9 @@ import Testing
         let problem = refusal { _ = try RestartPlanner.retry(lost, retry("{}"), knowledge()) }
         #expect(problem?.code == .validationFailed && problem?.detail.contains("local id 47 in 'task'") == true)
         // one whose server id is known needs nothing
-        #expect(refusal { _ = try RestartPlanner.retry(subject(.failed, payload: "{}"), retry("{}"), knowledge()) } == nil)
+        #expect(
+            refusal { _ = try RestartPlanner.retry(subject(.failed, payload: "{}"), retry("{}"), knowledge()) } == nil
+        )
         // nor does a create
         let create = subject(.failed, .create, serverID: nil, payload: #"{"related":47}"#)
         let restart = try RestartPlanner.retry(create, retry("{}"), knowledge(("task", 47, nil))).restart
@@ -151,7 +154,10 @@ import Testing
         let abandoned = refusal {
             _ = try RestartPlanner.retry(subject(.failed), retry("{}"), knowledge(("folder", 23, nil), abandoned: true))
         }
-        #expect(abandoned?.detail == "local id 23 in 'folder' stands for nothing: the mutation that created it was discarded")
+        #expect(
+            abandoned?.detail
+                == "local id 23 in 'folder' stands for nothing: the mutation that created it was discarded"
+        )
     }
 
     /// A merged document holds server ids: a number that is not resolved yet would look like one.
@@ -169,7 +175,8 @@ import Testing
         }
         let own = ("task", Int64(47), Optional(ServerID(text: "7", isInteger: true)))
         #expect(
-            try sent(#"{"folderId":23}"#, knowledge(("folder", 23, nine), own)) == #"{"folderId":9,"related":[23],"a":2}"#
+            try sent(#"{"folderId":23}"#, knowledge(("folder", 23, nine), own))
+                == #"{"folderId":9,"related":[23],"a":2}"#
         )
         let standIn = Self.client("folder", 24).lowercased
         #expect(

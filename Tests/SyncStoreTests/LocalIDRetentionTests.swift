@@ -22,9 +22,23 @@ import Testing
             """
             INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, \(column), client_id)
             VALUES ('\(phone.organization.id)', '\(phone.user)', '\(device)', 'task', \(number), '\(id)',
-                \(client.map { "'\($0)'" } ?? "NULL"))
+                \(client.map { "'\($0)'" } ?? "NULL"));
+            INSERT INTO local_id_pages (organization_id, user_id, device_id, page)
+            VALUES ('\(phone.organization.id)', '\(phone.user)', '\(device)', 1) ON CONFLICT DO NOTHING
             """
         )
+    }
+
+    /// Tasks are made by client ids, for the test's sake.
+    private func makeDeviceType(_ phones: Phone...) async throws {
+        for phone in phones {
+            try await phone.execute(
+                """
+                UPDATE entity_types SET id_space = 'device'
+                WHERE organization_id = '\(phone.organization.id)' AND name = 'task'
+                """
+            )
+        }
     }
 
     /// A task that was made, and its server id.
@@ -57,6 +71,7 @@ import Testing
         try await know(hers.id, as: 50, on: eve.device, of: eve)
         let theirs = try await gateway.dump("local_ids", eve.organization.id)
         try await delete(gone.entry, by: ada)
+        try await makeDeviceType(ada, eve)
         gateway.clock.advance(seconds: 30 * Gateway.day)
         try await gateway.retain()
         #expect(try await ada.count("local_ids") == 7)
@@ -77,10 +92,13 @@ import Testing
             """
             INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
             SELECT '\(phone.organization.id)', gen_random_uuid(), gen_random_uuid(), 'task', n, '\(task.id)'
-            FROM generate_series(1, 12000) n
+            FROM generate_series(1, 12000) n;
+            INSERT INTO local_id_pages (organization_id, user_id, device_id, page)
+            SELECT organization_id, user_id, device_id, 1 FROM local_ids;
             """
         )
         try await delete(task.entry, by: phone)
+        try await makeDeviceType(phone)
         phone.gateway.clock.advance(seconds: 31 * Gateway.day)
         #expect(try await phone.gateway.retain()?.report[.tombstones] == 1)
         #expect(try await phone.count("local_ids") == 0)
@@ -108,6 +126,7 @@ import Testing
         try await bob.push([waiting])
         try await bob.execute("UPDATE mutations SET reference_ids = '{\(one)}' WHERE \(bob.owner)")
         for task in [needed, other] { try await delete(task.entry, by: ada) }
+        try await makeDeviceType(ada)
         gateway.clock.advance(seconds: 31 * Gateway.day)
         #expect(try await gateway.retain()?.report[.tombstones] == 1)
         #expect(try await ada.count("entities", "is_deleted AND id = '\(needed.id)'") == 1)
