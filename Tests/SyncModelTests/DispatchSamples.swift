@@ -16,6 +16,7 @@ struct Sample {
 
     var operation: SyncModel.Operation = .create
     var localID: UUID? = Sample.local
+    var localNumber: Int64?
     var serverID: ServerID?
     var endpoint: String? = "/contacts"
     var payload: String? = #"{"name":"Kari"}"#
@@ -32,6 +33,7 @@ struct Sample {
     var conflictRetries: Int16 = 0
     var override: SentRequest?
     var idSpace: IDSpace = .mapped
+    var relations: [Relation] = []
     var isForwarded = true
     var upstream: UpstreamSettings? = UpstreamSettings(baseURL: "http://upstream.invalid")
     var lane = Sample.lane
@@ -57,6 +59,7 @@ struct Sample {
             operation: operation,
             entityType: "contact",
             localID: localID,
+            localNumber: localNumber,
             serverID: serverID,
             endpoint: endpoint,
             payload: payload.map { Array($0.utf8) },
@@ -91,6 +94,7 @@ struct Sample {
             type: EntityType(
                 name: "contact",
                 idSpace: idSpace,
+                relations: relations,
                 visibility: .user,
                 defaultPriority: 0,
                 isForwarded: isForwarded,

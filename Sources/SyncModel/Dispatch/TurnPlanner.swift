@@ -264,9 +264,8 @@ public struct TurnPlanner: Sendable {
         // the built-in store puts the id in when it has made it
         if isOwn, mutation.operation == .create, !surroundings.type.isForwarded { return .uuid(reference.clientID) }
         let pointer = "/payload" + reference.place.pointer
-        let reason =
-            isOwn ? "what this mutation creates, and that has no server id before it is there" : "what has no server id"
-        let detail = "\(pointer) holds \(reference.id.words): \(reason)"
+        let reason = isOwn ? "which this mutation creates: it has no server id before that" : "which has no server id"
+        let detail = "\(pointer) holds \(reference.id.words), \(reason)"
         throw Problem(.dependencyRejected, pointer: pointer, rule: Rule.entityReference, detail)
     }
 

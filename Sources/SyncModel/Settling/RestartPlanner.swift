@@ -66,7 +66,7 @@ public struct RestartPlanner {
         var planner = try RestartPlanner(subject, edit, knowledge, raisesRevision: true)
         planner.restart.resolution = .clientWins
         if subject.type.isForwarded {
-            planner.restart.sent = try planner.sent(idPointer)
+            try planner.send(idPointer)
         } else if subject.record.operation == .create {
             throw Self.staysManual
         }
@@ -190,7 +190,7 @@ public struct RestartPlanner {
 
     // MARK: - What is sent
 
-    private func sent(_ idPointer: String) throws(Problem) -> SentRequest {
+    private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID =
             subject.record.serverID ?? ConflictState.id(inAnswer: subject.record.responseBody, at: idPointer)
@@ -204,7 +204,8 @@ public struct RestartPlanner {
             serverID: serverID
         )
         guard let sent else { throw Self.staysManual }
-        return sent
+        restart.sent = sent
+        if subject.record.operation == .create { restart.serverID = serverID }
     }
 
     private func resolved(_ endpoint: Endpoint) -> String {

@@ -22,6 +22,8 @@ public struct MutationRestart: Sendable {
     public var resolution: ConflictResolution?
     /// What is sent in place of the mutation's own request.
     public var sent: SentRequest?
+    /// The entity that a create is to go over, whose id an answer need not tell again; nil: as it was.
+    public var serverID: ServerID?
 
     /// `pending`, or `blocked` while it waits for another.
     public var status: MutationStatus { dependsOn.isEmpty ? .pending : .blocked }

@@ -112,7 +112,9 @@ struct TombstoneKeeping: Keeping {
     private static let portion = 5_000
 
     private func named(_ rows: [Row], on connection: Connection) async throws -> [NamedID] {
-        let found = try await connection.run(Query(Self.namedIDsStatement, parameters(rows.map(\.key))))
+        var parameters = parameters(rows.map(\.key))
+        parameters.add(organization)
+        let found = try await connection.run(Query(Self.namedIDsStatement, parameters))
         return try (0..<found.count).map { row in
             NamedID(
                 user: try found.uuid(row, 0),
@@ -136,15 +138,20 @@ struct TombstoneKeeping: Keeping {
         return parameters
     }
 
-    /// All ids of devices by which entities of a list that is called `k` are known, of types that have such ids. There is no
-    /// index by which they could be found at once, for a device's first pull would then write all over it: each device is
-    /// asked. Those that only ever pulled have pages.
-    private static let localIDs = """
+    /// Of a list that is called `k`, what is of a type with device ids.
+    private static let ofDeviceTypes = """
         CROSS JOIN LATERAL (
                 SELECT FROM entity_types t
                 WHERE t.organization_id = k.organization_id AND t.name = k.entity_type AND t.id_space = 'device'
                 OFFSET 0
             ) t
+        """
+
+    /// All ids of devices by which entities of a list that is called `k` are known, of types that have such ids. There is no
+    /// index by which they could be found at once, for a device's first pull would then write all over it: each device is
+    /// asked. Those that only ever pulled have pages.
+    private static let localIDs = """
+        \(ofDeviceTypes)
             CROSS JOIN LATERAL (
                 SELECT x.*
                 FROM (
@@ -165,20 +172,35 @@ struct TombstoneKeeping: Keeping {
             ) l
         """
 
-    /// Of lanes where nothing waits no id is needed. One that is pushed meanwhile, and names what has been gone for so
-    /// long, fails when its turn comes.
+    /// Of lanes where nothing waits no id is needed, so only devices of the others are asked. What is pushed meanwhile, and
+    /// names what has been gone for so long, fails when its turn comes.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
         """
+        WITH d AS MATERIALIZED (
+            SELECT z.user_id, v.device_id
+            FROM lanes z
+            CROSS JOIN LATERAL (
+                SELECT x.device_id FROM devices x WHERE x.organization_id = $4 AND x.user_id = z.user_id
+                UNION
+                SELECT p.device_id FROM local_id_pages p WHERE p.organization_id = $4 AND p.user_id = z.user_id
+            ) v
+            WHERE z.organization_id = $4 AND z.open_count > 0
+        )
         SELECT l.user_id, l.client_id, k.entity_type, k.id
         FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
-        \(localIDs)
+        \(ofDeviceTypes)
+        CROSS JOIN d
         CROSS JOIN LATERAL (
-            SELECT FROM lanes z
-            WHERE z.organization_id = k.organization_id AND z.user_id = l.user_id AND z.open_count > 0
+            SELECT x.user_id, x.client_id FROM local_ids x
+            WHERE x.organization_id = k.organization_id AND x.user_id = d.user_id AND x.device_id = d.device_id
+                AND x.entity_type = k.entity_type AND x.server_id = k.id AND x.client_id IS NOT NULL
+            UNION ALL
+            SELECT y.user_id, y.client_id FROM local_ids y
+            WHERE y.organization_id = k.organization_id AND y.user_id = d.user_id AND y.device_id = d.device_id
+                AND y.entity_type = k.entity_type AND y.same_as = k.id AND y.client_id IS NOT NULL
             OFFSET 0
-        ) o
-        WHERE l.client_id IS NOT NULL
+        ) l
         """
     )
 

@@ -148,7 +148,8 @@ enum SettleStatements {
         """
         INSERT INTO mutations AS m (
             \(unchanged), status, revision, is_outcome_unknown, depends_on, blocked_on, endpoint, payload,
-            reference_ids, resolution, error, sent_method, sent_endpoint, sent_payload)
+            reference_ids, resolution, error, sent_method, sent_endpoint, sent_payload, server_id,
+            server_id_is_integer)
         SELECT \(unchangedValues), k.status, k.revision, k.is_outcome_unknown,
             ($16::uuid[])[k.blockers_from : k.blockers_to],
             CASE WHEN k.blockers_to >= k.blockers_from THEN ($16::uuid[])[k.blockers_from] END,
@@ -156,19 +157,24 @@ enum SettleStatements {
             CASE WHEN k.is_edited THEN ($19::uuid[])[k.references_from : k.references_to] ELSE m.reference_ids END,
             k.resolution,
             -- what the client's way goes over stays to be seen
-            CASE WHEN k.resolution IS NOT NULL THEN m.error END, k.sent_method, k.sent_endpoint, k.sent_payload
+            CASE WHEN k.resolution IS NOT NULL THEN m.error END, k.sent_method, k.sent_endpoint, k.sent_payload,
+            coalesce(k.server_id, m.server_id),
+            CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END
         FROM unnest(
                 $5::uuid[], $6::text[], $7::int4[], $8::bool[], $9::text[], $10::json[], $11::text[], $12::text[],
-                $13::text[], $14::json[], $15::int4[], $17::int4[], $18::int4[], $20::int4[], $21::bool[])
+                $13::text[], $14::json[], $15::int4[], $17::int4[], $18::int4[], $20::int4[], $21::bool[],
+                $22::text[], $23::bool[])
             AS k (id, status, revision, is_outcome_unknown, endpoint, payload, resolution, sent_method, sent_endpoint,
-                sent_payload, blockers_from, blockers_to, references_from, references_to, is_edited)
+                sent_payload, blockers_from, blockers_to, references_from, references_to, is_edited, server_id,
+                server_id_is_integer)
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, revision = excluded.revision, is_outcome_unknown = excluded.is_outcome_unknown,
             depends_on = excluded.depends_on, blocked_on = excluded.blocked_on, endpoint = excluded.endpoint,
             payload = excluded.payload, reference_ids = excluded.reference_ids, resolution = excluded.resolution,
             error = excluded.error, sent_method = excluded.sent_method, sent_endpoint = excluded.sent_endpoint,
-            sent_payload = excluded.sent_payload, attempt_count = 0, next_retry_at = NULL, conflict_retries = 0,
+            sent_payload = excluded.sent_payload, server_id = excluded.server_id,
+            server_id_is_integer = excluded.server_id_is_integer, attempt_count = 0, next_retry_at = NULL, conflict_retries = 0,
             last_error = NULL, last_error_code = NULL, response_status = NULL, response_body = NULL,
             change_position = excluded.change_position, changed_at = excluded.changed_at
         """

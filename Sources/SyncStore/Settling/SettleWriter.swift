@@ -61,6 +61,8 @@ struct SettleWriter {
         parameters.add(references.ids)
         parameters.add(references.to)
         parameters.add(rows.map { $0.referenceIDs != nil })
+        parameters.add(rows.map { $0.serverID?.text })
+        parameters.add(rows.map { $0.serverID?.isInteger ?? false })
         return Query(SettleStatements.restart, parameters)
     }
 

@@ -36,7 +36,7 @@ final class Connection {
 
     /// Makes the next request; ``write()`` sends it.
     func begin(_ push: Push, replay: Bool, device: Device, template: PushTemplate, now: UInt64) {
-        template.fill(body, with: push, device: device.id)
+        template.fill(body, with: push, of: device)
         current = push
         isReplay = replay
         head = device.head

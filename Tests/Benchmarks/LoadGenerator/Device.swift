@@ -22,6 +22,8 @@ struct Device {
     let head: UnsafeBufferPointer<UInt8>
     /// The sequence number of the next mutation.
     var nextNumber: UInt64
+    /// The push that created its contacts, when there are any.
+    var contacts: Push?
 
     /// - Parameter firstNumber: above all that an earlier run has used, so that a device can go on.
     init(_ user: User, copy: Int, request: RequestHead, firstNumber: UInt64) {

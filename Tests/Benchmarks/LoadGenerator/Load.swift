@@ -3,7 +3,7 @@ import Glibc
 /// Keeps every connection busy, one push after another.
 struct Load {
     private enum Phase {
-        /// Sends what will be replayed.
+        /// Sends what will be replayed, or creates the contacts that will be named.
         case filling
         case warmingUp(until: UInt64)
         case measuring(since: UInt64, until: UInt64)
@@ -27,6 +27,8 @@ struct Load {
     private var underWay = 0
     private var begun = 0
     private var pooled = 0
+    /// Devices whose contacts were created.
+    private var knownDevices = 0
     private var total = 0
     private var cpuBefore: UInt64 = 0
     private var results = Results()
@@ -34,7 +36,7 @@ struct Load {
 
     init(_ options: Options) throws(Failure) {
         self.options = options
-        template = PushTemplate(mutations: options.mutations, createdAt: Clock.timestamp)
+        template = PushTemplate(options, createdAt: Clock.timestamp)
         address = Address(host: options.host, port: options.port)
         poller = try Poller()
 
@@ -45,7 +47,7 @@ struct Load {
         var own = [[Int]](repeating: [], count: options.connections)
         for (index, device) in shuffled.enumerated() { own[index % own.count].append(device) }
         connections = own.map { [template] in Connection(devices: $0, template: template) }
-        phase = options.mode == .replay ? .filling : .warmingUp(until: 0)
+        phase = options.mode == .replay || options.contacts != nil ? .filling : .warmingUp(until: 0)
     }
 
     private static func devices(_ options: Options, request: RequestHead) throws(Failure) -> [Device] {
@@ -92,7 +94,7 @@ struct Load {
     private mutating func advance(_ now: UInt64) -> Bool {
         switch phase {
         case .filling:
-            if pooled >= options.pool, connections.allSatisfy({ !$0.pushed.isEmpty }) {
+            if isFilled {
                 phase = .warmingUp(until: now + nanoseconds(options.warmUp))
             }
         case .warmingUp(let end):
@@ -112,6 +114,11 @@ struct Load {
             return underWay == 0 || now >= end
         }
         return false
+    }
+
+    private var isFilled: Bool {
+        if options.contacts != nil { return knownDevices == devices.count }
+        return pooled >= options.pool && connections.allSatisfy { !$0.pushed.isEmpty }
     }
 
     private mutating func proceed(_ index: Int, isWritable: Bool) throws(Failure) {
@@ -142,15 +149,26 @@ struct Load {
             push = old
         } else {
             replays = false
-            let device = connection.devices.randomElement(using: &random) ?? 0
-            push = Push(device: device, seed: random.next(), firstNumber: devices[device].nextNumber)
-            devices[device].nextNumber += UInt64(options.mutations)
+            push = newPush(of: connection)
         }
         let device = devices[push.device]
         connection.begin(push, replay: replays, device: device, template: template, now: Clock.now)
         underWay += 1
         begun += 1
         try write(index, isWaiting: false)
+    }
+
+    private mutating func newPush(of connection: Connection) -> Push {
+        var newcomer: Int?
+        if case .filling = phase, options.contacts != nil {
+            newcomer = connection.devices.first { devices[$0].contacts == nil }
+        }
+        let device = newcomer ?? connection.devices.randomElement(using: &random) ?? 0
+        let first = devices[device].nextNumber
+        let push = Push(device: device, seed: random.next(), firstNumber: first, makesContacts: newcomer != nil)
+        devices[device].nextNumber += UInt64(options.mutations)
+        if push.makesContacts { devices[device].contacts = push }
+        return push
     }
 
     private mutating func write(_ index: Int, isWaiting: Bool) throws(Failure) {
@@ -168,10 +186,11 @@ struct Load {
     /// Makes a new connection in place of one that ended.
     private mutating func reopen(_ index: Int) throws(Failure) {
         let connection = connections[index]
-        if connection.current != nil {
+        if let push = connection.current {
             connection.end()
             underWay -= 1
             results.broken += 1
+            if push.makesContacts { devices[push.device].contacts = nil }
         }
         if case .ending = phase { return }
         try connection.open(address)
@@ -194,6 +213,11 @@ struct Load {
         if options.mode == .replay, isRight, !connection.isReplay, connection.pushed.count < options.pool {
             connection.pushed.append(push)
             pooled += 1
+        }
+        if push.makesContacts {
+            knownDevices += 1
+            // nothing that names what is not there is worth measuring
+            if !isRight { phase = .ending(until: Clock.now) }
         }
         guard case .measuring = phase else { return }
         results.pushes += 1

@@ -4,10 +4,15 @@ struct Options {
         case new, replay, forwarded
     }
 
+    /// How entities are named.
+    enum IDs: String {
+        case mapped, device
+    }
+
     static let help = """
         Usage: LoadGenerator [options]
 
-        Pushes creates of `activity` to a Sluice gateway as fast as it answers, checks every answer, and prints one line
+        Pushes creates to a Sluice gateway as fast as it answers, checks every answer, and prints one line
         of key=value pairs. One thread; each connection has one push under way at a time, and so has each device.
 
           --host HOST             where the gateway listens (127.0.0.1)
@@ -17,6 +22,12 @@ struct Options {
           --mutations N           mutations in a push (1)
           --mode MODE             new: new pushes; replay: some that were sent before; forwarded: new ones that are
                                   taken and replayed to an upstream, sooner or later (new)
+          --type TYPE             the entity type (activity)
+          --ids IDS               mapped: each entity is named by a UUID; device: by an integer that its device counts, and
+                                  the type is one with device ids (mapped)
+          --contacts TYPE         before it measures, each device creates as many entities of this type as a push has
+                                  mutations, and from then on each `contact_id` names one of them by its local id; without
+                                  this it is a UUID that nothing knows
           --pool N                pushes sent before a replay begins, of which it then draws (4000)
           --pushes N              so many pushes, and no more, instead of --seconds
           --seconds S             how long to measure (5)
@@ -29,7 +40,8 @@ struct Options {
 
         Organizations are 00000000-0000-4000-8000-(number), users 00000000-0000-4000-9000-(organization * 1000 + number).
         A user has one device, or several when there are more connections than users; a device belongs to one connection.
-        Sequence numbers begin at the time in microseconds, so a later run can go on with the same devices.
+        Sequence numbers begin at the time in microseconds, so a later run can go on with the same devices; so do device
+        ids, which are the sequence number of the create.
 
         Latencies are in microseconds, from the first byte written to the last byte read. `errors` counts pushes without
         an answer or with a status other than 200 (202 does as well when they are forwarded); `wrong` those answered so
@@ -48,6 +60,9 @@ struct Options {
     var connections = 32
     var mutations = 1
     var mode = Mode.new
+    var type = "activity"
+    var ids = IDs.mapped
+    var contacts: String?
     var pool = 4000
     var pushes: Int?
     var seconds = 5.0
@@ -67,6 +82,8 @@ struct Options {
         guard secret != nil || tokensFile != nil else { throw Failure("--jwt-secret or --tokens-file is needed") }
         // The user's number has three digits in the ids.
         guard users < 1000 else { throw Failure("--users is at most 999") }
+        // A replay fills its pool in the time in which contacts would be made.
+        if contacts != nil, mode == .replay { throw Failure("--contacts does not go with --mode replay") }
     }
 
     private mutating func set(_ name: String, to value: String) throws(Failure) {
@@ -81,6 +98,11 @@ struct Options {
                 throw Failure("--mode is new, replay or forwarded, not \(value)")
             }
             self.mode = mode
+        case "--type": type = value
+        case "--ids":
+            guard let ids = IDs(rawValue: value) else { throw Failure("--ids is mapped or device, not \(value)") }
+            self.ids = ids
+        case "--contacts": contacts = value
         case "--pool": pool = try Self.count(name, value)
         case "--pushes": pushes = try Self.count(name, value)
         case "--seconds": seconds = try Self.duration(name, value)

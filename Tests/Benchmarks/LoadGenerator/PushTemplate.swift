@@ -6,6 +6,8 @@ struct Push {
     var seed: UInt64
     /// The sequence number of its first mutation.
     var firstNumber: UInt64
+    /// Whether it creates the device's contacts.
+    var makesContacts = false
 }
 
 /// The body of a push: bytes in which UUIDs and numbers are overwritten in place, so a push costs no allocation and
@@ -14,6 +16,7 @@ struct PushTemplate {
     /// A number of sixteen digits: microseconds since 1970 have as many until the year 2286.
     private static let numberWidth = 16
     private static let emptyUUID = "00000000-0000-4000-8000-000000000000"
+    private static let emptyNumber = String(repeating: "0", count: numberWidth)
 
     let bytes: [UInt8]
     let mutations: Int
@@ -23,65 +26,136 @@ struct PushTemplate {
     private let firstOffset: Int
     /// From one mutation to the next.
     private let stride: Int
-    /// Where in a mutation its UUIDs stand: id, local id, contact, idempotency key.
+    /// Where in a mutation its random UUIDs stand; if it has a local id that is a UUID, that is the first of them.
     private let uuidOffsets: [Int]
-    private let numberOffset: Int
+    /// Where in a mutation its sequence number stands, and with device ids its local id, which is the same.
+    private let numberOffsets: [Int]
+    private let contacts: Contacts?
+
+    /// What of a mutation is different where devices have contacts.
+    private struct Contacts {
+        let ids: Options.IDs
+        /// Where `contact_id` has its digits.
+        let offset: Int
+        let typeOffset: Int
+        /// Types with their closing quotation mark, both as long as the longer one.
+        let ownType: [UInt8]
+        let contactType: [UInt8]
+    }
 
     /// - Parameter createdAt: the time that the mutations claim to be from, in RFC 3339.
-    init(mutations: Int, createdAt: String) {
+    init(_ options: Options, createdAt: String) {
+        let (uuid, number) = (Self.emptyUUID, Self.emptyNumber)
+        let hasNumbers = options.ids == .device
+        let contactIsNumber = hasNumbers && options.contacts != nil
+        let typeWidth = max(options.type.utf8.count, options.contacts?.utf8.count ?? 0) + 1
+        let ownType = padded(options.type, to: typeWidth)
+        // A number is shorter than a UUID in quotation marks: payloads are of one size.
+        let notes = String(repeating: "lorem ipsum ", count: 7) + (contactIsNumber ? "and as much once more." : "")
+
         var mutation = Marked()
-        mutation.append(#"{"id":""#, mark: Self.emptyUUID)
-        mutation.append(#"","operation":"create","entity_type":"activity","local_id":""#, mark: Self.emptyUUID)
-        mutation.append(
-            #"","endpoint":"/api/v1/activities","payload":{"title":"hello world","contact_id":""#,
-            mark: Self.emptyUUID
+        let id = mutation.append(#"{"id":""#, hole: uuid)
+        let type = mutation.append(#"","operation":"create","entity_type":""#, hole: ownType)
+        let local = mutation.append(#","local_id":"#, hole: hasNumbers ? number : uuid, isQuoted: !hasNumbers)
+        let contact = mutation.append(
+            #","endpoint":"/api/v1/activities","payload":{"title":"hello world","contact_id":"#,
+            hole: contactIsNumber ? number : uuid,
+            isQuoted: !contactIsNumber
         )
-        let notes = String(repeating: "lorem ipsum ", count: 7)
-        mutation.append(
-            #"","amount":12.5,"notes":"\#(notes)","tags":["a","b"],"done":false},"idempotency_key":""#,
-            mark: Self.emptyUUID
+        let key = mutation.append(
+            #","amount":12.5,"notes":"\#(notes)","tags":["a","b"],"done":false},"idempotency_key":""#,
+            hole: uuid
         )
-        mutation.append(#"","sequence_number":"#, mark: String(repeating: "0", count: Self.numberWidth))
+        let sequence = mutation.append(#"","sequence_number":"#, hole: number)
         mutation.append(#","dependency_ids":[],"priority":10,"created_at":"\#(createdAt)"}"#)
 
         var body = Marked()
-        body.append(#"{"device_id":""#, mark: Self.emptyUUID)
+        deviceOffset = body.append(#"{"device_id":""#, hole: uuid)
         body.append(#"","mutations":["#)
-        deviceOffset = body.marks[0]
         firstOffset = body.bytes.count
         stride = mutation.bytes.count + 1
-        uuidOffsets = Array(mutation.marks[..<4])
-        numberOffset = mutation.marks[4]
+        uuidOffsets = (hasNumbers ? [] : [local]) + [id] + (contactIsNumber ? [] : [contact]) + [key]
+        numberOffsets = [sequence] + (hasNumbers ? [local] : []) + (contactIsNumber ? [contact] : [])
+        contacts = options.contacts.map { name in
+            Contacts(
+                ids: options.ids,
+                offset: contact,
+                typeOffset: type,
+                ownType: Array(ownType.utf8),
+                contactType: Array(padded(name, to: typeWidth).utf8)
+            )
+        }
 
+        mutations = options.mutations
         let list = Array(repeating: mutation.bytes, count: mutations).joined(separator: [UInt8(ascii: ",")])
         bytes = body.bytes + list + Array("]}".utf8)
-        self.mutations = mutations
     }
 
     /// Turns a copy of ``bytes`` into this push.
-    func fill(_ body: UnsafeMutablePointer<UInt8>, with push: Push, device: UUIDBits) {
+    func fill(_ body: UnsafeMutablePointer<UInt8>, with push: Push, of device: Device) {
         var random = Random(seed: push.seed)
-        writer.writeUUID(device.high, device.low, at: body + deviceOffset)
+        writer.writeUUID(device.id.high, device.id.low, at: body + deviceOffset)
         uuidOffsets.withUnsafeBufferPointer { offsets in
             for index in 0..<mutations {
                 let mutation = body + (firstOffset &+ index &* stride)
                 for offset in offsets { writer.writeUUID(random.next(), random.next(), at: mutation + offset) }
-                let number = push.firstNumber &+ UInt64(truncatingIfNeeded: index)
-                writer.writeNumber(number, width: Self.numberWidth, at: mutation + numberOffset)
             }
+        }
+        numberOffsets.withUnsafeBufferPointer { offsets in
+            for index in 0..<mutations {
+                let mutation = body + (firstOffset &+ index &* stride)
+                let number = push.firstNumber &+ UInt64(truncatingIfNeeded: index)
+                for offset in offsets { writer.writeNumber(number, width: Self.numberWidth, at: mutation + offset) }
+            }
+        }
+        if let contacts { fill(body, with: push, of: device, contacts) }
+    }
+
+    private func fill(_ body: UnsafeMutablePointer<UInt8>, with push: Push, of device: Device, _ contacts: Contacts) {
+        var chooser = Random(seed: ~push.seed)
+        let type = push.makesContacts ? contacts.contactType : contacts.ownType
+        for index in 0..<mutations {
+            let mutation = body + (firstOffset &+ index &* stride)
+            (mutation + contacts.typeOffset).update(from: type, count: type.count)
+            if let made = device.contacts, !push.makesContacts {
+                let chosen = Int.random(in: 0..<mutations, using: &chooser)
+                write(contact: chosen, of: made, contacts.ids, at: mutation + contacts.offset)
+            }
+        }
+    }
+
+    /// Writes the local id of the entity that a push created by one of its mutations.
+    private func write(contact index: Int, of made: Push, _ ids: Options.IDs, at target: UnsafeMutablePointer<UInt8>) {
+        switch ids {
+        case .mapped:
+            // as it was written: two numbers for each UUID, of which the local id is the mutation's first
+            var random = Random(seed: made.seed, after: index * uuidOffsets.count * 2)
+            writer.writeUUID(random.next(), random.next(), at: target)
+        case .device:
+            let number = made.firstNumber &+ UInt64(truncatingIfNeeded: index)
+            writer.writeNumber(number, width: Self.numberWidth, at: target)
         }
     }
 }
 
-/// Text with places in it to come back to.
+/// Text with holes in it to come back to.
 private struct Marked {
     var bytes: [UInt8] = []
-    var marks: [Int] = []
 
-    mutating func append(_ text: String, mark: String? = nil) {
+    mutating func append(_ text: String) { bytes += text.utf8 }
+
+    /// Appends a text, then a hole; where the hole is.
+    mutating func append(_ text: String, hole: String, isQuoted: Bool = false) -> Int {
         bytes += text.utf8
-        guard let mark else { return }
-        marks.append(bytes.count)
-        bytes += mark.utf8
+        if isQuoted { bytes.append(UInt8(ascii: "\"")) }
+        let offset = bytes.count
+        bytes += hole.utf8
+        if isQuoted { bytes.append(UInt8(ascii: "\"")) }
+        return offset
     }
+}
+
+/// A type's name, its closing quotation mark, and spaces.
+private func padded(_ type: String, to width: Int) -> String {
+    type + "\"" + String(repeating: " ", count: max(0, width - type.utf8.count - 1))
 }

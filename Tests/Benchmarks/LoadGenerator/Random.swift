@@ -1,11 +1,16 @@
 /// SplitMix64: fast, and any seed will do, so that what one push was made of can be made again from one number.
 struct Random: RandomNumberGenerator {
+    private static let step: UInt64 = 0x9E37_79B9_7F4A_7C15
+
     private var state: UInt64
 
-    init(seed: UInt64) { state = seed }
+    /// - Parameter skipped: so many of the first numbers are left out.
+    init(seed: UInt64, after skipped: Int = 0) {
+        state = seed &+ Self.step &* UInt64(truncatingIfNeeded: skipped)
+    }
 
     mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
+        state &+= Self.step
         var mixed = state
         mixed = (mixed ^ (mixed &>> 30)) &* 0xBF58_476D_1CE4_E5B9
         mixed = (mixed ^ (mixed &>> 27)) &* 0x94D0_49BB_1331_11EB

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from statistics import median
 
+from . import device_ids
 from .delivery import Delivery
+from .device_ids import Pulls
 from .forwarding import Forward, Quiet
 from .keeping import Keeping
 from .runs import Load, Run
@@ -18,8 +20,15 @@ REPLAYS = {
     "replay-1": Load(mutations=1, connections=64, mode="replay"),
     "replay-50": Load(mutations=50, connections=32, mode="replay", pool=1000),
 }
+# A push to a type with device ids, and the push to a mapped type that it is compared with.
+DEVICE_PUSHES = {
+    "device-push-50": (device_ids.PUSH, "push-50"),
+    "device-push-50 related": (device_ids.RELATED_PUSH, "push-50 related"),
+}
+MAPPED_RELATED = {"push-50 related": device_ids.MAPPED_RELATED_PUSH}
 MEMORY = Load(mutations=50, connections=1000)
-ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet", "listeners", "feed", "retention"]
+ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet", "listeners", "feed", "retention", "device-push-50",
+       "device-pull"]
 
 # At least so many times the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
@@ -39,6 +48,8 @@ HINT_BAR = 1000.0
 FEED_BAR = 0.8
 # p99 of pushes while retention works, against without.
 RETENTION_BAR = 1.5
+# What a push of device ids, and a page in a device's own ids, may cost against one without.
+DEVICE_BAR = 1.5
 
 
 @dataclass
@@ -55,8 +66,8 @@ class Figure:
 
 
 def push_of(replay: str) -> str:
-    """The new pushes that a replay is compared with."""
-    return replay.replace("replay", "push")
+    """The new pushes that a replay, or a push of device ids, is compared with."""
+    return replay.replace("replay", "push").removeprefix("device-")
 
 
 def compare(rounds: list[dict[str, Run]], peak: float | None) -> list[Figure]:
@@ -71,6 +82,9 @@ def compare(rounds: list[dict[str, Run]], peak: float | None) -> list[Figure]:
     for name in measured:
         if name in PUSHES:
             figures += [_cpu(name, rounds), *_per_cpu(name, rounds)]
+    for name, (_, mapped) in DEVICE_PUSHES.items():
+        if pairs := [(runs[name], runs[mapped]) for runs in rounds if name in runs and mapped in runs]:
+            figures += _device_push(name, pairs)
     if peak is not None:
         figures.append(
             Figure("memory", f"{peak:.0f} MB peak", f"{MEMORY.connections:,} connections",
@@ -97,6 +111,19 @@ def _replay(name: str, rounds: list[dict[str, Run]]) -> Figure:
     _ratios(figure, pairs)
     figure.bar, figure.met = f"≥ {REPLAY_BAR}", figure.ratio >= REPLAY_BAR
     return figure
+
+
+def _device_push(name: str, pairs: list[tuple[Run, Run]]) -> list[Figure]:
+    """What a push costs against one to a mapped type: in time, and in everybody's CPU."""
+    costs = [mapped.mutations_per_second / own.mutations_per_second for own, mapped in pairs]
+    work = [_all_cpu(own) / _all_cpu(mapped) for own, mapped in pairs]
+    own, mapped = (median(_all_cpu(pair[side]) for pair in pairs) for side in (0, 1))
+    return [
+        Figure(name, _rate([own for own, _ in pairs]), f"{_rate([mapped for _, mapped in pairs])} mapped",
+               median(costs), (min(costs), max(costs)), f"≤ {DEVICE_BAR}", median(costs) <= DEVICE_BAR),
+        Figure(f"work {name}", f"{own:,.0f} µs/push", f"{mapped:,.0f} µs/push mapped", median(work),
+               (min(work), max(work))),
+    ]
 
 
 def _cpu(name: str, rounds: list[dict[str, Run]]) -> Figure:
@@ -221,3 +248,19 @@ def compare_keeping(run: Keeping | None) -> list[Figure]:
                rates[0] / rates[1]),
         Figure("retention", f"{run.rows:,} rows in {run.seconds:,.0f} s", f"{run.rows_per_second:,.0f} rows/s{alone}"),
     ]
+
+
+def compare_device_pulls(rounds: list[Pulls]) -> list[Figure]:
+    """Pages in a device's own ids, against those of the feed as it is, read in the same round."""
+    if not rounds:
+        return []
+    plain = f"{median(one.plain_ms for one in rounds):.2f} ms a page of the feed"
+    figures = []
+    for name, what in (("known", "its ids known"), ("first", "ids assigned")):
+        ratios = [getattr(one, f"{name}_ms") / one.plain_ms for one in rounds]
+        own = median(getattr(one, f"{name}_ms") for one in rounds)
+        figures.append(Figure(f"device-pull {name}", f"{own:.2f} ms a page, {what}", plain, median(ratios),
+                              (min(ratios), max(ratios))))
+    known = figures[0]
+    known.bar, known.met = f"≤ {DEVICE_BAR}", known.ratio <= DEVICE_BAR
+    return figures

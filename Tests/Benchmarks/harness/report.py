@@ -1,6 +1,7 @@
 """Tables for people."""
 
 from .delivery import Delivery
+from .device_ids import Pulls
 from .figures import Figure
 from .forwarding import Forward, Quiet
 from .runs import Run
@@ -8,7 +9,7 @@ from .runs import Run
 
 def run_line(run: Run) -> str:
     """What one run measured, as it ends."""
-    parts = [f"  {run.figure:<11}{run.mutations_per_second:>9,.0f} mutations/s {run.pushes_per_second:>9,.0f} pushes/s"]
+    parts = [f"  {run.figure:<23}{run.mutations_per_second:>9,.0f} mutations/s {run.pushes_per_second:>9,.0f} pushes/s"]
     if run.p99_ms is None:
         parts.append(f"mean {run.p50_ms:>6.1f} ms                ")
     else:
@@ -44,6 +45,11 @@ def quiet_line(run: Quiet) -> str:
 
 def delivery_line(run: Delivery) -> str:
     return f"  {run.figure}: " + ", ".join(f"{name} {value:,.1f}" for name, value in run.values.items())
+
+
+def pulls_line(run: Pulls) -> str:
+    return (f"  median of {run.pages} pages: feed {run.plain_ms:.2f} ms, {run.plain_bytes / 1000:,.0f} kB; "
+            f"ids known {run.known_ms:.2f} ms, {run.device_bytes / 1000:,.0f} kB; ids assigned {run.first_ms:.2f} ms")
 
 
 def table(figures: list[Figure]) -> str:

@@ -93,6 +93,12 @@ class Load:
     connections: int
     mode: str = "new"
     pool: int = 4000
+    type: str = "activity"
+    ids: str = "mapped"
+    contacts: str | None = None
+    """The type of what each device creates first and its creates then refer to."""
+    users: int = USERS
+    """In each organization."""
 
 
 class Runner:
@@ -138,14 +144,15 @@ class Runner:
 
     def generator_command(
         self, gateway: Gateway, load: Load, seconds: float, *, pushes: int | None = None,
-        organizations: int = ORGANIZATIONS, users: int = USERS,
+        organizations: int = ORGANIZATIONS, users: int | None = None,
     ) -> list[str]:
         """With `pushes` it makes so many, all of them measured, in `seconds` at most."""
         return [
             str(self._generator), "--port", str(gateway.port), "--connections", str(load.connections),
             "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
             "--seconds", str(seconds), "--warm-up", str(0 if pushes else self.warm_up),
-            "--organizations", str(organizations), "--users", str(users),
+            "--organizations", str(organizations), "--users", str(users or load.users),
+            "--type", load.type, "--ids", load.ids, *(["--contacts", load.contacts] if load.contacts else []),
             *(["--pushes", str(pushes)] if pushes else []),
         ]
 

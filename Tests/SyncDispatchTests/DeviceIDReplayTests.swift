@@ -1,0 +1,391 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// Device ids on their way to an upstream (seed 002): what a device calls 23 goes out under the server's id.
+@Suite struct DeviceIDReplayTests {
+    /// Folders, and tasks that stand in one, have tags and may follow another task.
+    private func stage(
+        settings: String = "{}",
+        upstream: FakeUpstream = FakeUpstream(),
+        builtIn: Set<String> = [],
+        isRunning: Bool = true
+    ) async throws -> Stage {
+        let stage = try await Stage(settings: settings, upstream: upstream, isRunning: isRunning)
+        try await stage.declareTypes(builtIn: builtIn)
+        return stage
+    }
+
+    /// Names what it creates by strings.
+    private static let stringly = FakeUpstream { request, _ in
+        guard request.method == "POST" else { return nil }
+        return .status(201, #"{"id":"\#(request.path.dropFirst())-\#(request.text.utf8.count)"}"#)
+    }
+
+    /// Refuses folders that are called bad, and has one that conflicts with those that are called mine.
+    private static var choosy: FakeUpstream {
+        FakeUpstream { request, _ in
+            if request.text.contains("bad") { return .status(422, #"{"error":"bad"}"#) }
+            return !request.isUnconditional && request.text.contains("mine")
+                ? .status(409, #"{"id":7,"name":"theirs"}"#) : nil
+        }
+    }
+
+    private let broccoli = #"{"text":"Broccoli","folderId":23}"#
+
+    @Test func theFolderOfATaskGoesOutAsTheServersID() async throws {
+        let stage = try await stage()
+        let (folder, task) = (stage.create("folder", 23), stage.create("task", 47, broccoli))
+        let change = stage.change("update", "task", 47, #"{"folderId":23,"n":23}"#)
+        let answer = try await stage.phone.push([folder, task, change])
+        #expect(answer.results.map(\.status) == ["pending", "blocked", "blocked"])
+        try await stage.mutation(change.id, is: .succeeded)
+        let requests = stage.upstream.requests
+        #expect(requests.map(\.line) == ["POST /folders", "POST /tasks", "PATCH /tasks/2"])
+        #expect(requests[1].text == #"{"text":"Broccoli","folderId":1}"#)
+        #expect(requests[2].text == #"{"folderId":1,"n":23}"#)
+        #expect(try await stage.leads("folder", 23) == "1 integer")
+        #expect(try await stage.leads("task", 47) == "2 integer")
+        let shown = try await stage.mutation(task.id)
+        #expect(shown["local_id"]?.int64 == 47 && shown["server_id"]?.int64 == 2)
+        let changes = try await stage.phone.pull(types: ["task"])
+        #expect(changes.first?["client_id"]?.uuid == nil)
+        let mappings = try await stage.read(
+            "SELECT count(*) FROM id_mappings WHERE organization_id = '\(stage.organization.id)'"
+        )
+        #expect(try mappings.int64(0, 0) == 0)
+        // what is known by now does not wait
+        let next = stage.create("task", 48, #"{"folderId":23,"after":47}"#)
+        #expect(try await stage.phone.push([next]).results[0].status == "pending")
+        try await stage.mutation(next.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"folderId":1,"after":2}"#)
+    }
+
+    @Test func listsNullsAndIDsThatAreStrings() async throws {
+        let stage = try await stage(upstream: Self.stringly)
+        let tags = [stage.create("tag", 1, #"{"a":1}"#), stage.create("tag", -2, #"{"abc":1}"#)]
+        let task = stage.create("task", .max, #"{"folderId":null,"tags":[-2,null,"given",1,1],"also":[1,-2]}"#)
+        try await stage.phone.push(tags + [task])
+        try await stage.mutation(task.id, is: .succeeded)
+        let body = #"{"folderId":null,"tags":["tags-9",null,"given","tags-7","tags-7"],"also":[1,-2]}"#
+        #expect(stage.upstream.requests.last?.text == body)
+        #expect(try await stage.leads("tag", -2) == "tags-9 string")
+    }
+
+    /// Two devices of a user and another user, each with a 23 of its own; and another organization's.
+    @Test func aNumberMeansAnotherEntityOnEachDevice() async throws {
+        let stage = try await stage()
+        let bob = stage.newPhone()
+        let tablet = Phone(stage.gateway, stage.organization, user: stage.phone.user)
+        let elsewhere = try await stage.newOrganization()
+        try await stage.declareTypes(of: elsewhere.id)
+        let eve = Phone(stage.gateway, elsewhere, user: stage.phone.user)
+        for phone in [stage.phone, tablet, bob, eve] {
+            let folder = stage.create("folder", 23, #"{"of":"\#(phone.device.lowercased)"}"#, by: phone)
+            let task = stage.create("task", 23, #"{"folderId":23,"of":"\#(phone.device.lowercased)"}"#, by: phone)
+            try await phone.push([folder, task])
+            try await stage.until("\(phone.device) is done") {
+                try await phone.gateway.store.mutations.mutation(
+                    task.id,
+                    organization: phone.organization,
+                    user: phone.user,
+                    wait: .zero
+                ).map { try JSONTree(parsing: $0).root.status == "succeeded" } ?? false
+            }
+        }
+        var ids: Set<String> = []
+        for phone in [stage.phone, tablet, bob, eve] {
+            let id = try #require(try await stage.leads("folder", 23, on: phone))
+            ids.insert(id)
+            let task = stage.upstream.requests.last { $0.path == "/tasks" && $0.text.contains(phone.device.lowercased) }
+            #expect(task?.text.contains(#""folderId":\#(id.dropLast(8)),"#) == true)
+        }
+        #expect(ids.count == 4)
+    }
+
+    @Test func ofABuiltInTypeTheStoredDocumentHasServerIDs() async throws {
+        let stage = try await stage(builtIn: ["task"])
+        let folder = stage.create("folder", 23)
+        let task = stage.create("task", 47, #"{"folderId":23,"after":47,"n":47}"#)
+        let note = stage.create("note", 5, #"{"taskId":47}"#)
+        #expect(
+            try await stage.phone.push([folder, task, note]).results.map(\.status) == ["pending", "blocked", "blocked"]
+        )
+        try await stage.mutation(note.id, is: .succeeded)
+        let id = try #require(try await stage.mutation(task.id).serverID)
+        #expect(try await stage.leads("task", 47) == "\(id) string")
+        #expect(
+            try await stage.phone.pull(types: ["task"]).first?["document"]?.text
+                == #"{"folderId":1,"after":"\#(id)","n":47}"#
+        )
+        #expect(stage.upstream.requests.last?.text == #"{"taskId":"\#(id)"}"#)
+    }
+
+    @Test func whatLeadsToAFailedCreateWaitsUntilAPersonSettlesIt() async throws {
+        let stage = try await stage(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
+        let folder = stage.create("folder", 23, #"{"name":"bad"}"#)
+        let task = stage.create("task", 47, broccoli)
+        try await stage.phone.push([folder, task])
+        try await stage.mutation(folder.id, is: .failed)
+        #expect(try await stage.mutation(task.id).status == "blocked")
+        #expect(try await stage.leads("folder", 23) == "nowhere")
+        // the number is still the failed create's
+        let second = stage.create("folder", 23)
+        #expect(try await stage.phone.push([second]).results[0].rules == ["unique_client_id_per_entity_type"])
+        try await stage.retry(folder.id, #"{"payload":{"name":"good"}}"#)
+        try await stage.mutation(task.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":1}"#)
+    }
+
+    @Test func anEditThatNamesOtherNumbersIsSentWithTheirServerIDs() async throws {
+        let stage = try await stage(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
+        let folders = [stage.create("folder", 23), stage.create("folder", 24, #"{"name":"bad"}"#)]
+        let task = stage.create("task", 47, #"{"text":"bad","folderId":23}"#)
+        try await stage.phone.push(folders + [task])
+        try await stage.mutation(task.id, is: .failed)
+        try await stage.mutation(folders[1].id, is: .failed)
+        await #expect(throws: Problem.self) { try await stage.retry(task.id, #"{"payload":{"folderId":25}}"#) }
+        try await stage.retry(task.id, #"{"payload":{"text":"ok","folderId":24}}"#)
+        #expect(try await stage.mutation(task.id).status == "blocked")
+        try await stage.retry(folders[1].id, #"{"payload":{"name":"ok"}}"#)
+        try await stage.mutation(task.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"text":"ok","folderId":2}"#)
+    }
+
+    @Test func aNumberWhoseCreateWasGivenUpIsFreeForAnother() async throws {
+        let stage = try await stage(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
+        let folder = stage.create("folder", 23, #"{"name":"bad"}"#)
+        let task = stage.create("task", 47, broccoli)
+        try await stage.phone.push([folder, task])
+        try await stage.mutation(folder.id, is: .failed)
+        try await stage.discard(folder.id, .keep)
+        let kept = try await stage.mutation(task.id, is: .failed)
+        #expect(kept.code == "dependency_rejected" && kept["error"]?["detail"]?.string?.contains("local id 23") == true)
+        #expect(try await stage.leads("folder", 23) == nil)
+        await #expect(throws: Problem.self) { try await stage.retry(task.id, "{}") }
+        let another = stage.create("folder", 23, #"{"name":"good"}"#)
+        try await stage.phone.push([another])
+        try await stage.mutation(another.id, is: .succeeded)
+        #expect(try await stage.leads("folder", 23) == "1 integer")
+        try await stage.retry(task.id, "{}")
+        try await stage.mutation(task.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":1}"#)
+        // with its dependants the create goes the same way
+        let both = [stage.create("folder", 30, #"{"name":"bad"}"#), stage.create("task", 50, #"{"folderId":30}"#)]
+        try await stage.phone.push(both)
+        try await stage.mutation(both[0].id, is: .failed)
+        try await stage.discard(both[0].id, .discard)
+        #expect(try await stage.leads("folder", 30) == nil)
+        #expect(try await stage.leads("task", 50) == nil)
+    }
+
+    @Test func aLostWorkersCreateIsSentAgainAndItsNumberLeadsToWhatIsThere() async throws {
+        let stage = try await stage(isRunning: false)
+        let (folder, task) = (stage.create("folder", 23), stage.create("task", 47, broccoli))
+        try await stage.phone.push([folder, task])
+        let lost = UUID()
+        let first = try #require(await stage.step(.claim, by: lost).dispatch)
+        #expect(try await stage.leads("folder", 23) == "nowhere")
+        stage.gateway.clock.advance(seconds: 121)
+        let worker = UUID()
+        let again = try #require(await stage.step(.claim, by: worker).dispatch)
+        #expect(again.mutation.id == folder.id && again.request?.idempotencyKey == first.request?.idempotencyKey)
+        #expect(try await stage.settle(first, .status(201, #"{"id":8}"#), by: lost).isLost)
+        #expect(try await stage.leads("folder", 23) == "nowhere")
+        var turn = try await stage.settle(again, .status(201, #"{"id":9}"#), by: worker)
+        while let unblocking = turn.unblocking {
+            turn = try await stage.step(.goOn(token: again.token, unblocking: unblocking), by: worker)
+        }
+        #expect(try await stage.leads("folder", 23) == "9 integer")
+        #expect(turn.dispatch?.request?.text == #"{"text":"Broccoli","folderId":9}"#)
+    }
+
+    // MARK: - Conflicts
+
+    @Test(arguments: ["client_wins", "server_wins"])
+    func aCreateThatMeetsAnEntityLeadsToIt(_ strategy: String) async throws {
+        let stage = try await stage(upstream: Self.choosy)
+        let folder = stage.create(
+            "folder",
+            23,
+            #"{"name":"mine"}"#,
+            extra: ["conflict_resolution": #""\#(strategy)""#]
+        )
+        let task = stage.create("task", 47, broccoli)
+        try await stage.phone.push([folder, task])
+        try await stage.mutation(task.id, is: .succeeded)
+        #expect(try await stage.leads("folder", 23) == "7 integer")
+        #expect(stage.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":7}"#)
+        #expect(try await stage.mutation(folder.id).resolution == strategy)
+    }
+
+    @Test(arguments: ["client_wins", "server_wins"])
+    func aPersonsChoiceLeadsToTheSame(_ strategy: String) async throws {
+        let stage = try await stage(upstream: Self.choosy)
+        let folder = stage.create("folder", 23, #"{"name":"mine"}"#)
+        let task = stage.create("task", 47, broccoli)
+        try await stage.phone.push([folder, task])
+        try await stage.mutation(folder.id, is: .conflict)
+        try await stage.resolve(folder.id, #"{"strategy":"\#(strategy)"}"#)
+        try await stage.mutation(task.id, is: .succeeded)
+        #expect(try await stage.leads("folder", 23) == "7 integer")
+        #expect(stage.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":7}"#)
+    }
+
+    /// The device was given the entity before, as 50: then both its numbers mean that.
+    @Test(arguments: [true, false])
+    func whatTheDeviceKnowsByAnotherNumberItKnowsByBoth(_ isByAPerson: Bool) async throws {
+        let stage = try await stage(upstream: Self.choosy)
+        try await stage.give("folder", 50, "7")
+        let folder = stage.create(
+            "folder",
+            23,
+            #"{"name":"mine"}"#,
+            extra: isByAPerson ? [:] : ["conflict_resolution": #""server_wins""#]
+        )
+        let task = stage.create("task", 47, broccoli)
+        try await stage.phone.push([folder, task])
+        if isByAPerson {
+            try await stage.mutation(folder.id, is: .conflict)
+            try await stage.resolve(folder.id, #"{"strategy":"server_wins"}"#)
+        }
+        try await stage.mutation(task.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":7}"#)
+        #expect(try await stage.leads("folder", 23) == "7 integer")
+        #expect(try await stage.leads("folder", 50) == "7 integer")
+        let first = try await stage.read(
+            """
+            SELECT local_id FROM local_ids WHERE organization_id = '\(stage.organization.id)' AND server_id = '7'
+            """
+        )
+        #expect(first.count == 1)
+        #expect(try first.int64(0, 0) == 50)
+        // also when nothing is left of the create but that
+        try await stage.execute("DELETE FROM mutations WHERE organization_id = '\(stage.organization.id)'")
+        let later = stage.create("task", 48, #"{"text":"later","folderId":23}"#)
+        #expect(try await stage.phone.push([later]).results[0].status == "pending")
+        try await stage.mutation(later.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"text":"later","folderId":7}"#)
+        let change = stage.change("update", "folder", 23, "{}")
+        try await stage.phone.push([change])
+        try await stage.mutation(change.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.line == "PATCH /folders/7")
+    }
+
+    /// A pull confirms a number for the entity while the create's outcome is written.
+    @Test func aPullThatGivesANumberAtTheSameMomentDoesNotStopTheLane() async throws {
+        let stage = try await stage(isRunning: false)
+        try await stage.phone.push([stage.create("folder", 23)])
+        let worker = UUID()
+        let dispatch = try #require(await stage.step(.claim, by: worker).dispatch)
+        let pull = try await stage.gateway.database.connect()
+        try await pull.execute(script: "BEGIN; \(stage.giving("folder", 50, "9"))")
+        async let turn = stage.settle(dispatch, .status(201, #"{"id":9}"#), by: worker)
+        try await stage.until("the lane's step waits for the pull") {
+            try await stage.read(
+                """
+                SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%local_ids%'
+                """
+            ).int64(0, 0) == 1
+        }
+        try await pull.execute(script: "COMMIT")
+        await pull.closeAndWait()
+        #expect(try await turn.isReleased)
+        #expect(try await stage.leads("folder", 23) == "9 integer")
+        #expect(try await stage.leads("folder", 50) == "9 integer")
+        #expect(try await stage.lane().openCount == 0)
+    }
+}
+
+extension Stage {
+    func declareTypes(of organization: UUID? = nil, builtIn: Set<String> = []) async throws {
+        let id = organization ?? self.organization.id
+        let types = [
+            ("folder", "{}"), ("tag", "{}"), ("task", #"{"folderId":"folder","tags":"tag","after":"task"}"#),
+            ("note", #"{"taskId":"task"}"#),
+        ]
+        let rows = types.map { name, relations in
+            "('\(id)', '\(name)', 'device', 'organization', 0, \(!builtIn.contains(name)), '\(relations)')"
+        }
+        try await execute(
+            """
+            INSERT INTO entity_types (organization_id, name, id_space, visibility, default_priority, is_forwarded, relations)
+            VALUES \(rows.joined(separator: ","))
+            """
+        )
+        gateway.store.catalog.invalidate(id)
+    }
+
+    func create(
+        _ type: String,
+        _ number: Int64,
+        _ payload: String = #"{"name":"x"}"#,
+        by phone: Phone? = nil,
+        extra: [String: String] = [:]
+    ) -> Entry {
+        (phone ?? self.phone).entry(
+            "create",
+            type,
+            payload: payload,
+            extra: ["endpoint": #""/\#(type)s""#, "local_id": "\(number)"].merging(extra) { $1 }
+        )
+    }
+
+    func change(_ operation: String, _ type: String, _ number: Int64, _ payload: String? = nil) -> Entry {
+        phone.entry(
+            operation,
+            type,
+            payload: payload,
+            extra: ["endpoint": #""/\#(type)s/{local_id}""#, "local_id": "\(number)"]
+        )
+    }
+
+    /// Where a number of a device leads: the server id and its kind, `nowhere` while there is none; nil when the device
+    /// has no such number.
+    func leads(_ type: String, _ number: Int64, on other: Phone? = nil) async throws -> String? {
+        let phone = other ?? phone
+        let rows = try await read(
+            """
+            SELECT coalesce(coalesce(server_id, same_as) || CASE WHEN server_id_is_integer THEN ' integer' ELSE ' string' END,
+                'nowhere')
+            FROM local_ids
+            WHERE organization_id = '\(phone.organization.id)' AND user_id = '\(phone.user)'
+                AND device_id = '\(phone.device)' AND entity_type = '\(type)' AND local_id = \(number)
+            """
+        )
+        return rows.count == 0 ? nil : try rows.string(0, 0)
+    }
+
+    /// As a pull does it.
+    func giving(_ type: String, _ number: Int64, _ id: String) -> String {
+        """
+        INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer)
+        VALUES ('\(organization.id)', '\(phone.user)', '\(phone.device)', '\(type)', \(number), '\(id)', true)
+        """
+    }
+
+    func give(_ type: String, _ number: Int64, _ id: String) async throws {
+        try await execute(giving(type, number, id))
+    }
+
+    func retry(_ id: UUID, _ body: String) async throws {
+        let request = try RetryRequest(body: Array(body.utf8), limits: IntakeLimits())
+        _ = try await gateway.store.settling.retry(id, request, organization: organization, user: phone.user)
+    }
+
+    func discard(_ id: UUID, _ dependants: DependantsChoice?) async throws {
+        let request = DiscardRequest(dependants: dependants)
+        _ = try await gateway.store.settling.discard(id, request, organization: organization, user: phone.user)
+    }
+
+    func resolve(_ id: UUID, _ body: String) async throws {
+        let request = try ResolveRequest(body: Array(body.utf8), limits: IntakeLimits())
+        _ = try await gateway.store.settling.resolve(id, request, organization: organization, user: phone.user)
+    }
+}
