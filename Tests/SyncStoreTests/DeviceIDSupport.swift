@@ -11,15 +11,8 @@ extension Gateway {
     func declare(_ name: String, _ idSpace: String, relations: String = "{}", in organization: Organization)
         async throws
     {
-        let connection = try await database.connect()
-        defer { connection.close() }
-        try await connection.execute(
-            script: """
-                INSERT INTO entity_types VALUES ('\(organization.id)', '\(name)', '\(idSpace)', 'organization', 0, false,
-                    false, '\(relations)')
-                """
-        )
-        store.catalog.invalidate(organization.id)
+        let body = #"{"id_space":"\#(idSpace)","relations":\#(relations),"visibility":"organization"}"#
+        _ = try await store.administration.putEntityType(name, in: organization.id, body: Array(body.utf8))
     }
 
     /// Rows of the database, each as text, as they are selected.

@@ -32,7 +32,8 @@ enum EntityStatements {
                 FROM unnest($8::uuid[], $9::uuid[], $10::uuid[], $11::text[], $12::int8[])
                     AS n (organization_id, user_id, device_id, entity_type, local_id)
                 CROSS JOIN LATERAL (
-                    SELECT coalesce(x.server_id, x.same_as) AS server_id FROM local_ids x
+                    SELECT coalesce(x.server_id, x.same_as) AS server_id
+                    FROM local_ids x
                     WHERE x.organization_id = n.organization_id AND x.user_id = n.user_id
                         AND x.device_id = n.device_id AND x.entity_type = n.entity_type AND x.local_id = n.local_id
                     OFFSET 0
