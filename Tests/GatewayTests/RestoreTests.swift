@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import NIOHTTP1
+import Postgres
 import SyncModel
 import TestSupport
 import Testing
@@ -162,6 +163,15 @@ import Testing
         var scene = try await Tenants()
         #expect(try await scene.push(scene.eve, [scene.eve.draft(1)]).statuses == ["succeeded"])
         _ = try await scene.gateway.terminate()
+        // what a pull assigned may have been assigned anew in the life in between
+        let connection = try await scene.database.connect()
+        try await connection.execute(
+            script: """
+                INSERT INTO local_id_pages
+                VALUES ('\(scene.eve.organization)', gen_random_uuid(), gen_random_uuid(), 7, '{task}', '{1}', '{a}', '{f}')
+                """
+        )
+        await connection.closeAndWait()
         let dump = FileManager.default.temporaryDirectory.appending(path: "sluice-\(UUID().uuidString).dump").path
         defer { try? FileManager.default.removeItem(atPath: dump) }
         try await shell("\(Self.binaries)/pg_dump -Fc --file '\(dump)' '\(scene.database.uri)'")
@@ -171,6 +181,11 @@ import Testing
             try await shell("\(Self.binaries)/pg_restore --exit-on-error --dbname '\(restored.uri)' '\(dump)'")
             let command = try await Program.run(["after-restore"], environment: ["SLUICE_DATABASE_URL": restored.uri])
             #expect(command.status == 0, "\(command.complaint)")
+            let pages = try await restored.connect()
+            let marks =
+                "SELECT page FROM local_id_pages WHERE num_nulls(entity_types, local_ids, server_ids, are_integers) = 4"
+            #expect(try await pages.run([Query(Statement("marks", marks))])[0].int64(0, 0) == 7)
+            await pages.closeAndWait()
             scene.gateway = try await GatewayProcess.start(database: restored.uri)
             for cursor in cursors {
                 #expect(try await scene.get(scene.eve, "/v1/changes?since=\(cursor.changes)").status == 410)

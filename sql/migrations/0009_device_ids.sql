@@ -52,6 +52,12 @@ CREATE TABLE local_id_pages (
     user_id          uuid NOT NULL,
     device_id        uuid NOT NULL,
     page             ordinal NOT NULL,
+    -- the page from whose cursor it was pulled (0: none), and where the device counted on, by type: {"task":2}. Of several
+    -- pages these tell which the device may have applied.
+    since_page       whole_number NOT NULL,
+    counters         json NOT NULL,
+    -- whether the device has pulled in a later state, so that it cannot have applied this one, unless its cursor comes
+    is_superseded    boolean NOT NULL DEFAULT false,
     -- side by side; null once confirmed
     entity_types     text[],
     local_ids        bigint[],

@@ -31,6 +31,25 @@ public struct FreeNumbers: Sendable {
     /// Where the device counts on; nil where there is no number left.
     public var start: Int64? { base ?? Self.next(after: highest) }
 
+    /// Whether a number is certain to be free.
+    func contains(_ number: Int64) -> Bool {
+        guard let start, number >= start, !taken.contains(number) else { return false }
+        return isWhole || taken.last.map { number < $0 } ?? false
+    }
+
+    /// The same without some numbers, which are given upwards.
+    func avoiding(_ numbers: [Int64]) -> FreeNumbers {
+        guard !numbers.isEmpty else { return self }
+        // behind what was looked at, counting goes on behind the highest
+        let known = isWhole ? numbers : numbers.filter { number in taken.last.map { number < $0 } ?? false }
+        return FreeNumbers(
+            from: start,
+            taken: Set(taken).union(known).filter { number in start.map { number >= $0 } ?? true }.sorted(),
+            isWhole: isWhole,
+            highest: [highest, numbers.last].compactMap(\.self).max()
+        )
+    }
+
     /// The first so many numbers that are not in use; nil where there are not so many.
     public func first(_ count: Int) -> [Int64]? {
         var numbers: [Int64] = []

@@ -31,6 +31,12 @@ public struct PullPlanner: Sendable {
         public let id: LocalID
         /// The entity.
         public let entity: ServerID
+
+        /// Creates the value.
+        public init(id: LocalID, entity: ServerID) {
+            self.id = id
+            self.entity = entity
+        }
     }
 
     private struct Entry {
@@ -116,6 +122,9 @@ public struct PullPlanner: Sendable {
         }
     }
 
+    /// Whether anything gets a number.
+    public var isWanting: Bool { types.contains { !$0.wanted.isEmpty } }
+
     /// Types whose numbers in use have to be looked at: where some are wanted, and where the device has not said where it
     /// counts on.
     public var open: [(type: String, base: Int64?, wanted: Int)] {
@@ -128,20 +137,34 @@ public struct PullPlanner: Sendable {
 
     /// Gives numbers.
     ///
-    /// - Parameter free: what is known of each type that is ``open``.
+    /// - Parameters:
+    ///   - free: what is known of each type that is ``open``.
+    ///   - rivals: pages that were pulled before and are not confirmed.
     /// - Throws: `validation_failed` where a type has not enough numbers left.
-    public mutating func assign(_ free: [String: FreeNumbers]) throws(Problem) {
+    public mutating func assign(_ free: [String: FreeNumbers], _ rivals: RivalPages = RivalPages()) throws(Problem) {
         for place in types.indices {
             let type = types[place]
             let free = free[type.name] ?? FreeNumbers(from: counter(of: type.name), highest: nil)
-            guard let numbers = free.first(type.wanted.count) else { throw Self.isFull(type) }
-            for (entity, number) in zip(type.wanted, numbers) {
-                types[place].numbers[entity] = number
-                let id = LocalID(entityType: type.name, number: number)
-                assignments.append(Assignment(id: id, entity: type.ids[entity]))
+            var others: [Int] = []
+            for entity in type.wanted {
+                if let number = rivals.kept(type.name, type.ids[entity]), free.contains(number) {
+                    give(number, to: entity, of: place)
+                } else {
+                    others.append(entity)
+                }
             }
+            guard let numbers = free.avoiding(rivals.avoided(type.name)).first(others.count) else {
+                throw Self.isFull(type)
+            }
+            for (entity, number) in zip(others, numbers) { give(number, to: entity, of: place) }
         }
         starts = free.mapValues(\.start)
+    }
+
+    private mutating func give(_ number: Int64, to entity: Int, of place: Int) {
+        types[place].numbers[entity] = number
+        let id = LocalID(entityType: types[place].name, number: number)
+        assignments.append(Assignment(id: id, entity: types[place].ids[entity]))
     }
 
     private static func isFull(_ type: NamedType) -> Problem {

@@ -40,7 +40,7 @@ enum LocalIDStatements {
         CROSS JOIN LATERAL (
             SELECT * FROM local_id_pages x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
-                AND x.entity_types IS NOT NULL
+                AND x.entity_types IS NOT NULL AND NOT x.is_superseded
             OFFSET 0
         ) p
         """

@@ -102,17 +102,29 @@ public struct DevicePuller: Sendable {
     // MARK: - One look
 
     private func look(_ call: Call, after cursor: FeedCursor?) async throws -> View {
-        let others = TentativePages.look(at: cursor, of: call.device)
+        for _ in 0..<TentativePages.attempts {
+            if let view = try await lookOnce(call, after: cursor) { return view }
+        }
+        throw StoreFailure.overloaded("the device pulls several times at once")
+    }
+
+    /// Nil where another pull of the device was faster.
+    private func lookOnce(_ call: Call, after cursor: FeedCursor?) async throws -> View? {
+        let others = [TentativePages.look(of: call.device)]
         let (reading, found) = try await feed.read(call.feed, after: cursor, besides: others)
-        let standing = try TentativePages.standing(of: cursor, found)
+        let known = try found.first.map(TentativePages.known) ?? TentativePages.Known(pages: [])
+        var standing = known.standing(of: cursor)
         switch reading {
         case .expired(let isOfThisEpoch):
             // what the device has, it has, wherever it starts over
             if isOfThisEpoch { _ = try await confirm(standing, cursor, call.device) }
             throw expired(call.device)
         case .page(let page):
-            if try await confirm(standing, cursor, call.device) == .lost { throw expired(call.device) }
-            return try await view(page, call, after: cursor)
+            let isConfirming = standing == .outstanding
+            standing = try await confirm(standing, cursor, call.device)
+            if standing == .lost { throw expired(call.device) }
+            let left = isConfirming ? TentativePages.Known.confirmed(cursor?.page ?? 0) : known
+            return try await view(page, call, after: cursor, left)
         }
     }
 
@@ -129,17 +141,31 @@ public struct DevicePuller: Sendable {
         return try await pages.confirm(cursor.page, of: device)
     }
 
-    private func view(_ page: FeedPage, _ call: Call, after cursor: FeedCursor?) async throws -> View {
+    private func view(
+        _ page: FeedPage,
+        _ call: Call,
+        after cursor: FeedCursor?,
+        _ known: TentativePages.Known
+    ) async throws -> View? {
         let types = try await types(of: page, in: call.device.organization)
         var pulled = try await catalog.opening(call.device.organization) { seal in
             try PulledPage(page, types, counters: call.request.nextLocalIDs, seal)
         }
-        try await number(&pulled.planner, of: call.device)
+        let base = cursor?.page ?? 0
+        let counters = call.request.nextLocalIDs.compactMapValues(\.self)
+        var rivals = RivalPages()
+        try await number(&pulled.planner, of: call.device) {
+            guard known.areOutstanding else { return rivals }
+            rivals = try await pages.rivals(base, counters, of: call.device)
+            return rivals
+        }
         var next = page.next
-        next.page = cursor?.page ?? 0
+        next.page = base
         let assignments = pulled.planner.assignments
         if !assignments.isEmpty {
-            next.page = try await pages.keep(assignments, of: call.device)
+            next.page = known.nextNumber
+            let new = TentativePages.New(number: next.page, base: base, counters: counters, assignments: assignments)
+            guard try await pages.keep(new, superseding: rivals.superseded, of: call.device) else { return nil }
             counter.increment(by: assignments.count)
         }
         return View(next: next, isUpToDate: page.isUpToDate, isEmpty: pulled.isEmpty, page: pulled)
@@ -157,7 +183,13 @@ public struct DevicePuller: Sendable {
     // MARK: - Numbers
 
     /// Finds the numbers that the device has, and gives it those that it lacks.
-    private func number(_ planner: inout PullPlanner, of device: TentativePages.Key) async throws {
+    ///
+    /// - Parameter rivals: asked for where numbers are given.
+    private func number(
+        _ planner: inout PullPlanner,
+        of device: TentativePages.Key,
+        _ rivals: () async throws -> RivalPages
+    ) async throws {
         if !planner.types.isEmpty {
             let rows = try await pool.run([Query(PullStatements.numbers, planner.numbered(device.parameters))])[0]
             let places = try rows.optionalInt64s(0, 0) ?? []
@@ -184,7 +216,7 @@ public struct DevicePuller: Sendable {
                 highest: try rows.optionalInt64(row, 1)
             )
         }
-        try planner.assign(free)
+        try planner.assign(free, planner.isWanting ? try await rivals() : RivalPages())
     }
 }
 

@@ -62,21 +62,38 @@ enum PullStatements {
 
     // MARK: - Tentative pages
 
-    /// Keeps what a page assigned under the next number. What is made here holds the organization's row, as a new lane
-    /// does: a purged organization takes no new rows. No row says that it is gone, or that another pull was faster.
+    /// What the pages gave that are outstanding, and in which state of the device.
+    static let rivals = Statement(
+        "pull_rivals",
+        """
+        SELECT p.page, p.since_page, p.counters, p.entity_types, p.local_ids, p.server_ids, p.are_integers
+        FROM local_id_pages p
+        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.entity_types IS NOT NULL
+            AND NOT p.is_superseded
+        """
+    )
+
+    /// Keeps what a page assigned. What is made here holds the organization's row, as a new lane does: a purged
+    /// organization takes no new rows. No row says that it is gone, or that another pull was faster.
     static let keepPage = Statement(
         "pull_keep_page",
         """
         INSERT INTO local_id_pages AS p (
-            organization_id, user_id, device_id, page, entity_types, local_ids, server_ids, are_integers)
-        SELECT $1::uuid, $2::uuid, $3::uuid, 1 + coalesce((
-                SELECT x.page FROM local_id_pages x
-                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3
-                ORDER BY x.page DESC LIMIT 1), 0),
-            $4::text[], $5::int8[], $6::text[], $7::bool[]
+            organization_id, user_id, device_id, page, since_page, counters, entity_types, local_ids, server_ids,
+            are_integers)
+        SELECT $1::uuid, $2::uuid, $3::uuid, $4::int8, $5::int8, $6::text::json, $7::text[], $8::int8[], $9::text[],
+            $10::bool[]
         WHERE (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
         ON CONFLICT (organization_id, user_id, device_id, page) DO NOTHING
-        RETURNING p.page
+        """
+    )
+
+    static let supersede = Statement(
+        "pull_supersede",
+        """
+        UPDATE local_id_pages AS p
+        SET is_superseded = true
+        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = ANY ($4::int8[])
         """
     )
 
@@ -144,6 +161,6 @@ enum PullStatements {
     )
 
     static let all = [
-        numbers, taken, pages, keepPage, dropPages, organization, lockPages, confirm, mark, dropOthers,
+        numbers, taken, pages, rivals, keepPage, supersede, dropPages, organization, lockPages, confirm, mark, dropOthers,
     ]
 }

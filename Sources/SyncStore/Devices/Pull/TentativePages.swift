@@ -1,4 +1,5 @@
 import Foundation
+import JSONText
 import Postgres
 import SyncModel
 
@@ -6,8 +7,8 @@ import SyncModel
 struct TentativePages: Sendable {
     /// Outstanding pages of a device that are kept.
     static let limit: Int64 = 4
-    /// Tries at a page's number that another pull takes meanwhile.
-    private static let attempts = 5
+    /// Tries at a page while other pulls of the device make pages.
+    static let attempts = 5
 
     let pool: Pool
 
@@ -26,17 +27,26 @@ struct TentativePages: Sendable {
         }
     }
 
-    /// What tells where the page of a cursor stands; none where the cursor has none.
-    static func look(at cursor: FeedCursor?, of device: Key) -> [Query] {
-        guard let cursor, cursor.page > 0 else { return [] }
-        return [Query(PullStatements.pages, device.parameters)]
+    /// The pages of a device that are known.
+    struct Known: Sendable {
+        /// Whether each is outstanding; one that is not is the last confirmed.
+        var pages: [(page: Int64, isOutstanding: Bool)]
+
+        /// The number that the next page gets.
+        var nextNumber: Int64 { (pages.map(\.page).max() ?? 0) + 1 }
+        var areOutstanding: Bool { pages.contains { $0.isOutstanding } }
+
+        /// Where the page of a cursor stands.
+        func standing(of cursor: FeedCursor?) -> PageStanding { PageStanding(of: cursor?.page ?? 0, among: pages) }
+
+        /// What is known once a page is confirmed.
+        static func confirmed(_ page: Int64) -> Known { Known(pages: [(page, false)]) }
     }
 
-    /// Where the page of a cursor stands, from what ``look(at:of:)`` has found.
-    static func standing(of cursor: FeedCursor?, _ found: ArraySlice<Rows>) throws -> PageStanding {
-        guard let cursor, let rows = found.first else { return .done }
-        return PageStanding(of: cursor.page, among: try pages(rows))
-    }
+    /// Asks for ``Known``.
+    static func look(of device: Key) -> Query { Query(PullStatements.pages, device.parameters) }
+
+    static func known(_ rows: Rows) throws -> Known { Known(pages: try pages(rows)) }
 
     private static func pages(_ rows: Rows) throws -> [(page: Int64, isOutstanding: Bool)] {
         try (0..<rows.count).map { (try rows.int64($0, 0), try rows.bool($0, 1)) }
@@ -60,30 +70,90 @@ struct TentativePages: Sendable {
         }
     }
 
+    // MARK: - New pages
+
+    /// A page on its way into the table.
+    struct New {
+        let number: Int64
+        /// The page from whose cursor it was pulled; 0 for none.
+        let base: Int64
+        let counters: [String: Int64]
+        let assignments: [PullPlanner.Assignment]
+    }
+
+    /// What a new page has to get along with.
+    func rivals(_ base: Int64, _ counters: [String: Int64], of device: Key) async throws -> RivalPages {
+        let rows = try await pool.run([Query(PullStatements.rivals, device.parameters)])[0]
+        let pages = try (0..<rows.count).map { row in
+            let (types, numbers) = (try rows.strings(row, 3), try rows.int64s(row, 4))
+            let (ids, areIntegers) = (try rows.strings(row, 5), try rows.bools(row, 6))
+            return RivalPages.Page(
+                number: try rows.int64(row, 0),
+                base: try rows.int64(row, 1),
+                counters: try Self.counters(rows.bytes(row, 2)),
+                assignments: numbers.indices.map { place in
+                    PullPlanner.Assignment(
+                        id: LocalID(entityType: types[place], number: numbers[place]),
+                        entity: ServerID(text: ids[place], isInteger: areIntegers[place])
+                    )
+                }
+            )
+        }
+        return RivalPages(of: pages, base: base, counters: counters)
+    }
+
+    private static func counters(_ json: [UInt8]) throws -> [String: Int64] {
+        var counters: [String: Int64] = [:]
+        guard let members = try JSONTree(parsing: json).root.members else { return [:] }
+        for (name, value) in members { counters[name.string] = value.int64 }
+        return counters
+    }
+
+    private static func json(_ counters: [String: Int64]) -> String {
+        var writer = JSONWriter()
+        writer.beginObject()
+        for (type, number) in counters.sorted(by: { $0.key < $1.key }) {
+            writer.name(type)
+            writer.int(number)
+        }
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
     /// Keeps what a page has assigned until it is confirmed, or too many others come.
     ///
-    /// - Returns: the page's number.
+    /// - Returns: whether its number was free: another pull may have been faster, and then this one is to be made again
+    ///   with that in sight.
     /// - Throws: `organization_unknown` for one that was taken away a moment ago.
-    func keep(_ assignments: [PullPlanner.Assignment], of device: Key) async throws -> Int64 {
+    func keep(_ new: New, superseding superseded: [Int64], of device: Key) async throws -> Bool {
         var page = device.parameters
-        page.add(assignments.map(\.id.entityType))
-        page.add(assignments.map(\.id.number))
-        page.add(assignments.map(\.entity.text))
-        page.add(assignments.map(\.entity.isInteger))
-        var keep = device.parameters
-        keep.add(Self.limit)
+        page.add(new.number)
+        page.add(new.base)
+        page.add(Self.json(new.counters))
+        page.add(new.assignments.map(\.id.entityType))
+        page.add(new.assignments.map(\.id.number))
+        page.add(new.assignments.map(\.entity.text))
+        page.add(new.assignments.map(\.entity.isInteger))
+        var limit = device.parameters
+        limit.add(Self.limit)
         var organization = Parameters()
         organization.add(device.organization)
-        for _ in 0..<Self.attempts {
-            let results = try await pool.run([
-                Query(PullStatements.keepPage, page), Query(PullStatements.dropPages, keep),
-                Query(PullStatements.organization, organization),
-            ])
-            if results[0].count > 0 { return try results[0].int64(0, 0) }
+        let results = try await pool.run([
+            Query(PullStatements.keepPage, page), Query(PullStatements.dropPages, limit),
+            Query(PullStatements.organization, organization),
+        ])
+        guard results[0].affected > 0 else {
             guard results[2].count > 0, try results[2].string(0, 0) == OrganizationStatus.active.rawValue else {
                 throw Problem(.organizationUnknown, "the organization takes no devices")
             }
+            return false
         }
-        throw StoreFailure.overloaded("the device pulls several times at once")
+        // cut off before this, a push that uses what two pages gave differently is refused, and the device pulls again
+        if !superseded.isEmpty {
+            var void = device.parameters
+            void.add(superseded)
+            _ = try await pool.run([Query(PullStatements.supersede, void)])
+        }
+        return true
     }
 }
