@@ -167,8 +167,9 @@ import Testing
         let connection = try await scene.database.connect()
         try await connection.execute(
             script: """
-                INSERT INTO local_id_pages
-                VALUES ('\(scene.eve.organization)', gen_random_uuid(), gen_random_uuid(), 7, '{task}', '{1}', '{a}', '{f}')
+                INSERT INTO local_id_pages (organization_id, user_id, device_id, page, since_page, counters, entity_types, local_ids,
+                    server_ids, are_integers)
+                VALUES ('\(scene.eve.organization)', gen_random_uuid(), gen_random_uuid(), 7, 0, '{}', '{task}', '{1}', '{a}', '{f}')
                 """
         )
         await connection.closeAndWait()
