@@ -4,7 +4,7 @@ import Postgres
 /// index, in one partition. A test EXPLAINs them.
 enum PullStatements {
     /// Numbers that a device has of entities, as two arrays: places of ids, and the numbers of those. The ids of all types
-    /// stand one after the other; each is looked up by itself, which costs less than `= ANY` with rows to be matched.
+    /// stand one after the other.
     static let numbers = Statement(
         "pull_numbers",
         """
@@ -13,6 +13,7 @@ enum PullStatements {
         CROSS JOIN LATERAL (
             SELECT e.place + k.first - 2 AS place, y.local_id
             FROM unnest(($7::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
+            -- not = ANY: planned while the table was small, that reads all ids of the device for ever after
             CROSS JOIN LATERAL (
                 SELECT z.local_id
                 FROM local_ids z

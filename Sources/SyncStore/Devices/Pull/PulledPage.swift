@@ -11,6 +11,18 @@ struct PulledPage: Sendable {
         let name: PullPlanner.Name
     }
 
+    /// What of a type matters here.
+    private struct Kind {
+        let isNumbered: Bool
+        /// Those that lead to types with device ids.
+        let relations: [Relation]
+
+        init(_ type: EntityType) {
+            isNumbered = type.idSpace == .device
+            relations = type.relations.filter { $0.idSpace == .device }
+        }
+    }
+
     fileprivate struct Change {
         let name: PullPlanner.Name?
         let document: [UInt8]?
@@ -28,12 +40,14 @@ struct PulledPage: Sendable {
         self.page = page
         planner = PullPlanner(counters: counters)
         changes.reserveCapacity(page.changes.count)
+        let kinds = types.mapValues { Kind($0) }
         for row in page.changes {
-            let type = types[try page.entityType(row)]
-            let name = type?.idSpace == .device ? planner.name(try page.id(row), of: type?.name ?? "") : nil
+            let type = try page.entityType(row)
+            let kind = kinds[type]
+            let name = kind?.isNumbered == true ? planner.name(try page.id(row), of: type) : nil
             var change = Change(name: name, document: try page.document(row, seal))
-            if let type, type.holdsLocalIDs, let document = change.document {
-                try change.read(document, type, &planner)
+            if let relations = kind?.relations, !relations.isEmpty, let document = change.document {
+                try change.read(document, relations, &planner)
             }
             planner.add(name, isDeleted: try page.isDeleted(row), targets: change.targets.map(\.name))
             changes.append(change)
@@ -62,9 +76,13 @@ struct PulledPage: Sendable {
 
 extension PulledPage.Change {
     /// Numbers and strings in relations are permanent ids; anything else there leads nowhere.
-    fileprivate mutating func read(_ document: [UInt8], _ type: EntityType, _ planner: inout PullPlanner) throws {
+    fileprivate mutating func read(
+        _ document: [UInt8],
+        _ relations: [Relation],
+        _ planner: inout PullPlanner
+    ) throws {
         let root = try JSONTree(parsing: document, limits: .widest).root
-        for place in root.values(in: type.relations) where place.relation.idSpace == .device {
+        for place in root.values(in: relations) {
             guard let id = ServerID(json: place.value) else { continue }
             let name = planner.name(id, of: place.relation.entityType)
             targets.append(PulledPage.Target(value: place.value, name: name))
