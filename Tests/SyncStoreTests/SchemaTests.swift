@@ -216,7 +216,7 @@ import Testing
         let key = "'\(organization.id)', '\(user)', '\(device)'"
         let calls = [
             (
-                PullStatements.numbers, "ARRAY['task'], ARRAY[1], ARRAY[3], ARRAY['server-5','server-7','x']", 2
+                PullStatements.numbers, "ARRAY['task'], ARRAY[1], ARRAY[3], ARRAY['server-5','server-7','x']", 1
             ),
             (PullStatements.taken, "ARRAY['task'], ARRAY[1990], ARRAY[5]", 1),
         ]
