@@ -207,6 +207,7 @@ func serverGraph(_ changes: [JSONValue]) -> [String] {
         let folder = place?.string.map { tags[$0] ?? "-" } ?? "none"
         let related = document["related"]?.elements.map { $0.map { tags[$0.string ?? ""] ?? "-" } } ?? []
         let value = document["value"]?.int64 ?? 0
-        return "\(type) \(document["tag"]?.string ?? "") = \(value) in \(folder) with [\(related.joined(separator: " "))]"
+        return
+            "\(type) \(document["tag"]?.string ?? "") = \(value) in \(folder) with [\(related.joined(separator: " "))]"
     }.sorted()
 }

@@ -58,6 +58,30 @@ private actor DeviceWorld {
     private var backups: [Int: OfflineClient] = [:]
     /// Pulls that were sent before, and may be heard once more.
     private var sent: [Int: [String]] = [:]
+    /// What each device did and was told, for whoever looks into a failure.
+    private var diaries: [Int: [String]] = [:]
+
+    /// The end of a device's diary.
+    func diary(_ place: Int) -> String { (diaries[place] ?? []).suffix(30).joined(separator: "\n") }
+
+    private func note(_ place: Int, _ what: String) {
+        let client = clients[place]
+        diaries[place, default: []].append("\(what) [next \(client.next), \(client.cursor ?? "-")]")
+    }
+
+    private func acknowledge(_ place: Int, _ answer: JSONValue) throws {
+        do {
+            try clients[place].acknowledge(answer)
+        } catch {
+            throw OfflineClient.Fault(description: "\(error)\n\(diary(place))")
+        }
+    }
+
+    private func apply(_ place: Int, _ page: JSONValue, sent: [String: Int64]) throws -> Bool {
+        let isUpToDate = try clients[place].apply(page, sent: sent)
+        note(place, "offered \(page.text)")
+        return isUpToDate
+    }
 
     init(_ replicas: Replicas, _ organization: Organization, _ clients: [OfflineClient], _ generator: SeededRandom) {
         self.replicas = replicas
@@ -83,7 +107,8 @@ private actor DeviceWorld {
         // all answers arrive from here on: what is left is sent, then all of it is pulled
         for place in clients.indices {
             while !clients[place].outbox.isEmpty {
-                try clients[place].acknowledge(try await clients[place].push(7, through: replicas[0], organization))
+                let answer = try await clients[place].push(7, through: replicas[0], organization)
+                try acknowledge(place, answer)
             }
         }
         for place in clients.indices {
@@ -91,7 +116,7 @@ private actor DeviceWorld {
             while !isUpToDate {
                 let client = clients[place]
                 let page = try await client.pull(client.pullBody(limit: 9), through: replicas[1], organization)
-                isUpToDate = try clients[place].apply(page, sent: client.next)
+                isUpToDate = try apply(place, page, sent: client.next)
             }
         }
     }
@@ -123,7 +148,8 @@ private actor DeviceWorld {
         let count = Int.random(in: 1...8, using: &generator)
         let answer = try await clients[place].push(count, through: replicas.random(&generator), organization)
         // a lost one: it is sent again, with what has come since
-        if generator.chance(75) { try clients[place].acknowledge(answer) }
+        note(place, "push \(clients[place].outbox.prefix(count).map(\.json))")
+        if generator.chance(75) { try acknowledge(place, answer) }
     }
 
     private func pull(_ place: Int) async throws {
@@ -136,10 +162,11 @@ private actor DeviceWorld {
             let other = try await client.pull(body, through: replicas.random(&generator), organization)
             if generator.chance(50) { page = other }
         }
-        if generator.chance(15) { return }
+        note(place, "pull \(body)")
+        if generator.chance(15) { return note(place, "lost \(page.text)") }
         // the user works on while the answer is on its way
         if generator.chance(20) { work(place) }
-        _ = try clients[place].apply(page, sent: client.next)
+        _ = try apply(place, page, sent: client.next)
     }
 
     private func pushAndPullAtOnce(_ place: Int) async throws {
@@ -150,8 +177,9 @@ private actor DeviceWorld {
         let (first, second) = (replicas.random(&generator), replicas.random(&generator))
         async let answer = client.push(count, through: first, organization)
         async let page = client.pull(body, through: second, organization)
-        try clients[place].acknowledge(try await answer)
-        _ = try clients[place].apply(try await page, sent: client.next)
+        note(place, "push \(client.outbox.prefix(count).map(\.json)) and pull \(body)")
+        try acknowledge(place, try await answer)
+        _ = try apply(place, try await page, sent: client.next)
     }
 
     /// From a backup: what was not pushed by then is lost. The registration tells where to count on.
@@ -169,6 +197,7 @@ private actor DeviceWorld {
             client.next[type] = max(client.next[type] ?? 1, device["next_local_ids"]?.value(at: "/\(type)")?.int64 ?? 1)
         }
         clients[place] = client
+        note(place, "restored")
     }
 
     /// The app is installed anew, and is another device from then on.
@@ -181,6 +210,7 @@ private actor DeviceWorld {
     /// A pull that was sent long ago is heard now, by a proxy's doing. Nobody listens to the answer, or to the refusal.
     private func echo(_ place: Int) async {
         guard let body = sent[place]?.randomElement(using: &generator) else { return }
-        _ = try? await clients[place].pull(body, through: replicas.random(&generator), organization)
+        let page = try? await clients[place].pull(body, through: replicas.random(&generator), organization)
+        note(place, "echo of \(body): \(page?.text ?? "refused")")
     }
 }

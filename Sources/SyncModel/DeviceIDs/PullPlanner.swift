@@ -145,18 +145,20 @@ public struct PullPlanner: Sendable {
         for place in types.indices {
             let type = types[place]
             let free = free[type.name] ?? FreeNumbers(from: counter(of: type.name), highest: nil)
-            var others: [Int] = []
-            for entity in type.wanted {
-                if let number = rivals.kept(type.name, type.ids[entity]), free.contains(number) {
-                    give(number, to: entity, of: place)
-                } else {
-                    others.append(entity)
-                }
-            }
-            guard let numbers = free.avoiding(rivals.avoided(type.name)).first(others.count) else {
+            guard let numbers = free.avoiding(rivals.given(type.name)).first(type.wanted.count) else {
                 throw Self.isFull(type)
             }
-            for (entity, number) in zip(others, numbers) { give(number, to: entity, of: place) }
+            var (next, used) = (numbers.startIndex, Set<Int64>())
+            for entity in type.wanted {
+                // a number that the entity was given before is no other's
+                let own = rivals.given(type.name, to: type.ids[entity]).first { number in
+                    number < numbers[next] && free.contains(number) && !used.contains(number)
+                }
+                let number = own ?? numbers[next]
+                if own == nil { next += 1 }
+                used.insert(number)
+                give(number, to: entity, of: place)
+            }
         }
         starts = free.mapValues(\.start)
     }

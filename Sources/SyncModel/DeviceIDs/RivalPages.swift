@@ -31,8 +31,10 @@ public struct RivalPages: Sendable {
     /// Pages that the device cannot have applied, or has gone behind: what they gave is void, unless their cursor comes
     /// after all.
     public private(set) var superseded: [Int64] = []
-    private var kept: [String: [String: Int64]] = [:]
-    private var avoided: [String: Set<Int64>] = [:]
+    /// Pages that were pulled in the same state of the device.
+    private var equals: [Page] = []
+    private var owners: [String: [Int64: String]] = [:]
+    private var numbers: [String: [String: [Int64]]] = [:]
 
     /// No other pages.
     public init() {}
@@ -48,10 +50,11 @@ public struct RivalPages: Sendable {
                 superseded.append(page.number)
                 continue
             }
+            if page.base == base, page.counters == counters { equals.append(page) }
             for assignment in page.assignments {
                 let (type, number) = (assignment.id.entityType, assignment.id.number)
-                kept[type, default: [:]][assignment.entity.text] = number
-                avoided[type, default: []].insert(number)
+                owners[type, default: [:]][number] = assignment.entity.text
+                numbers[type, default: [:]][assignment.entity.text, default: []].append(number)
             }
         }
     }
@@ -65,9 +68,15 @@ public struct RivalPages: Sendable {
         return common.contains { page.counters[$0] ?? 0 < counters[$0] ?? 0 }
     }
 
-    /// The number that such a page gave to an entity: it gets the same again, if the device has not counted past it.
-    func kept(_ type: String, _ entity: ServerID) -> Int64? { kept[type]?[entity.text] }
+    /// The page that gave just this in the same state: it need not be kept twice.
+    public func page(with assignments: [PullPlanner.Assignment]) -> Int64? {
+        let wanted = Set(assignments)
+        return equals.first { Set($0.assignments) == wanted }?.number
+    }
 
-    /// Numbers of a type that are not to be given to anything else, upwards.
-    func avoided(_ type: String) -> [Int64] { avoided[type]?.sorted() ?? [] }
+    /// Numbers of a type that were given to entities, and so to nothing else, upwards.
+    func given(_ type: String) -> [Int64] { owners[type]?.keys.sorted() ?? [] }
+
+    /// Numbers that an entity was given, upwards.
+    func given(_ type: String, to entity: ServerID) -> [Int64] { numbers[type]?[entity.text]?.sorted() ?? [] }
 }

@@ -60,13 +60,21 @@ struct LocalIDReader: Sendable {
         _ seals: Seals,
         on connection: Connection
     ) async throws {
-        guard let pages = pages(snapshot) else { return }
-        try readPages(await connection.run([pages])[0], &snapshot)
+        let unassigned = snapshot.unassigned
+        guard let pages = pages(snapshot), let again = find({ unassigned[$0]?.values.contains($1) == true }) else {
+            return
+        }
+        // a pull may have confirmed a page since: what is not among the pages any more is found behind them
+        let found = try await connection.run([pages, again])
+        snapshot.unassigned = [:]
+        try read(found[1], &snapshot)
+        try readPages(found[0], &snapshot)
         var entities = EntityColumns()
-        for (index, job) in group.enumerated() where !snapshot.pushes[index].tentativeIDs.isEmpty {
+        for (index, job) in group.enumerated() {
+            guard let looked = unassigned[index].map({ Set($0.values) }) else { continue }
             for mutation in job.push.entries.compactMap(\.mutation) {
                 guard mutation.operation != .create, mutation.serverID == nil, let clientID = mutation.localID,
-                    let id = snapshot.pushes[index].tentativeIDs[clientID]
+                    looked.contains(clientID), let id = snapshot.pushes[index].mappings[clientID]?.first?.serverID
                 else { continue }
                 entities.add(index, job.lane, mutation.entityType, clientID, nil, id.text)
             }

@@ -162,7 +162,9 @@ public struct DevicePuller: Sendable {
         var next = page.next
         next.page = base
         let assignments = pulled.planner.assignments
-        if !assignments.isEmpty {
+        if let page = assignments.isEmpty ? nil : rivals.page(with: assignments) {
+            next.page = page
+        } else if !assignments.isEmpty {
             next.page = known.nextNumber
             let new = TentativePages.New(number: next.page, base: base, counters: counters, assignments: assignments)
             guard try await pages.keep(new, superseding: rivals.superseded, of: call.device) else { return nil }

@@ -118,7 +118,7 @@ enum PullStatements {
     static let lockPages = Statement(
         "pull_lock_pages",
         """
-        SELECT p.page, p.entity_types IS NOT NULL
+        SELECT p.page, p.entity_types IS NOT NULL, coalesce(cardinality(p.local_ids), 0)
         FROM local_id_pages p
         WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3
             AND (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
@@ -143,6 +143,23 @@ enum PullStatements {
         """
     )
 
+    /// Numbers of entities that the device knows by another number as well, for it has created what the page gave it: both
+    /// lead there.
+    static let confirmSecond = Statement(
+        "pull_confirm_second",
+        """
+        INSERT INTO local_ids AS l (
+            organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
+        SELECT p.organization_id, p.user_id, p.device_id, k.entity_type, k.local_id, k.server_id, k.is_integer
+        FROM local_id_pages p
+        CROSS JOIN LATERAL unnest(p.entity_types, p.local_ids, p.server_ids, p.are_integers)
+            AS k (entity_type, local_id, server_id, is_integer)
+        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = $4
+        ORDER BY k.entity_type COLLATE "C", k.local_id
+        ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO NOTHING
+        """
+    )
+
     static let mark = Statement(
         "pull_mark",
         """
@@ -161,6 +178,7 @@ enum PullStatements {
     )
 
     static let all = [
-        numbers, taken, pages, rivals, keepPage, supersede, dropPages, organization, lockPages, confirm, mark, dropOthers,
+        numbers, taken, pages, rivals, keepPage, supersede, dropPages, organization, lockPages, confirm, confirmSecond,
+        mark, dropOthers,
     ]
 }

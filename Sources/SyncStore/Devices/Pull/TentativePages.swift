@@ -5,8 +5,8 @@ import SyncModel
 
 /// What pulls have assigned and no device has confirmed.
 struct TentativePages: Sendable {
-    /// Outstanding pages of a device that are kept.
-    static let limit: Int64 = 4
+    /// Outstanding pages of a device that are kept: as many pulls may be lost in a row, each in another state.
+    static let limit: Int64 = 8
     /// Tries at a page while other pulls of the device make pages.
     static let attempts = 5
 
@@ -52,6 +52,12 @@ struct TentativePages: Sendable {
         try (0..<rows.count).map { (try rows.int64($0, 0), try rows.bool($0, 1)) }
     }
 
+    /// How many numbers a page gave.
+    private static func count(of page: Int64, _ rows: Rows) throws -> Int {
+        for row in 0..<rows.count where try rows.int64(row, 0) == page { return Int(try rows.int32(row, 2)) }
+        return 0
+    }
+
     /// Makes what a page has assigned the device's own.
     ///
     /// - Returns: where the page stood, for another pull may have been faster.
@@ -62,10 +68,11 @@ struct TentativePages: Sendable {
             let locked = try await connection.run(Query(PullStatements.lockPages, device.parameters))
             let standing = PageStanding(of: page, among: try Self.pages(locked))
             guard standing == .outstanding else { return standing }
-            _ = try await connection.run([
-                Query(PullStatements.confirm, key), Query(PullStatements.mark, key),
-                Query(PullStatements.dropOthers, key),
-            ])
+            let given = try Self.count(of: page, locked)
+            let taken = try await connection.run(Query(PullStatements.confirm, key)).affected
+            var queries = [Query(PullStatements.mark, key), Query(PullStatements.dropOthers, key)]
+            if taken < given { queries.insert(Query(PullStatements.confirmSecond, key), at: 0) }
+            _ = try await connection.run(queries)
             return standing
         }
     }
