@@ -119,8 +119,8 @@ import Testing
                 INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
                 VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'a'),
                     ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'b');
-                INSERT INTO local_id_pages (organization_id, user_id, device_id, page)
-                VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 1)
+                INSERT INTO local_id_pages (organization_id, user_id, device_id, page, since_page, counters)
+                VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 1, 0, '{}')
                 """
             )
         }
