@@ -52,6 +52,8 @@ public struct PullPlanner: Sendable {
     private var entries: [Entry] = []
     private var targets: [Name] = []
     private let counters: [String: Int64?]
+    /// The highest number of each type that was known before and that the page shows.
+    private var shown: [String: Int64] = [:]
     /// Where types whose numbers in use were looked at are counted on.
     private var starts: [String: Int64?] = [:]
 
@@ -82,10 +84,16 @@ public struct PullPlanner: Sendable {
         return types.count - 1
     }
 
+    /// Notes that the page shows a number that the device has, of an entity that need not be named here.
+    public mutating func show(_ number: Int64, of type: String) {
+        if let highest = shown[type], highest >= number { return }
+        shown[type] = number
+    }
+
     /// Adds a change.
     ///
     /// - Parameters:
-    ///   - name: nil for an entity of a type without device ids.
+    ///   - name: nil for an entity of a type without device ids, and for one that need not be named.
     ///   - targets: what its document's relations to types with device ids lead to, in order.
     public mutating func add(_ name: Name?, isDeleted: Bool, targets: [Name] = []) {
         entries.append(Entry(name: name, isDeleted: isDeleted))
@@ -106,6 +114,16 @@ public struct PullPlanner: Sendable {
             guard type < starts.count, place >= 0 else { return }
             let entity = Int(place) - (type > 0 ? starts[type - 1] : 0)
             types[type].numbers[entity] = min(number, types[type].numbers[entity] ?? number)
+        }
+    }
+
+    /// How many entities are named.
+    public var nameCount: Int { types.reduce(0) { $0 + $1.ids.count } }
+
+    /// Of what is named, the numbers that the device has.
+    public var known: [(type: String, id: String, number: Int64)] {
+        types.flatMap { type in
+            zip(type.ids, type.numbers).compactMap { id, number in number.map { (type.name, id.text, $0) } }
         }
     }
 
@@ -194,17 +212,19 @@ public struct PullPlanner: Sendable {
         answered.map { type in
             guard let start = counter(of: type) ?? starts[type] ?? nil else { return (type, nil) }
             let numbers = places[type].map { types[$0].numbers.lazy.compactMap(\.self) }
-            guard let highest = numbers?.max(), highest >= start else { return (type, start) }
+            guard let highest = [numbers?.max(), shown[type]].compactMap(\.self).max(), highest >= start else {
+                return (type, start)
+            }
             return (type, highest == .max ? nil : highest + 1)
         }
     }
 
     /// Types whose counters are answered, by name.
     private var answered: [String] {
-        let shown = types.lazy.filter { type in
+        let named = types.lazy.filter { type in
             !type.wanted.isEmpty || type.numbers.contains { $0 != nil }
         }
-        return Set(counters.keys).union(shown.map(\.name)).sorted()
+        return Set(counters.keys).union(named.map(\.name)).union(shown.keys).sorted()
     }
 
     private func counter(of type: String) -> Int64? { counters[type] ?? nil }

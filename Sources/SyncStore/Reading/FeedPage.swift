@@ -10,6 +10,8 @@ struct FeedPage: FeedView {
     let changes: Range<Int>
     let next: FeedCursor
     let isUpToDate: Bool
+    /// Tombstones at or below it may be gone.
+    let horizon: Int64
     var isEmpty: Bool { changes.isEmpty }
 
     /// Reads what ``FeedReader/statement`` answers.
@@ -24,11 +26,19 @@ struct FeedPage: FeedView {
             guard cursor.epoch == epoch, cursor.position <= last else { return .expired(isOfThisEpoch: false) }
             guard horizon <= cursor.reach else { return .expired(isOfThisEpoch: true) }
         }
-        return .page(try FeedPage(rows, epoch: epoch, last: last, after: cursor, request))
+        return .page(try FeedPage(rows, epoch: epoch, horizon: horizon, last: last, after: cursor, request))
     }
 
-    private init(_ rows: Rows, epoch: Int64, last: Int64, after cursor: FeedCursor?, _ request: FeedRequest) throws {
+    private init(
+        _ rows: Rows,
+        epoch: Int64,
+        horizon: Int64,
+        last: Int64,
+        after cursor: FeedCursor?,
+        _ request: FeedRequest
+    ) throws {
         self.rows = rows
+        self.horizon = horizon
         let hasEntities = !rows.isNull(0, 5)
         changes = 0..<(hasEntities ? rows.count : 0)
         let isCut = hasEntities ? try rows.bool(rows.count - 1, 15) : false

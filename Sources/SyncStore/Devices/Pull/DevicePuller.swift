@@ -18,14 +18,16 @@ public struct DevicePuller: Sendable {
     let catalog: Catalog
     let failure: StoreFailure
     private let pages: TentativePages
+    private let cache: NumberCache
     private let counter = Counter(label: Self.assigned)
 
-    init(feed: FeedReader, pool: Pool, catalog: Catalog, failure: StoreFailure) {
+    init(feed: FeedReader, pool: Pool, catalog: Catalog, now: @escaping TimeSource, failure: StoreFailure) {
         self.feed = feed
         self.pool = pool
         self.catalog = catalog
         self.failure = failure
         pages = TentativePages(pool: pool)
+        cache = NumberCache(now: now)
     }
 
     private struct Call {
@@ -148,13 +150,24 @@ public struct DevicePuller: Sendable {
         _ known: TentativePages.Known
     ) async throws -> View? {
         let types = try await types(of: page, in: call.device.organization)
-        var pulled = try await catalog.opening(call.device.organization) { seal in
-            try PulledPage(page, types, counters: call.request.nextLocalIDs, seal)
+        let stamp = NumberCache.Stamp(epoch: page.next.epoch, horizon: page.horizon)
+        let numbers = cache.numbers(of: call.device, at: stamp)
+        func read() async throws -> PulledPage {
+            try await catalog.opening(call.device.organization) { seal in
+                try numbers.look { known in
+                    try PulledPage(page, types, counters: call.request.nextLocalIDs, known, seal)
+                }
+            }
+        }
+        var pulled = try await read()
+        if numbers.isWorthLoading(missing: pulled.planner.nameCount) {
+            try await load(numbers, of: call.device)
+            pulled = try await read()
         }
         let base = cursor?.page ?? 0
         let counters = call.request.nextLocalIDs.compactMapValues(\.self)
         var rivals = RivalPages()
-        try await number(&pulled.planner, of: call.device) {
+        try await number(&pulled.planner, of: call.device, numbers) {
             guard known.areOutstanding else { return rivals }
             rivals = try await pages.rivals(base, counters, of: call.device)
             return rivals
@@ -184,18 +197,35 @@ public struct DevicePuller: Sendable {
 
     // MARK: - Numbers
 
+    /// Reads all numbers of a device, or as many as are kept.
+    private func load(_ numbers: DeviceNumbers, of device: TentativePages.Key) async throws {
+        var parameters = device.parameters
+        parameters.add(Int64(NumberCache.deviceLimit))
+        let rows = try await pool.run([Query(PullStatements.allNumbers, parameters)])[0]
+        for row in 0..<rows.count {
+            let type = try rows.string(row, 0)
+            let ids = zip(try rows.strings(row, 1), try rows.int64s(row, 2))
+            numbers.note(ids.lazy.map { (type: type, id: $0, number: $1) })
+        }
+        numbers.note([], isAll: true)
+        cache.trim()
+    }
+
     /// Finds the numbers that the device has, and gives it those that it lacks.
     ///
     /// - Parameter rivals: asked for where numbers are given.
     private func number(
         _ planner: inout PullPlanner,
         of device: TentativePages.Key,
+        _ numbers: DeviceNumbers,
         _ rivals: () async throws -> RivalPages
     ) async throws {
         if !planner.types.isEmpty {
             let rows = try await pool.run([Query(PullStatements.numbers, planner.numbered(device.parameters))])[0]
             let places = try rows.optionalInt64s(0, 0) ?? []
             planner.know(try rows.optionalInt64s(0, 1) ?? [], at: places)
+            numbers.note(planner.known)
+            cache.trim()
         }
         planner.want()
         let open = planner.open

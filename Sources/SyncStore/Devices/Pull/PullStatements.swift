@@ -26,6 +26,21 @@ enum PullStatements {
         """
     )
 
+    /// All numbers that a device has of entities, by type.
+    static let allNumbers = Statement(
+        "pull_all_numbers",
+        """
+        SELECT x.entity_type, array_agg(x.server_id::text), array_agg(x.local_id)
+        FROM (
+            SELECT y.entity_type, y.server_id, y.local_id
+            FROM local_ids y
+            WHERE y.organization_id = $1 AND y.user_id = $2 AND y.device_id = $3 AND y.server_id IS NOT NULL
+            LIMIT $4
+        ) x
+        GROUP BY x.entity_type
+        """
+    )
+
     /// Numbers in use, also by creates that have not taken effect: so many from a base on, and the highest.
     static let taken = Statement(
         "pull_taken",
@@ -178,7 +193,8 @@ enum PullStatements {
     )
 
     static let all = [
-        numbers, taken, pages, rivals, keepPage, supersede, dropPages, organization, lockPages, confirm, confirmSecond,
+        numbers, allNumbers, taken, pages, rivals, keepPage, supersede, dropPages, organization, lockPages, confirm,
+        confirmSecond,
         mark, dropOthers,
     ]
 }

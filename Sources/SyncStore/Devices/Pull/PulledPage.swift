@@ -5,26 +5,31 @@ import SyncModel
 
 /// A page of the feed on its way into a device's own ids.
 struct PulledPage: Sendable {
-    /// An id that stands in a relation, and what it names.
-    fileprivate struct Target {
-        let value: JSONValue
-        let name: PullPlanner.Name
-    }
+    /// What the device calls an entity: what it is known to, or what the planner finds.
+    fileprivate enum Name {
+        case known(Int64)
+        case named(PullPlanner.Name)
 
-    /// What of a type matters here.
-    private struct Kind {
-        let isNumbered: Bool
-        /// Those that lead to types with device ids.
-        let relations: [Relation]
+        var planned: PullPlanner.Name? {
+            if case .named(let name) = self { name } else { nil }
+        }
 
-        init(_ type: EntityType) {
-            isNumbered = type.idSpace == .device
-            relations = type.relations.filter { $0.idSpace == .device }
+        func number(_ planner: PullPlanner) -> Int64? {
+            switch self {
+            case .known(let number): number
+            case .named(let name): planner.number(of: name)
+            }
         }
     }
 
+    /// An id that stands in a relation, and what it names.
+    fileprivate struct Target {
+        let value: JSONValue
+        let name: Name
+    }
+
     fileprivate struct Change {
-        let name: PullPlanner.Name?
+        let name: Name?
         let document: [UInt8]?
         /// Set where the document holds ids of the device.
         var parsed: JSONValue?
@@ -36,20 +41,35 @@ struct PulledPage: Sendable {
     var planner: PullPlanner
 
     /// Opens and reads the changes. Only documents of types with relations to types with device ids are parsed.
-    init(_ page: FeedPage, _ types: [String: EntityType], counters: [String: Int64?], _ seal: Seal) throws {
+    ///
+    /// - Parameter known: numbers that the device has; those of the other entities are for the planner to find.
+    init(
+        _ page: FeedPage,
+        _ types: [String: EntityType],
+        counters: [String: Int64?],
+        _ known: [String: DeviceNumbers.OfType],
+        _ seal: Seal
+    ) throws {
         self.page = page
         planner = PullPlanner(counters: counters)
         changes.reserveCapacity(page.changes.count)
-        let kinds = types.mapValues { Kind($0) }
         for row in page.changes {
-            let type = try page.entityType(row)
-            let kind = kinds[type]
-            let name = kind?.isNumbered == true ? planner.name(try page.id(row), of: type) : nil
-            var change = Change(name: name, document: try page.document(row, seal))
-            if let relations = kind?.relations, !relations.isEmpty, let document = change.document {
-                try change.read(document, relations, &planner)
+            let type = types[try page.entityType(row)]
+            var name: Name?
+            if let type, type.idSpace == .device {
+                let id = try page.id(row)
+                name = known[type.name]?[id.text].map(Name.known) ?? .named(planner.name(id, of: type.name))
+                if case .known(let number)? = name { planner.show(number, of: type.name) }
             }
-            planner.add(name, isDeleted: try page.isDeleted(row), targets: change.targets.map(\.name))
+            var change = Change(name: name, document: try page.document(row, seal))
+            if let type, type.holdsLocalIDs, let document = change.document {
+                try change.read(document, type, known, &planner)
+            }
+            planner.add(
+                name?.planned,
+                isDeleted: try page.isDeleted(row),
+                targets: change.targets.compactMap(\.name.planned)
+            )
             changes.append(change)
         }
     }
@@ -68,7 +88,7 @@ struct PulledPage: Sendable {
     func write(to writer: inout JSONWriter) throws {
         for (place, row) in page.changes.enumerated() where planner.isShown(place) {
             let change = changes[place]
-            let number = change.name.flatMap { planner.number(of: $0) }
+            let number = change.name.flatMap { $0.number(planner) }
             try page.write(row, document: change.translated(planner), localID: number, to: &writer)
         }
     }
@@ -78,13 +98,21 @@ extension PulledPage.Change {
     /// Numbers and strings in relations are permanent ids; anything else there leads nowhere.
     fileprivate mutating func read(
         _ document: [UInt8],
-        _ relations: [Relation],
+        _ type: EntityType,
+        _ known: [String: DeviceNumbers.OfType],
         _ planner: inout PullPlanner
     ) throws {
         let root = try JSONTree(parsing: document, limits: .widest).root
-        for place in root.values(in: relations) {
-            guard let id = ServerID(json: place.value) else { continue }
-            let name = planner.name(id, of: place.relation.entityType)
+        for place in root.values(in: type.relations) where place.relation.idSpace == .device {
+            let name: PulledPage.Name
+            if let number = known[place.relation.entityType]?[place.value] {
+                planner.show(number, of: place.relation.entityType)
+                name = .known(number)
+            } else if let id = ServerID(json: place.value) {
+                name = .named(planner.name(id, of: place.relation.entityType))
+            } else {
+                continue
+            }
             targets.append(PulledPage.Target(value: place.value, name: name))
         }
         if !targets.isEmpty { parsed = root }
@@ -93,7 +121,7 @@ extension PulledPage.Change {
     fileprivate func translated(_ planner: PullPlanner) -> [UInt8]? {
         guard let parsed else { return document }
         let edits = targets.compactMap { target in
-            planner.number(of: target.name).map { JSONEdit(target.value, .integer($0)) }
+            target.name.number(planner).map { JSONEdit(target.value, .integer($0)) }
         }
         return parsed.rewritten(edits) ?? document
     }

@@ -13,7 +13,7 @@ struct TentativePages: Sendable {
     let pool: Pool
 
     /// A device of a user of an organization.
-    struct Key: Sendable {
+    struct Key: Sendable, Hashable {
         let organization: UUID
         let user: UUID
         let device: UUID
