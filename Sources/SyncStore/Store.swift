@@ -129,7 +129,7 @@ public final class Store: Sendable {
         devices = DeviceRegistry(pool: pool, catalog: catalog, now: now, failure: failure)
         let feed = FeedReader(pool: pool, wakeUps: wakeUps, failure: failure)
         changes = ChangeReader(feed: feed, catalog: catalog, failure: failure)
-        pulls = DevicePuller(feed: feed, pool: pool, catalog: catalog, now: now, failure: failure)
+        pulls = DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
         events = EventReader(pool: pool, catalog: catalog, failure: failure)
         settling = Settlement(
             pool: pool,

@@ -23,8 +23,8 @@ import Testing
             INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, \(column), client_id)
             VALUES ('\(phone.organization.id)', '\(phone.user)', '\(device)', 'task', \(number), '\(id)',
                 \(client.map { "'\($0)'" } ?? "NULL"));
-            INSERT INTO local_id_pages (organization_id, user_id, device_id, page, since_page, counters)
-            VALUES ('\(phone.organization.id)', '\(phone.user)', '\(device)', 1, 0, '{}') ON CONFLICT DO NOTHING
+            INSERT INTO devices (organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at)
+            VALUES ('\(phone.organization.id)', '\(phone.user)', '\(device)', 0, now(), now()) ON CONFLICT DO NOTHING
             """
         )
     }
@@ -93,8 +93,8 @@ import Testing
             INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
             SELECT '\(phone.organization.id)', gen_random_uuid(), gen_random_uuid(), 'task', n, '\(task.id)'
             FROM generate_series(1, 12000) n;
-            INSERT INTO local_id_pages (organization_id, user_id, device_id, page, since_page, counters)
-            SELECT organization_id, user_id, device_id, 1, 0, '{}' FROM local_ids;
+            INSERT INTO devices (organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at)
+            SELECT organization_id, user_id, device_id, 0, now(), now() FROM local_ids ON CONFLICT DO NOTHING;
             """
         )
         try await delete(task.entry, by: phone)

@@ -33,8 +33,18 @@ public struct FreeNumbers: Sendable {
 
     /// Whether a number is certain to be free.
     func contains(_ number: Int64) -> Bool {
-        guard let start, number >= start, !taken.contains(number) else { return false }
+        guard let start, number >= start, !isTaken(number) else { return false }
         return isWhole || taken.last.map { number < $0 } ?? false
+    }
+
+    private func isTaken(_ number: Int64) -> Bool {
+        var range = taken.startIndex..<taken.endIndex
+        while !range.isEmpty {
+            let middle = range.lowerBound + range.count / 2
+            if taken[middle] == number { return true }
+            range = taken[middle] < number ? middle + 1..<range.upperBound : range.lowerBound..<middle
+        }
+        return false
     }
 
     /// The same without some numbers, which are given upwards.

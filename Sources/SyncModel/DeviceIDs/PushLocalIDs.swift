@@ -29,11 +29,13 @@ public struct PushLocalIDs: Sendable {
             guard let type = type(mutation.entityType), type.holdsLocalIDs else { continue }
             let found = type.localReferences(in: mutation.payload, on: push.deviceID)
             guard !found.isEmpty else { continue }
-            room -= found.count
-            guard room >= 0, found.count <= LocalReference.limit else {
+            // what holds too many by itself is refused for that
+            guard found.count <= LocalReference.limit else { continue }
+            guard found.count <= room else {
                 crowded.insert(entry.index)
                 continue
             }
+            room -= found.count
             references[entry.index] = found
             for reference in found { named[reference.clientID] = reference.id }
         }

@@ -403,12 +403,17 @@ struct PushJudge {
         }
         let index = judged.index
         if snapshot.localIDs.crowded.contains(index) {
-            let detail = "the relations of a push may hold \(PushLocalIDs.limit) ids; send this in another push"
+            let detail =
+                "the relations of a push may hold \(PushLocalIDs.limit) ids; send this in another push, under a higher number"
             throw at(index, "/payload", Rule.range, detail)
         }
         for reference in snapshot.localIDs.references(of: index) where judged.references[reference.clientID] == nil {
-            if reference.clientID == judged.mutation.localID { continue }
             let pointer = "/payload" + reference.place.pointer
+            if reference.clientID == judged.mutation.localID {
+                guard judged.type.isForwarded, judged.mutation.operation == .create else { continue }
+                let detail = "leads to the entity that this creates: the organization's API has not given its id yet"
+                throw at(index, pointer, Rule.dependencies, detail)
+            }
             guard try refer(to: reference.clientID, pointer, rank: rank, in: &judged) == nil else { continue }
             throw at(index, pointer, Rule.entityReference, Self.unknown(reference.id))
         }

@@ -23,6 +23,13 @@ struct ConflictState {
         document = current["document"].flatMap { $0.isNull || isDeleted ? nil : Array($0.raw) }
     }
 
+    /// The entity that a mutation is about as far as it is known. What stands in a create's way is what the last answer
+    /// names: the id that the mutation has may be that of another, which was in its way before.
+    static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
+        let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
+        return record.operation == .create ? named ?? record.serverID : record.serverID ?? named
+    }
+
     /// The id that an upstream's answer names.
     static func id(inAnswer body: [UInt8]?, at pointer: String) -> ServerID? {
         guard let body, let root = try? JSONTree(parsing: body, limits: .widest).root else { return nil }

@@ -192,9 +192,7 @@ public struct RestartPlanner {
 
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
-        let serverID =
-            subject.record.serverID ?? ConflictState.id(inAnswer: subject.record.responseBody, at: idPointer)
-            ?? current?.id
+        let serverID = ConflictState.entity(of: subject.record, current, idPointer)
         let sent = ClientWins.plan(
             operation: subject.record.operation,
             idSpace: subject.type.idSpace,

@@ -15,8 +15,7 @@ public struct ServerWinsPlanner {
         self.subject = subject
         current = ConflictState(error: subject.record.error)
         let record = subject.record
-        serverID =
-            record.serverID ?? ConflictState.id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
+        serverID = ConflictState.entity(of: record, current, idPointer)
         guard record.operation == .create else { return }
         if serverID == nil {
             throw Problem(

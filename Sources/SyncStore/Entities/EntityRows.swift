@@ -37,16 +37,11 @@ enum EntityRows {
         parameters.add(keys.map(\.organization))
         parameters.add(keys.map(\.key.type))
         parameters.add(keys.map { Optional($0.key.id) })
-        // no client ids, and no ids of devices
+        // no client ids
         parameters.add([UUID]())
         parameters.add([UUID]())
         parameters.add([UUID?]())
         parameters.add([String]())
-        parameters.add([UUID]())
-        parameters.add([UUID]())
-        parameters.add([UUID]())
-        parameters.add([String]())
-        parameters.add([Int64]())
         return Query(EntityStatements.lockEntities, parameters)
     }
 

@@ -2,14 +2,35 @@ import Postgres
 
 /// The statements that lock, read and write entities, for everything that does: pushes, outcomes, settling.
 enum EntityStatements {
-    /// Locks the entities that the group reaches for, by server id, by a client id that is mapped, or by an id of a device
-    /// that leads somewhere.
+    /// Locks the entities that the group reaches for, by server id or by a client id that is mapped.
     static let lockEntities = reading("group_lock_entities", fence: "FOR UPDATE")
 
     /// Reads the same entities, whoever has locked them.
     static let lookAtEntities = reading("group_look_at_entities", fence: "OFFSET 0")
 
-    private static func reading(_ name: String, fence: String) -> Statement {
+    /// Locks the same, and those that are named by an id of a device: for the groups that name any, for a plan's start
+    /// costs something for every partition of every table.
+    static let lockOwnEntities = reading("group_lock_own_entities", fence: "FOR UPDATE", own)
+
+    /// Reads the same.
+    static let lookAtOwnEntities = reading("group_look_at_own_entities", fence: "OFFSET 0", own)
+
+    private static let own = """
+        UNION
+                SELECT n.organization_id, n.entity_type, l.server_id
+                FROM unnest($8::uuid[], $9::uuid[], $10::uuid[], $11::text[], $12::int8[])
+                    AS n (organization_id, user_id, device_id, entity_type, local_id)
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(x.server_id, x.same_as) AS server_id
+                    FROM local_ids x
+                    WHERE x.organization_id = n.organization_id AND x.user_id = n.user_id
+                        AND x.device_id = n.device_id AND x.entity_type = n.entity_type AND x.local_id = n.local_id
+                    OFFSET 0
+                ) l
+                WHERE l.server_id IS NOT NULL
+        """
+
+    private static func reading(_ name: String, fence: String, _ more: String = "") -> Statement {
         Statement(
             name,
             """
@@ -27,18 +48,7 @@ enum EntityStatements {
                         AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
                     OFFSET 0
                 ) i
-                UNION
-                SELECT n.organization_id, n.entity_type, l.server_id
-                FROM unnest($8::uuid[], $9::uuid[], $10::uuid[], $11::text[], $12::int8[])
-                    AS n (organization_id, user_id, device_id, entity_type, local_id)
-                CROSS JOIN LATERAL (
-                    SELECT coalesce(x.server_id, x.same_as) AS server_id
-                    FROM local_ids x
-                    WHERE x.organization_id = n.organization_id AND x.user_id = n.user_id
-                        AND x.device_id = n.device_id AND x.entity_type = n.entity_type AND x.local_id = n.local_id
-                    OFFSET 0
-                ) l
-                WHERE l.server_id IS NOT NULL
+                \(more)
                 ORDER BY 1, 2, 3
             ) k
             CROSS JOIN LATERAL (

@@ -97,19 +97,19 @@ struct TombstoneKeeping: Keeping {
             parameters.add(mapped.map(\.id))
             queries.append(Query(Self.deleteMappingsStatement, parameters))
         }
+        if !queries.isEmpty { _ = try await connection.run(queries) }
+        try await dropLocalIDs(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
         var horizon = Parameters()
         horizon.add(organization)
         horizon.add(last)
-        queries.append(Query(Self.horizonStatement, horizon))
-        _ = try await connection.run(queries)
-        try await dropLocalIDs(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
+        _ = try await connection.run([Query(Self.horizonStatement, horizon)])
         return gone.count
     }
 
     // MARK: - Devices' own ids
 
-    /// Rows that one statement deletes; an entity has one for every device that knows it.
-    private static let portion = 5_000
+    /// Devices that one statement asks.
+    private static let portion = 500
 
     private func named(_ rows: [Row], on connection: Connection) async throws -> [NamedID] {
         var parameters = parameters(rows.map(\.key))
@@ -124,10 +124,32 @@ struct TombstoneKeeping: Keeping {
         }
     }
 
+    /// There is no index by which all devices' ids of an entity could be found at once, for a device's first pull would then
+    /// write all over it: each device is asked, some at a time.
     private func dropLocalIDs(of entities: [EntityKey], on connection: Connection) async throws {
-        var parameters = parameters(entities)
-        parameters.add(Int64(Self.portion))
-        while try await connection.run(Query(Self.deleteLocalIDsStatement, parameters)).affected == Self.portion {}
+        let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
+        let own = try (0..<found.count).map { row in
+            EntityKey(type: try found.string(row, 0), id: try found.string(row, 1))
+        }
+        guard !own.isEmpty else { return }
+        var last: (user: UUID, device: UUID)? = (UUID.least, UUID.least)
+        while let (user, device) = last {
+            var page = Parameters()
+            page.add(organization)
+            page.add(user)
+            page.add(device)
+            page.add(Int64(Self.portion))
+            let devices = try await connection.run(Query(Self.devicesStatement, page))
+            let (users, ids) = try (
+                (0..<devices.count).map { try devices.uuid($0, 0) }, (0..<devices.count).map { try devices.uuid($0, 1) }
+            )
+            var parameters = parameters(own)
+            parameters.add(users)
+            parameters.add(ids)
+            _ = try await connection.run(Query(Self.deleteLocalIDsStatement, parameters))
+            last = users.count == Self.portion ? zip(users, ids).reversed().first.map { ($0, $1) } : nil
+        }
+        _ = try await connection.run(Query(Self.deleteSecondIDsStatement, parameters(own)))
     }
 
     private func parameters(_ entities: [EntityKey]) -> Parameters {
@@ -147,30 +169,27 @@ struct TombstoneKeeping: Keeping {
             ) t
         """
 
-    /// All ids of devices by which entities of a list that is called `k` are known, of types that have such ids. There is no
-    /// index by which they could be found at once, for a device's first pull would then write all over it: each device is
-    /// asked. Those that only ever pulled have pages.
-    private static let localIDs = """
-        \(ofDeviceTypes)
-            CROSS JOIN LATERAL (
-                SELECT x.*
-                FROM (
-                    SELECT d.user_id, d.device_id FROM devices d WHERE d.organization_id = k.organization_id
-                    UNION
-                    SELECT p.user_id, p.device_id FROM local_id_pages p WHERE p.organization_id = k.organization_id
-                ) d
-                CROSS JOIN LATERAL (
-                    SELECT * FROM local_ids z
-                    WHERE z.organization_id = k.organization_id AND z.user_id = d.user_id AND z.device_id = d.device_id
-                        AND z.entity_type = k.entity_type AND z.server_id = k.id
-                    OFFSET 0
-                ) x
-                UNION ALL
-                SELECT * FROM local_ids y
-                WHERE y.organization_id = k.organization_id AND y.entity_type = k.entity_type AND y.same_as = k.id
-                OFFSET 0
-            ) l
+    static let ofDeviceTypesStatement = Statement(
+        "retention_of_device_types",
         """
+        SELECT k.entity_type, k.id
+        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+        \(ofDeviceTypes)
+        ORDER BY k.entity_type, k.id
+        """
+    )
+
+    /// A device that has numbers is in the table: a push makes it, and so does a pull that assigns the first.
+    static let devicesStatement = Statement(
+        "retention_devices",
+        """
+        SELECT d.user_id, d.device_id
+        FROM devices d
+        WHERE d.organization_id = $1 AND (d.user_id, d.device_id) > ($2, $3)
+        ORDER BY d.user_id, d.device_id
+        LIMIT $4
+        """
+    )
 
     /// Of lanes where nothing waits no id is needed, so only devices of the others are asked. What is pushed meanwhile, and
     /// names what has been gone for so long, fails when its turn comes.
@@ -181,9 +200,9 @@ struct TombstoneKeeping: Keeping {
             SELECT z.user_id, v.device_id
             FROM lanes z
             CROSS JOIN LATERAL (
-                SELECT x.device_id FROM devices x WHERE x.organization_id = $4 AND x.user_id = z.user_id
-                UNION
-                SELECT p.device_id FROM local_id_pages p WHERE p.organization_id = $4 AND p.user_id = z.user_id
+                SELECT x.device_id FROM devices x
+                WHERE x.organization_id = $4 AND x.user_id = z.user_id
+                OFFSET 0
             ) v
             WHERE z.organization_id = $4 AND z.open_count > 0
         )
@@ -210,12 +229,27 @@ struct TombstoneKeeping: Keeping {
         DELETE FROM local_ids AS d
         USING (
             SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id
-            FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
-            \(localIDs)
-            LIMIT $4
+            FROM unnest($4::uuid[], $5::uuid[]) AS v (user_id, device_id)
+            CROSS JOIN unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+            CROSS JOIN LATERAL (
+                SELECT * FROM local_ids z
+                WHERE z.organization_id = k.organization_id AND z.user_id = v.user_id AND z.device_id = v.device_id
+                    AND z.entity_type = k.entity_type AND z.server_id = k.id
+                OFFSET 0
+            ) l
         ) g
         WHERE d.organization_id = g.organization_id AND d.user_id = g.user_id AND d.device_id = g.device_id
             AND d.entity_type = g.entity_type AND d.local_id = g.local_id
+        """
+    )
+
+    /// Numbers that were not the first by which their devices knew the entities.
+    static let deleteSecondIDsStatement = Statement(
+        "retention_delete_second_local_ids",
+        """
+        DELETE FROM local_ids AS d
+        USING unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+        WHERE d.organization_id = k.organization_id AND d.entity_type = k.entity_type AND d.same_as = k.id
         """
     )
 

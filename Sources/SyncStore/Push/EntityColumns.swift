@@ -35,8 +35,8 @@ struct EntityColumns {
         rows.append(Row(push: push, lane: lane, type: type, localID: localID, own: own, serverID: serverID))
     }
 
-    /// Of ``GroupStatements/open``.
-    var openParameters: Parameters {
+    /// The latest open mutation on each.
+    var open: Query {
         var parameters = Parameters()
         parameters.add(rows.map { Int32($0.push) })
         parameters.add(rows.map(\.lane.organization))
@@ -44,9 +44,10 @@ struct EntityColumns {
         parameters.add(rows.map(\.type))
         parameters.add(rows.map(\.localID))
         parameters.add(rows.map(\.serverID))
+        guard rows.contains(where: { $0.own != nil }) else { return Query(GroupStatements.open, parameters) }
         parameters.add(rows.map(\.own?.device))
         parameters.add(rows.map(\.own?.number))
-        return parameters
+        return Query(GroupStatements.openOwn, parameters)
     }
 
     /// Reads the entities, under locks or not.
@@ -62,14 +63,15 @@ struct EntityColumns {
         parameters.add(mapped.map(\.lane.user))
         parameters.add(mapped.map(\.localID))
         parameters.add(mapped.map(\.type))
+        let isLocking = access == .locking
+        guard !own.isEmpty else {
+            return Query(isLocking ? EntityStatements.lockEntities : EntityStatements.lookAtEntities, parameters)
+        }
         parameters.add(own.map(\.lane.organization))
         parameters.add(own.map(\.lane.user))
         parameters.add(own.compactMap(\.own?.device))
         parameters.add(own.map(\.type))
         parameters.add(own.compactMap(\.own?.number))
-        return Query(
-            access == .locking ? EntityStatements.lockEntities : EntityStatements.lookAtEntities,
-            parameters
-        )
+        return Query(isLocking ? EntityStatements.lockOwnEntities : EntityStatements.lookAtOwnEntities, parameters)
     }
 }

@@ -280,7 +280,7 @@ struct GroupReader {
             }
         }
         guard !entities.isEmpty else { return }
-        steps.append((Query(GroupStatements.open, entities.openParameters), Self.readOpen))
+        steps.append((entities.open, Self.readOpen))
         steps.append(
             (
                 entities.query(access),

@@ -99,40 +99,63 @@ enum GroupStatements {
     )
 
     /// The latest open mutation on each entity that the group updates, looked for only in lanes that have open ones.
-    static let open = Statement(
+    static let open = open(
         "group_open",
+        own: false,
         """
-        SELECT k.push, m.id, m.entity_type, m.local_id, m.server_id, m.server_id_is_integer, m.position
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[], $7::uuid[], $8::int8[])
-            AS k (push, organization_id, user_id, entity_type, local_id, server_id, device_id, local_number)
-        CROSS JOIN LATERAL (
-            SELECT
-                -- an entity that is named by its client id may have open mutations under its server id, too
-                coalesce(k.server_id, CASE WHEN k.local_number IS NULL THEN (
-                    SELECT i.server_id FROM id_mappings i
-                    WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id
-                        AND i.client_id = k.local_id AND i.entity_type = k.entity_type)
-                ELSE (
-                    SELECT coalesce(n.server_id, n.same_as) FROM local_ids n
-                    WHERE n.organization_id = k.organization_id AND n.user_id = k.user_id
-                        AND n.device_id = k.device_id AND n.entity_type = k.entity_type
-                        AND n.local_id = k.local_number)
-                END) AS server_id
-            FROM lanes x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.open_count > 0
-            OFFSET 0
-        ) l
-        CROSS JOIN LATERAL (
-            (SELECT * FROM mutations a
-             WHERE a.organization_id = k.organization_id AND a.user_id = k.user_id AND a.local_id = k.local_id
-                AND a.entity_type = k.entity_type AND a.synced_at IS NULL
-             ORDER BY a.position DESC LIMIT 1)
-            UNION ALL
-            (SELECT * FROM mutations b
-             WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id AND b.server_id = l.server_id
-                AND b.entity_type = k.entity_type AND b.synced_at IS NULL
-             ORDER BY b.position DESC LIMIT 1)
-        ) m
+        (
+                        SELECT i.server_id FROM id_mappings i
+                        WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id
+                            AND i.client_id = k.local_id AND i.entity_type = k.entity_type)
         """
     )
+
+    /// The same where some are named by an id of a device.
+    static let openOwn = open(
+        "group_open_own",
+        own: true,
+        """
+        CASE WHEN k.local_number IS NULL THEN (
+                        SELECT i.server_id FROM id_mappings i
+                        WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id
+                            AND i.client_id = k.local_id AND i.entity_type = k.entity_type)
+                    ELSE (
+                        SELECT coalesce(n.server_id, n.same_as) FROM local_ids n
+                        WHERE n.organization_id = k.organization_id AND n.user_id = k.user_id
+                            AND n.device_id = k.device_id AND n.entity_type = k.entity_type
+                            AND n.local_id = k.local_number)
+                    END
+        """
+    )
+
+    private static func open(_ name: String, own: Bool, _ known: String) -> Statement {
+        let (types, names) = own ? (", $7::uuid[], $8::int8[]", ", device_id, local_number") : ("", "")
+        return Statement(
+            name,
+            """
+            SELECT k.push, m.id, m.entity_type, m.local_id, m.server_id, m.server_id_is_integer, m.position
+            FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[]\(types))
+                AS k (push, organization_id, user_id, entity_type, local_id, server_id\(names))
+            CROSS JOIN LATERAL (
+                SELECT
+                    -- an entity that is named by its client id may have open mutations under its server id, too
+                    coalesce(k.server_id, \(known)) AS server_id
+                FROM lanes x
+                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.open_count > 0
+                OFFSET 0
+            ) l
+            CROSS JOIN LATERAL (
+                (SELECT * FROM mutations a
+                 WHERE a.organization_id = k.organization_id AND a.user_id = k.user_id AND a.local_id = k.local_id
+                    AND a.entity_type = k.entity_type AND a.synced_at IS NULL
+                 ORDER BY a.position DESC LIMIT 1)
+                UNION ALL
+                (SELECT * FROM mutations b
+                 WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id AND b.server_id = l.server_id
+                    AND b.entity_type = k.entity_type AND b.synced_at IS NULL
+                 ORDER BY b.position DESC LIMIT 1)
+            ) m
+            """
+        )
+    }
 }

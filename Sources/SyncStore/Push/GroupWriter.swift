@@ -244,7 +244,10 @@ struct GroupWriter {
         }
         if !new.isEmpty { queries.append(Query(LocalIDStatements.write, new.parameters)) }
         if !replacing.isEmpty { queries.append(Query(LocalIDStatements.replace, replacing.parameters)) }
-        if !confirmed.isEmpty { queries.append(Query(LocalIDStatements.confirm, confirmed.parameters)) }
+        if !confirmed.isEmpty {
+            queries.append(Query(LocalIDStatements.confirm, confirmed.parameters))
+            queries.append(Query(LocalIDStatements.confirmSecond, confirmed.seconds))
+        }
         if !pinned.isEmpty { queries.append(Query(LocalIDStatements.pin, pinned.pins)) }
     }
 

@@ -81,7 +81,7 @@ struct LocalIDReader: Sendable {
         }
         guard !entities.isEmpty else { return }
         let results = try await connection.run([
-            Query(GroupStatements.open, entities.openParameters), entities.query(access),
+            entities.open, entities.query(access),
         ])
         try GroupReader.readOpen(results[0], &snapshot)
         try EntityRows.load(results[1], into: &snapshot.entities, seals)

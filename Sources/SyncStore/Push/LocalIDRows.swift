@@ -46,6 +46,15 @@ struct LocalIDRows {
         return parameters
     }
 
+    /// Of ``LocalIDStatements/confirmSecond``.
+    var seconds: Parameters {
+        let rows = sorted
+        var parameters = keys(rows)
+        parameters.add(rows.map(\.serverID?.text))
+        parameters.add(rows.map { $0.serverID?.isInteger ?? false })
+        return parameters
+    }
+
     /// Of ``LocalIDStatements/pin``.
     var pins: Parameters {
         let rows = sorted

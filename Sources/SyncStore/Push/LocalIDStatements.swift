@@ -67,6 +67,20 @@ enum LocalIDStatements {
     /// Ids that a pull assigned and a push uses. A pull that confirms its page at this moment writes the same.
     static let confirm = Statement("group_confirm_local_ids", rows + "\nON CONFLICT DO NOTHING")
 
+    /// Those of them whose entities the device knows by another id: both lead there.
+    static let confirmSecond = Statement(
+        "group_confirm_second_local_ids",
+        """
+        INSERT INTO local_ids AS l (
+            organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
+        SELECT k.organization_id, k.user_id, k.device_id, k.entity_type, k.local_id, k.server_id,
+            k.server_id_is_integer
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::text[], $7::bool[])
+            AS k (organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer)
+        ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO NOTHING
+        """
+    )
+
     private static let rows = """
         INSERT INTO local_ids AS l (
             organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, mutation_id,

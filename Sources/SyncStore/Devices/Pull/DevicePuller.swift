@@ -14,6 +14,7 @@ public struct DevicePuller: Sendable {
     public static let assigned = "sluice_local_ids_assigned_total"
 
     let feed: FeedReader
+    let devices: DeviceRegistry
     let pool: Pool
     let catalog: Catalog
     let failure: StoreFailure
@@ -21,8 +22,16 @@ public struct DevicePuller: Sendable {
     private let cache: NumberCache
     private let counter = Counter(label: Self.assigned)
 
-    init(feed: FeedReader, pool: Pool, catalog: Catalog, now: @escaping TimeSource, failure: StoreFailure) {
+    init(
+        feed: FeedReader,
+        devices: DeviceRegistry,
+        pool: Pool,
+        catalog: Catalog,
+        now: @escaping TimeSource,
+        failure: StoreFailure
+    ) {
         self.feed = feed
+        self.devices = devices
         self.pool = pool
         self.catalog = catalog
         self.failure = failure
@@ -33,6 +42,7 @@ public struct DevicePuller: Sendable {
     private struct Call {
         let request: PullRequest
         let device: TentativePages.Key
+        let organization: Organization
 
         var feed: FeedRequest {
             FeedRequest(organization: device.organization, user: device.user, entityTypes: [], limit: request.limit)
@@ -63,10 +73,10 @@ public struct DevicePuller: Sendable {
     /// A page of changes in a device's own ids: `{"changes":[…],"next","up_to_date","next_local_ids":{…}}`.
     ///
     /// - Parameters:
-    ///   - device: any id; a device that is not registered has no numbers yet.
+    ///   - device: any id; a device that is not registered is when it is given its first number.
     ///   - wait: how long to wait for something to show, while there is nothing.
     /// - Throws: `invalid_request` for a cursor that is not ours, and for counters of types without device ids;
-    ///   `cursor_expired`, also where what a page assigned is not known any more; `validation_failed` where a type has no
+    ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where what a page assigned is not known any more; `validation_failed` where a type has no
     ///   numbers left.
     public func pull(
         _ request: PullRequest,
@@ -76,7 +86,7 @@ public struct DevicePuller: Sendable {
         wait: Duration = .zero
     ) async throws(Problem) -> [UInt8] {
         let key = TentativePages.Key(organization: organization.id, user: user, device: device)
-        let call = Call(request: request, device: key)
+        let call = Call(request: request, device: key, organization: organization)
         let cursor = try call.feed.cursor(request.since, pointer: "/since")
         do {
             try Self.check(request, try await catalog.entry(organization.id).types)
@@ -179,6 +189,14 @@ public struct DevicePuller: Sendable {
             next.page = page
         } else if !assignments.isEmpty {
             next.page = known.nextNumber
+            // the first that it is given: whatever has numbers is registered, and there are only so many of a user
+            if known.pages.isEmpty {
+                _ = try await devices.register(
+                    call.device.device,
+                    organization: call.organization,
+                    user: call.device.user
+                )
+            }
             let new = TentativePages.New(number: next.page, base: base, counters: counters, assignments: assignments)
             guard try await pages.keep(new, superseding: rivals.superseded, of: call.device) else { return nil }
             counter.increment(by: assignments.count)

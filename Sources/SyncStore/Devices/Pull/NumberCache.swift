@@ -34,6 +34,7 @@ final class NumberCache: Sendable {
     private struct State {
         var devices: [TentativePages.Key: Kept] = [:]
         var uses: UInt64 = 0
+        var trims: UInt64 = 0
     }
 
     private let now: TimeSource
@@ -63,6 +64,9 @@ final class NumberCache: Sendable {
     /// Lets devices go until few enough ids are kept. To be called after ids were added.
     func trim() {
         state.withLock { state in
+            // adding them up is not for every pull
+            state.trims += 1
+            guard state.trims % 64 == 1 else { return }
             var count = state.devices.values.reduce(0) { $0 + $1.numbers.count + DeviceNumbers.overhead }
             guard count > Self.limit else { return }
             for (device, kept) in state.devices.sorted(by: { $0.value.lastUse < $1.value.lastUse }) {
