@@ -16,6 +16,16 @@ public struct JSONName: Sendable {
         }
     }
 
+    /// Whether it is this name, in UTF-8, once unescaped. Allocates nothing.
+    public func equals(utf8 other: [UInt8]) -> Bool {
+        storage.bytes.withUnsafeBufferPointer { bytes in
+            let node = storage.nodes[index]
+            // an escape is never shorter than what it stands for
+            guard node.range.count - 2 >= other.count else { return false }
+            return other.withUnsafeBufferPointer { other in node.withUnescaped(in: bytes) { $0.isEqual(to: other) } }
+        }
+    }
+
     /// The name, unescaped; U+FFFD for lone surrogates.
     public var string: String {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].string(in: $0) }

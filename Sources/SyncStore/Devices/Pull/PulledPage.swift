@@ -40,6 +40,36 @@ struct PulledPage: Sendable {
     private var changes: [Change] = []
     var planner: PullPlanner
 
+    /// What a page has to know of one of its types; made once, for most changes of a page are of one type.
+    fileprivate struct TypeView {
+        struct Relation {
+            /// The member's name in UTF-8.
+            let member: [UInt8]
+            let entityType: String
+            let known: DeviceNumbers.OfType?
+        }
+
+        let name: String
+        /// Whether entities of the type have numbers.
+        let isNumbered: Bool
+        let known: DeviceNumbers.OfType?
+        /// Those that lead to types with device ids.
+        let relations: [Relation]
+
+        init(_ name: String, _ type: EntityType?, _ known: [String: DeviceNumbers.OfType]) {
+            self.name = name
+            isNumbered = type?.idSpace == .device
+            self.known = known[name]
+            relations = (type?.relations ?? []).filter { $0.idSpace == .device }.map { relation in
+                Relation(
+                    member: Array(relation.member.utf8),
+                    entityType: relation.entityType,
+                    known: known[relation.entityType]
+                )
+            }
+        }
+    }
+
     /// Opens and reads the changes. Only documents of types with relations to types with device ids are parsed.
     ///
     /// - Parameter known: numbers that the device has; those of the other entities are for the planner to find.
@@ -53,17 +83,19 @@ struct PulledPage: Sendable {
         self.page = page
         planner = PullPlanner(counters: counters)
         changes.reserveCapacity(page.changes.count)
+        var view = TypeView("", nil, [:])
         for row in page.changes {
-            let type = types[try page.entityType(row)]
+            let type = try page.entityType(row)
+            if type != view.name { view = TypeView(type, types[type], known) }
             var name: Name?
-            if let type, type.idSpace == .device {
+            if view.isNumbered {
                 let id = try page.id(row)
-                name = known[type.name]?[id.text].map(Name.known) ?? .named(planner.name(id, of: type.name))
-                if case .known(let number)? = name { planner.show(number, of: type.name) }
+                name = view.known?[id.text].map(Name.known) ?? .named(planner.name(id, of: type))
+                if case .known(let number)? = name { planner.show(number, of: type) }
             }
             var change = Change(name: name, document: try page.document(row, seal))
-            if let type, type.holdsLocalIDs, let document = change.document {
-                try change.read(document, type, known, &planner)
+            if !view.relations.isEmpty, let document = change.document {
+                try change.read(document, view, &planner)
             }
             planner.add(
                 name?.planned,
@@ -76,8 +108,12 @@ struct PulledPage: Sendable {
 
     /// The types of the page.
     static func types(_ page: FeedPage) throws -> Set<String> {
-        var types: Set<String> = []
-        for row in page.changes { types.insert(try page.entityType(row)) }
+        var (types, last) = (Set<String>(), "")
+        for row in page.changes {
+            let type = try page.entityType(row)
+            if type != last { types.insert(type) }
+            last = type
+        }
         return types
     }
 
@@ -95,27 +131,36 @@ struct PulledPage: Sendable {
 }
 
 extension PulledPage.Change {
-    /// Numbers and strings in relations are permanent ids; anything else there leads nowhere.
     fileprivate mutating func read(
         _ document: [UInt8],
-        _ type: EntityType,
-        _ known: [String: DeviceNumbers.OfType],
+        _ view: PulledPage.TypeView,
         _ planner: inout PullPlanner
     ) throws {
         let root = try JSONTree(parsing: document, limits: .widest).root
-        for place in root.values(in: type.relations) where place.relation.idSpace == .device {
-            let name: PulledPage.Name
-            if let number = known[place.relation.entityType]?[place.value] {
-                planner.show(number, of: place.relation.entityType)
-                name = .known(number)
-            } else if let id = ServerID(json: place.value) {
-                name = .named(planner.name(id, of: place.relation.entityType))
+        guard let members = root.members else { return }
+        for (name, value) in members {
+            guard let relation = view.relations.first(where: { name.equals(utf8: $0.member) }) else { continue }
+            if let elements = value.elements {
+                for element in elements { read(element, relation, &planner) }
             } else {
-                continue
+                read(value, relation, &planner)
             }
-            targets.append(PulledPage.Target(value: place.value, name: name))
         }
         if !targets.isEmpty { parsed = root }
+    }
+
+    /// Numbers and strings in relations are permanent ids; anything else there leads nowhere.
+    private mutating func read(
+        _ value: JSONValue,
+        _ relation: PulledPage.TypeView.Relation,
+        _ planner: inout PullPlanner
+    ) {
+        if let number = relation.known?[value] {
+            planner.show(number, of: relation.entityType)
+            targets.append(PulledPage.Target(value: value, name: .known(number)))
+        } else if let id = ServerID(json: value) {
+            targets.append(PulledPage.Target(value: value, name: .named(planner.name(id, of: relation.entityType))))
+        }
     }
 
     fileprivate func translated(_ planner: PullPlanner) -> [UInt8]? {
