@@ -33,10 +33,9 @@ import Testing
         let plain = try await scene.ada.get("/v1/changes").changes
         #expect(plain.map { $0["id"]?.text } == reply.changes.map { $0["id"]?.text })
         #expect(plain[0].names == names.filter { $0 != "local_id" })
-        // a device that has numbers is registered; no lane came of it
+        // a device that has numbers is registered
         let devices = "SELECT accepted_sequence::text FROM devices WHERE device_id = '\(phone.device)'"
         #expect(try await scene.lines(devices) == ["0"])
-        #expect(try await scene.lines("SELECT user_id::text FROM lanes WHERE user_id = '\(scene.ada.user)'") == [])
     }
 
     /// Seed 002: two devices and two tasks; a task 47 in folder 23 here is 81 in 104 there.
