@@ -14,6 +14,10 @@ struct PulledPage: Sendable {
             if case .named(let name) = self { name } else { nil }
         }
 
+        var known: Int64? {
+            if case .known(let number) = self { number } else { nil }
+        }
+
         func number(_ planner: PullPlanner) -> Int64? {
             switch self {
             case .known(let number): number
@@ -30,7 +34,8 @@ struct PulledPage: Sendable {
 
     fileprivate struct Change {
         let name: Name?
-        let document: [UInt8]?
+        /// As it was written; translated already where all of it is known.
+        var document: [UInt8]?
         /// Set where the document holds ids of the device.
         var parsed: JSONValue?
         var targets: [Target] = []
@@ -47,14 +52,18 @@ struct PulledPage: Sendable {
             let member: [UInt8]
             let entityType: String
             let known: DeviceNumbers.OfType?
+            /// The highest number that is known and was shown.
+            var shown: Int64?
         }
 
         let name: String
         /// Whether entities of the type have numbers.
         let isNumbered: Bool
         let known: DeviceNumbers.OfType?
+        /// The highest number that is known and was shown.
+        var shown: Int64?
         /// Those that lead to types with device ids.
-        let relations: [Relation]
+        var relations: [Relation]
 
         init(_ name: String, _ type: EntityType?, _ known: [String: DeviceNumbers.OfType]) {
             self.name = name
@@ -66,6 +75,14 @@ struct PulledPage: Sendable {
                     entityType: relation.entityType,
                     known: known[relation.entityType]
                 )
+            }
+        }
+
+        /// Tells what was shown.
+        func tell(_ planner: inout PullPlanner) {
+            if let shown { planner.show(shown, of: name) }
+            for relation in relations {
+                if let shown = relation.shown { planner.show(shown, of: relation.entityType) }
             }
         }
     }
@@ -84,25 +101,45 @@ struct PulledPage: Sendable {
         planner = PullPlanner(counters: counters)
         changes.reserveCapacity(page.changes.count)
         var view = TypeView("", nil, [:])
+        var texts = DocumentTexts()
         for row in page.changes {
             let type = try page.entityType(row)
-            if type != view.name { view = TypeView(type, types[type], known) }
+            if type != view.name {
+                view.tell(&planner)
+                view = TypeView(type, types[type], known)
+            }
             var name: Name?
             if view.isNumbered {
                 let id = try page.id(row)
-                name = view.known?[id.text].map(Name.known) ?? .named(planner.name(id, of: type))
-                if case .known(let number)? = name { planner.show(number, of: type) }
+                if let number = view.known?[id.text] {
+                    view.shown = max(number, view.shown ?? number)
+                    name = .known(number)
+                } else {
+                    name = .named(planner.name(id, of: type))
+                }
             }
-            var change = Change(name: name, document: try page.document(row, seal))
-            if !view.relations.isEmpty, let document = change.document {
-                try change.read(document, view, &planner)
+            let document = try page.document(row, seal)
+            changes.append(Change(name: name, document: document))
+            if !view.relations.isEmpty, let document { texts.add(document, of: changes.count - 1) }
+        }
+        view.tell(&planner)
+        view = TypeView("", nil, [:])
+        for (place, root) in try texts.parsed() {
+            let type = try page.entityType(page.changes.lowerBound + place)
+            if type != view.name {
+                view.tell(&planner)
+                view = TypeView(type, types[type], known)
             }
+            changes[place].read(root, &view, &planner)
+        }
+        view.tell(&planner)
+        for (place, row) in page.changes.enumerated() {
+            let change = changes[place]
             planner.add(
-                name?.planned,
+                change.name?.planned,
                 isDeleted: try page.isDeleted(row),
                 targets: change.targets.compactMap(\.name.planned)
             )
-            changes.append(change)
         }
     }
 
@@ -131,36 +168,46 @@ struct PulledPage: Sendable {
 }
 
 extension PulledPage.Change {
+    /// Numbers and strings in relations are permanent ids; anything else there leads nowhere. A document of which all is
+    /// known is translated at once.
     fileprivate mutating func read(
-        _ document: [UInt8],
-        _ view: PulledPage.TypeView,
-        _ planner: inout PullPlanner
-    ) throws {
-        let root = try JSONTree(parsing: document, limits: .widest).root
-        guard let members = root.members else { return }
-        for (name, value) in members {
-            guard let relation = view.relations.first(where: { name.equals(utf8: $0.member) }) else { continue }
-            if let elements = value.elements {
-                for element in elements { read(element, relation, &planner) }
-            } else {
-                read(value, relation, &planner)
-            }
-        }
-        if !targets.isEmpty { parsed = root }
-    }
-
-    /// Numbers and strings in relations are permanent ids; anything else there leads nowhere.
-    private mutating func read(
-        _ value: JSONValue,
-        _ relation: PulledPage.TypeView.Relation,
+        _ root: JSONValue,
+        _ view: inout PulledPage.TypeView,
         _ planner: inout PullPlanner
     ) {
-        if let number = relation.known?[value] {
-            planner.show(number, of: relation.entityType)
-            targets.append(PulledPage.Target(value: value, name: .known(number)))
-        } else if let id = ServerID(json: value) {
-            targets.append(PulledPage.Target(value: value, name: .named(planner.name(id, of: relation.entityType))))
+        guard let members = root.members else { return }
+        var found: [PulledPage.Target] = []
+        for (name, value) in members {
+            guard let place = view.relations.firstIndex(where: { name.equals(utf8: $0.member) }) else { continue }
+            if let elements = value.elements {
+                for element in elements {
+                    if let target = Self.target(element, &view.relations[place], &planner) { found.append(target) }
+                }
+            } else if let target = Self.target(value, &view.relations[place], &planner) {
+                found.append(target)
+            }
         }
+        guard !found.isEmpty else { return }
+        if found.contains(where: { $0.name.planned != nil }) {
+            targets = found
+            parsed = root
+        } else {
+            let edits = found.compactMap { target in target.name.known.map { JSONEdit(target.value, .integer($0)) } }
+            document = root.rewritten(edits) ?? document
+        }
+    }
+
+    private static func target(
+        _ value: JSONValue,
+        _ relation: inout PulledPage.TypeView.Relation,
+        _ planner: inout PullPlanner
+    ) -> PulledPage.Target? {
+        if let number = relation.known?[value] {
+            relation.shown = max(number, relation.shown ?? number)
+            return PulledPage.Target(value: value, name: .known(number))
+        }
+        guard let id = ServerID(json: value) else { return nil }
+        return PulledPage.Target(value: value, name: .named(planner.name(id, of: relation.entityType)))
     }
 
     fileprivate func translated(_ planner: PullPlanner) -> [UInt8]? {
@@ -169,5 +216,24 @@ extension PulledPage.Change {
             target.name.number(planner).map { JSONEdit(target.value, .integer($0)) }
         }
         return parsed.rewritten(edits) ?? document
+    }
+}
+
+/// Documents of a page that are to be read, side by side as the elements of an array: parsed one by one they would cost
+/// several times as much.
+private struct DocumentTexts {
+    private var text: [UInt8] = [UInt8(ascii: "[")]
+    private var places: [Int] = []
+
+    mutating func add(_ document: [UInt8], of place: Int) {
+        if !places.isEmpty { text.append(UInt8(ascii: ",")) }
+        text += document
+        places.append(place)
+    }
+
+    func parsed() throws -> Zip2Sequence<[Int], [JSONValue]> {
+        guard !places.isEmpty else { return zip([], []) }
+        let root = try JSONTree(parsing: text + [UInt8(ascii: "]")], limits: .widest).root
+        return zip(places, root.elements.map(Array.init) ?? [])
     }
 }
