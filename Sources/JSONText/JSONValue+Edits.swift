@@ -27,18 +27,17 @@ extension JSONValue {
         _ edits: [JSONEdit],
         _ replacement: (UUID) -> JSONReplacement? = { _ in nil }
     ) -> [UInt8]? {
-        if edits.isEmpty { return rewritten(replacement) }
-        return storage.withSource { source in
-            var writer = JSONWriter(capacity: rawCount + 64)
+        storage.withSource { source in
+            var writer = JSONWriter(capacity: 0)
             // everything before this byte is copied or replaced
             var done = node.range.lowerBound
-            var (edit, isChanged) = (0, false)
+            var edit = 0
             func put(_ new: JSONReplacement, _ node: JSONNode) {
                 guard !node.isWritten(as: new, in: source.bytes) else { return }
+                if writer.bytes.isEmpty { writer.bytes.reserveCapacity(rawCount + 64) }
                 writer.bytes.append(contentsOf: source.text(done..<node.range.lowerBound))
                 writer.replacement(new)
                 done = node.range.upperBound
-                isChanged = true
             }
             for index in index..<source[index].after {
                 if edit < edits.count, edits[edit].value.index == index {
@@ -50,7 +49,7 @@ extension JSONValue {
                     put(new, source[index])
                 }
             }
-            guard isChanged else { return nil }
+            if writer.bytes.isEmpty { return nil }
             writer.bytes.append(contentsOf: source.text(done..<node.range.upperBound))
             return writer.bytes
         }

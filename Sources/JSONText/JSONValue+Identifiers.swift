@@ -20,26 +20,7 @@ extension JSONValue {
     /// digit, white space, order. Nil if that changes nothing.
     ///
     /// - Parameter replacement: Asked for each UUID in document order; nil leaves it as it is.
-    public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? {
-        storage.withSource { source in
-            var writer = JSONWriter(capacity: 0)
-            // Everything before this byte is copied or replaced.
-            var done = node.range.lowerBound
-            for index in index..<source[index].after where source[index].isUUID {
-                let node = source[index]
-                guard let uuid = node.uuid(in: source.bytes), let new = replacement(uuid),
-                    !node.isWritten(as: new, in: source.bytes)
-                else { continue }
-                if writer.bytes.isEmpty { writer.bytes.reserveCapacity(rawCount + 64) }
-                writer.bytes.append(contentsOf: source.text(done..<node.range.lowerBound))
-                writer.replacement(new)
-                done = node.range.upperBound
-            }
-            if writer.bytes.isEmpty { return nil }
-            writer.bytes.append(contentsOf: source.text(done..<node.range.upperBound))
-            return writer.bytes
-        }
-    }
+    public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? { rewritten([], replacement) }
 }
 
 extension JSONNode {

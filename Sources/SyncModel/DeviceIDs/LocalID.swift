@@ -25,10 +25,7 @@ public struct LocalID: Sendable, Hashable, Comparable {
         withUnsafeBytes(of: number.bigEndian) { hash.update(bufferPointer: $0) }
         var name = entityType
         name.withUTF8 { hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }
-        var uuid = hash.finalize().withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
-        uuid.6 = 0x80 | uuid.6 & 0x0f
-        uuid.8 = 0x80 | uuid.8 & 0x3f
-        return UUID(uuid: uuid)
+        return UUID(hash: hash.finalize())
     }
 
     /// By type, then by number: the order of the rows' key.

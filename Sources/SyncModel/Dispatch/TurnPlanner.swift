@@ -305,9 +305,6 @@ public struct TurnPlanner: Sendable {
             withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) }
         }
         withUnsafeBytes(of: mutation.revision.bigEndian) { hash.update(bufferPointer: $0) }
-        var bytes = Array(hash.finalize().prefix(16))
-        bytes[6] = 0x80 | bytes[6] & 0x0f
-        bytes[8] = 0x80 | bytes[8] & 0x3f
-        return bytes.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
+        return UUID(hash: hash.finalize())
     }
 }

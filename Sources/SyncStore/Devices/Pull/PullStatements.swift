@@ -143,37 +143,32 @@ enum PullStatements {
     )
 
     /// A number that the device has by now, or has given to an entity of its own, goes before what a page assigned.
-    static let confirm = Statement(
-        "pull_confirm",
-        """
-        INSERT INTO local_ids AS l (
-            organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer)
-        SELECT p.organization_id, p.user_id, p.device_id, k.entity_type, k.local_id, k.server_id, k.is_integer
-        FROM local_id_pages p
-        CROSS JOIN LATERAL unnest(p.entity_types, p.local_ids, p.server_ids, p.are_integers)
-            AS k (entity_type, local_id, server_id, is_integer)
-        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = $4
-        ORDER BY k.entity_type COLLATE "C", k.local_id
-        ON CONFLICT DO NOTHING
-        """
-    )
+    static let confirm = confirming("pull_confirm", as: "server_id", onConflict: "")
 
     /// Numbers of entities that the device knows by another number as well, for it has created what the page gave it: both
     /// lead there.
-    static let confirmSecond = Statement(
+    static let confirmSecond = confirming(
         "pull_confirm_second",
-        """
-        INSERT INTO local_ids AS l (
-            organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
-        SELECT p.organization_id, p.user_id, p.device_id, k.entity_type, k.local_id, k.server_id, k.is_integer
-        FROM local_id_pages p
-        CROSS JOIN LATERAL unnest(p.entity_types, p.local_ids, p.server_ids, p.are_integers)
-            AS k (entity_type, local_id, server_id, is_integer)
-        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = $4
-        ORDER BY k.entity_type COLLATE "C", k.local_id
-        ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO NOTHING
-        """
+        as: "same_as",
+        onConflict: "(organization_id, user_id, device_id, entity_type, local_id)"
     )
+
+    private static func confirming(_ name: String, as column: String, onConflict key: String) -> Statement {
+        Statement(
+            name,
+            """
+            INSERT INTO local_ids AS l (
+                organization_id, user_id, device_id, entity_type, local_id, \(column), server_id_is_integer)
+            SELECT p.organization_id, p.user_id, p.device_id, k.entity_type, k.local_id, k.server_id, k.is_integer
+            FROM local_id_pages p
+            CROSS JOIN LATERAL unnest(p.entity_types, p.local_ids, p.server_ids, p.are_integers)
+                AS k (entity_type, local_id, server_id, is_integer)
+            WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = $4
+            ORDER BY k.entity_type COLLATE "C", k.local_id
+            ON CONFLICT \(key) DO NOTHING
+            """
+        )
+    }
 
     static let mark = Statement(
         "pull_mark",
