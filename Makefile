@@ -19,14 +19,9 @@ build: ## the release binary, .build/release/sluice
 	@scripts/bootstrap
 	$(RELEASE) --product sluice
 
-test: ## all tests, on a real Postgres that they start themselves
+test: ## all tests, on a real Postgres that they start themselves; PART=gateway runs a part (scripts/test --help)
 	@scripts/bootstrap --tests
-	swift build --build-tests
-	@# in turns: all at once they would wait for each other
-	swift test --skip-build --skip 'SyncStoreTests|SyncDispatchTests|GatewayTests'
-	swift test --skip-build --filter 'SyncStoreTests|SyncDispatchTests'
-	swift test --skip-build --filter GatewayTests --skip ChaosTests
-	swift test --skip-build --filter ChaosTests
+	@scripts/test $(PART)
 
 lint: ## the formatter's strict check, and which target may import what
 	swift format lint --strict --parallel --recursive $(SWIFT_FOLDERS)

@@ -80,7 +80,7 @@ let package = Package(
         .target(
             name: "Tokens",
             dependencies: [
-                "SyncModel",
+                "SyncModel", "JSONText",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
@@ -149,7 +149,14 @@ let package = Package(
         ),
 
         // Tests
-        .target(name: "TestSupport", dependencies: ["Postgres"], path: "Tests/TestSupport", swiftSettings: settings),
+        // Nothing imports it: it is linked into the tests' process, and bounds how many run at a time.
+        .target(name: "CTestWidth", path: "Tests/CTestWidth"),
+        .target(
+            name: "TestSupport",
+            dependencies: ["CTestWidth", "Postgres"],
+            path: "Tests/TestSupport",
+            swiftSettings: settings
+        ),
         .systemLibrary(name: "CEpoll", path: "Tests/Benchmarks/CEpoll"),
         .executableTarget(
             name: "LoadGenerator",

@@ -58,6 +58,23 @@ public struct JSONParseError: Error, Sendable, Equatable {
         }
     }
 
+    /// What is wrong and where, for the person who edits the text: by line and column, both counted from 1, a column a
+    /// character.
+    ///
+    /// - Parameter text: what was parsed.
+    public func explanation(in text: [UInt8]) -> String {
+        switch kind {
+        case .tooLong, .empty: return explanation
+        default:
+            let before = text.prefix(max(0, offset))
+            let line = before.count { $0 == UInt8(ascii: "\n") } + 1
+            let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+            // bytes that go on with a character are none
+            let column = before[start...].count { $0 & 0xc0 != 0x80 } + 1
+            return "\(complaint) at line \(line), column \(column)."
+        }
+    }
+
     private var complaint: String {
         switch kind {
         case .tooLong: "The text is too long"

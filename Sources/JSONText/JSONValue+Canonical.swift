@@ -7,12 +7,15 @@ internal import CSimdJSON
 #endif
 
 extension JSONValue {
+    /// What stands for a UUID in the canonical form: no JSON text has this byte.
+    public static let identifierMarker: UInt8 = 0x01
+
     /// Appends a form in which values that mean the same are the same bytes, for fingerprints.
     ///
     /// Members come in the order of their unescaped names' bytes, white space is gone, strings are escaped in one
-    /// minimal way, numbers stay as written. Every UUID-shaped string value becomes the byte 0x01, which no JSON text
-    /// has, and the UUID goes to `identifiers`, in the order of this form. Takes time linear in the value, but for
-    /// sorting members; appends at most ``rawCount`` bytes.
+    /// minimal way, numbers stay as written. Every UUID-shaped string value becomes ``identifierMarker``, and the UUID
+    /// goes to `identifiers`, in the order of this form. Takes time linear in the value, but for sorting members;
+    /// appends at most ``rawCount`` bytes.
     public func appendCanonical(to bytes: inout [UInt8], identifiers: inout [UUID]) {
         let count = rawCount
         storage.withSource { source in
@@ -29,8 +32,6 @@ extension JSONValue {
 
 /// Writes the canonical form. No part of it is longer than what it is made from.
 private struct CanonicalForm: ~Copyable {
-    static let identifierMarker: UInt8 = 0x01
-
     let source: JSONSource
     var out: UnsafeMutablePointer<UInt8>
     var identifiers: [UUID] = []
@@ -51,7 +52,7 @@ private struct CanonicalForm: ~Copyable {
             writeArray(index, end: node.after)
         } else if node.isUUID, let uuid = node.uuid(in: source.bytes) {
             identifiers.append(uuid)
-            put(Self.identifierMarker)
+            put(JSONValue.identifierMarker)
         } else {
             writeScalar(node)
         }

@@ -20,10 +20,10 @@ extension ConnectionDriver {
             return (collector.outcome(interruption: interruption), true)
         case .broken:
             let lost = mailbox.isClosing ? "the connection was closed" : handle.message
-            let error = collector.error ?? PostgresError(interruption ?? .connectionLost, lost)
+            let error = collector.error ?? PostgresError(interruption.ofNoAnswer ?? .connectionLost, lost)
             return (.failure(error), false)
         case .unresponsive:
-            let kind = interruption ?? .connectionLost
+            let kind = interruption.ofNoAnswer ?? .connectionLost
             return (.failure(PostgresError(kind, "the server did not react to the request to cancel")), false)
         }
     }
@@ -91,4 +91,9 @@ extension ConnectionDriver {
         }
         return handle.hasFailed ? .broken : .pending
     }
+}
+
+extension PostgresError.Kind? {
+    /// Why a statement was to be cancelled, where the server did not say that it was.
+    var ofNoAnswer: PostgresError.Kind? { self == .timedOut ? .unresponsive : self }
 }

@@ -17,7 +17,7 @@ extension ConnectionDriver {
             }
             return (failure.map { .failure($0.interpreted(interruption)) } ?? .success([]), true)
         case .broken, .unresponsive:
-            let error = failure ?? PostgresError(interruption ?? .connectionLost, handle.message)
+            let error = failure ?? PostgresError(interruption.ofNoAnswer ?? .connectionLost, handle.message)
             return (.failure(error), false)
         }
     }

@@ -11,8 +11,11 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case connectionLost
         /// No connection can be made at present.
         case unavailable
-        /// A client-side deadline or the server's `statement_timeout` passed.
+        /// A client-side deadline or the server's `statement_timeout` passed, and the server has ended the statement: it is
+        /// there, and the statement was too much.
         case timedOut
+        /// A deadline passed, and the server did not react to the request to end the statement.
+        case unresponsive
         /// The awaiting task was cancelled.
         case cancelled
         /// Every connection of the pool stayed in use for the whole acquire time-out.
@@ -51,13 +54,27 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
+    /// Whether a statement took longer than it may, or waited longer than it may for a lock: the database is there, and
+    /// what was asked of it together with others may pass without them.
+    public var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
+
     /// Whether the database can't be reached or has no room at present, so that trying later is the answer.
     public var isUnavailable: Bool {
         switch kind {
-        case .connectionLost, .unavailable, .timedOut, .poolExhausted: true
-        case .server("57P01"), .server("57P02"), .server("57P03"), .server("53300"): true
-        case .server, .cancelled, .decoding: false
+        case .connectionLost, .unavailable, .unresponsive, .poolExhausted: true
+        case .server(let sqlState): Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState)
+        case .timedOut, .cancelled, .decoding: false
         }
+    }
+
+    /// The session was ended: by an administrator, a crash, for idling within a transaction, or for idling; or there is
+    /// no room for it.
+    private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P05", "25P03"]
+
+    /// Class 08, connection exceptions, as a pooler or a proxy of its own protocol says them; class 53, insufficient
+    /// resources; class 58, errors of the system beneath.
+    private static func isOutage(_ sqlState: String) -> Bool {
+        ["08", "53", "58"].contains { sqlState.hasPrefix($0) }
     }
 
     /// Whether the server refuses these values and would always do so: data exceptions (class 22), broken constraints
@@ -65,6 +82,14 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public var refusesData: Bool {
         guard let sqlState else { return false }
         return sqlState.hasPrefix("22") || sqlState.hasPrefix("23") || sqlState.hasPrefix("54")
+    }
+
+    /// For people: what the server or the connection said, with the code by which it can be looked up.
+    public var words: String {
+        switch kind {
+        case .server(let sqlState): message.isEmpty ? "SQLSTATE \(sqlState)" : "\(message) (SQLSTATE \(sqlState))"
+        default: message.isEmpty ? "\(kind)" : message
+        }
     }
 
     /// Kind, place and message in one line, for logs.

@@ -23,7 +23,21 @@ extension PrometheusRegistry {
 
     /// What pulls count. Comes before the store is made.
     func describePulls() {
+        describe(
+            "sluice_settledness_looks_total",
+            kind: .counter,
+            help: "Looks whether blocked mutations are settled, by how they ended: complete, cut, failed."
+        )
         describe(DevicePuller.assigned, kind: .counter, help: "Numbers that pulls gave to entities new to a device.")
+    }
+
+    /// What is counted of rows that are read. Comes before the store is made.
+    func describeSealing() {
+        describe(
+            StoreMetrics.unreadableValues,
+            kind: .counter,
+            help: "Sealed values that could not be opened when their rows were read."
+        )
     }
 
     /// What is counted of lanes and of requests to upstreams. Comes before the dispatcher is made.

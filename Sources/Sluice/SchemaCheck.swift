@@ -23,9 +23,10 @@ enum SchemaCheck {
             let status = try await withConnection(to: databaseURL) { try await Schema.migrator().status(on: $0) }
             return status.pending.isEmpty ? .ready(pooling) : .behind(status.pending)
         } catch let error as PostgresError {
-            return error.isUnavailable ? .unreachable(error.message) : .unfit(error.description)
+            return error.isUnavailable || error.kind == .timedOut
+                ? .unreachable(error.message) : .unfit(error.words)
         } catch {
-            return .unfit("\(error)")
+            return .unfit(error.words)
         }
     }
 

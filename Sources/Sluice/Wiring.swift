@@ -48,6 +48,7 @@ enum Wiring {
         HTTPMetrics.describe(in: registry)
         registry.describeCommitGroups()
         registry.describePulls()
+        registry.describeSealing()
         registry.describeDispatch()
         registry.describeRetention()
         registry.addProcessMetrics()
@@ -64,6 +65,8 @@ enum Wiring {
             leaseSeconds: settings.leaseSeconds
         )
         configuration.masterKeys = settings.masterKeys
+        configuration.patience = settings.databasePatience
+        configuration.devicesPerUser = settings.maxDevicesPerUser
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
@@ -138,7 +141,8 @@ enum Wiring {
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger
         )
-        configuration.maximumGracefulShutdownDuration = .seconds(13)
+        // 13 s by default: a push in hand is given what it has in service, and what is behind it some seconds more
+        configuration.maximumGracefulShutdownDuration = settings.databasePatience.push + .milliseconds(8_500)
         configuration.maximumCancellationDuration = .seconds(1)
         async let _ = Impatience.watch(logger: logger)
         try await ServiceGroup(configuration: configuration).run()
@@ -185,6 +189,8 @@ enum Wiring {
         configuration.maximumConnections = settings.maxConnections
         configuration.maximumListeners = FileLimit.listeners(beside: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
+        configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight
+        configuration.concurrentPages = max(2, settings.databasePoolSize / 2)
         configuration.leaseSeconds = Int(settings.leaseSeconds)
         configuration.retention = retentionPolicy(settings)
         configuration.jwks = signer?.jwks ?? RequestSigner.noKeys

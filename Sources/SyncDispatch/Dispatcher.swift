@@ -262,7 +262,7 @@ public final class Dispatcher: Service {
     }
 
     /// Lanes of an upstream that takes nothing are put off instead of being claimed for nothing; once it may be tried
-    /// again, one of them is taken to try it.
+    /// again, one of them is taken to try it: one that did not try in vain before, if there is any.
     private func sort(
         _ due: [LaneKey],
         running: Set<LaneKey>
@@ -274,10 +274,10 @@ public final class Dispatcher: Service {
             let organization = lane.organization
             if !circuits.isOpen(organization) {
                 lanes.append(lane)
-            } else if circuits.waits(organization) == nil, probed.insert(organization).inserted {
+            } else if circuits.waits(lane) == nil, probed.insert(organization).inserted {
                 lanes.append(lane)
             } else {
-                let until = circuits.waits(organization) ?? configuration.now()
+                let until = circuits.waits(lane) ?? configuration.now()
                 postponed.append((lane, until.adding(seconds: .random(in: 0.5...1.5))))
             }
         }

@@ -1,6 +1,7 @@
 public import Logging
 public import Postgres
 public import SyncModel
+import Synchronization
 
 /// Settings of the store.
 public struct StoreConfiguration: Sendable {
@@ -8,17 +9,19 @@ public struct StoreConfiguration: Sendable {
     public var databaseURL: String
     /// Connections for everything but group commit.
     public var poolSize: Int
-    /// Committers of pushes, and as many of what lanes come to; each has a connection of its own.
+    /// Committers of pushes, and as many of what lanes come to; each has a connection of its own, and so has one more
+    /// for pushes that are heavy.
     public var committers: Int
     /// How long a worker may hold a lane without a sign of life, in seconds.
     public var leaseSeconds: Double
     /// What wraps the organizations' data keys; nil where nothing is sealed.
     public var masterKeys: MasterKeys?
-    /// How long a statement may take. With the margin and the grace of a cancellation a push is then answered within
-    /// five seconds, as the contract says.
-    public var statementTimeout: Duration = .milliseconds(2_500)
-    /// How long a push may wait, queued or for the database, before it is answered that the store is unavailable.
-    public var patience: Duration = .milliseconds(4_500)
+    /// How often what somebody waits for is looked at while other replicas' hints arrive: one may be lost.
+    public var lookInterval: Duration = .seconds(15)
+    /// How long Postgres is waited for.
+    public var patience = DatabasePatience()
+    /// Devices that a user may have; one more is refused, whatever it does.
+    public var devicesPerUser = 1_000
 
     /// Creates the settings.
     public init(databaseURL: String, poolSize: Int = 8, committers: Int = 3, leaseSeconds: Double = 120) {
@@ -66,28 +69,41 @@ public final class Store: Sendable {
     /// Data keys, and rows that are to be sealed anew.
     public let sealing: Sealing
     private let pool: Pool
-    private let logger: Logger
+    let logger: Logger
+    /// Which master keys were missing when it was last looked.
+    private let keyLook = Mutex<KeyLook?>(nil)
+    private static let keyLookInterval: Duration = .seconds(60)
+
+    private struct KeyLook {
+        let at: ContinuousClock.Instant
+        let missing: [String]
+        let anyKnown: Bool
+    }
 
     /// Opens nothing yet: connections are made at first use and again after they broke.
     public init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
         let failure = StoreFailure(logger: logger)
         let pool = Pool(
-            configuration: Self.connection(configuration, settings: Self.pooledSettings),
-            maximum: configuration.poolSize
+            configuration: Self.connection(configuration, settings: Self.pooledSettings(with: configuration.patience)),
+            maximum: configuration.poolSize,
+            acquireTimeout: configuration.patience.connection
         )
         let catalog = Catalog(pool: pool, masterKeys: configuration.masterKeys, now: now, failure: failure)
         let settledness = Settledness(pool: pool, failure: failure)
         let hints = ReplicaHints(pool: pool) { onHint in
-            var listening = Self.connection(configuration, settings: Self.pooledSettings)
+            var listening = Self.connection(configuration, settings: Self.pooledSettings(with: configuration.patience))
             listening.onNotification = { onHint($0.payload) }
             return listening
         }
-        let wakeUps = WakeUps(pool: pool, hints: hints)
+        let wakeUps = WakeUps(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
         let pushes = Self.committers(
-            of: PushWork(catalog: catalog, wakeUps: wakeUps, now: now),
+            of: PushWork(catalog: catalog, wakeUps: wakeUps, deviceLimit: configuration.devicesPerUser, now: now),
             configuration,
             failure: failure,
-            metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes")
+            metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes"),
+            hasHeavyDesk: true,
+            catalog: catalog,
+            patience: configuration.patience.push
         )
         let lanes = Self.committers(
             of: LaneWork(
@@ -99,20 +115,29 @@ public final class Store: Sendable {
             ),
             configuration,
             failure: failure,
-            metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps")
+            metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps"),
+            catalog: catalog,
+            patience: configuration.patience.laneStep
         )
         self.pool = pool
         self.catalog = catalog
         self.logger = logger
         self.wakeUps = wakeUps
         self.pushes = PushCommit(
-            committers: Committers(pushes, catalog: catalog, patience: configuration.patience),
-            settledness: settledness
+            committers: pushes,
+            settledness: settledness,
+            holds: HoldReader(pool: pool, now: now)
         )
         quotas = RequestQuotas(pool: pool, now: now, failure: failure)
-        previews = PushPreviewer(pool: pool, catalog: catalog, now: now, failure: failure)
+        previews = PushPreviewer(
+            pool: pool,
+            catalog: catalog,
+            now: now,
+            failure: failure,
+            deviceLimit: configuration.devicesPerUser
+        )
         self.lanes = LaneStore(
-            committers: Committers(lanes, catalog: catalog, patience: LaneStore.patience),
+            committers: lanes,
             pool: pool,
             failure: failure
         )
@@ -126,7 +151,13 @@ public final class Store: Sendable {
         )
         mappings = MappingReader(pool: pool, failure: failure)
         backlog = BacklogReader(pool: pool, now: now, failure: failure)
-        devices = DeviceRegistry(pool: pool, catalog: catalog, now: now, failure: failure)
+        devices = DeviceRegistry(
+            pool: pool,
+            catalog: catalog,
+            now: now,
+            failure: failure,
+            limit: configuration.devicesPerUser
+        )
         let feed = FeedReader(pool: pool, wakeUps: wakeUps, failure: failure)
         changes = ChangeReader(feed: feed, catalog: catalog, failure: failure)
         pulls = DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
@@ -134,10 +165,10 @@ public final class Store: Sendable {
         settling = Settlement(
             pool: pool,
             catalog: catalog,
-            mutations: mutations,
             wakeUps: wakeUps,
             now: now,
-            failure: failure
+            failure: failure,
+            writeTimeout: configuration.patience.settlement
         )
         retention = RetentionStore(pool: pool, settling: settling, now: now, failure: failure)
         sealing = Sealing(
@@ -155,9 +186,9 @@ public final class Store: Sendable {
         do {
             let status = try await pool.withConnection { try await Schema.migrator().status(on: $0) }
             if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
-            return try await sealing.unknownMasterKeys().map { label, count in
-                "\(count) data keys are wrapped by master key \(label), which is not configured"
-            }
+            let (missing, anyKnown) = try await missingMasterKeys()
+            // whoever can serve others goes on
+            return anyKnown ? [] : missing
         } catch let error as PostgresError {
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
             return ["the database cannot be reached"]
@@ -165,6 +196,24 @@ public final class Store: Sendable {
             logger.debug("not ready", metadata: ["error": "\(error)"])
             return ["the schema cannot be read"]
         }
+    }
+
+    /// What an operator should know although requests can be served: what the last look has found.
+    public var notices: [String] {
+        keyLook.withLock { $0.flatMap { $0.anyKnown ? $0.missing : nil } ?? [] }
+    }
+
+    /// What ``keyLook`` holds; looks anew when that is old.
+    private func missingMasterKeys() async throws -> ([String], anyKnown: Bool) {
+        if let look = keyLook.withLock({ $0 }), .now - look.at < Self.keyLookInterval {
+            return (look.missing, look.anyKnown)
+        }
+        let found = try await sealing.masterKeysInUse()
+        let missing = found.unknown.map { label, count in
+            "\(count) data keys are wrapped by master key \(label), which is not configured"
+        }
+        keyLook.withLock { $0 = KeyLook(at: .now, missing: missing, anyKnown: found.anyKnown) }
+        return (missing, found.anyKnown)
     }
 
     /// Says in the log which organizations' data cannot be opened with the master keys that are configured. Says nothing
@@ -190,17 +239,26 @@ public final class Store: Sendable {
         of work: Work,
         _ configuration: StoreConfiguration,
         failure: StoreFailure,
-        metrics: CommitMetrics
-    ) -> [Committer<Work>] {
-        (0..<max(1, configuration.committers)).map { _ in
+        metrics: CommitMetrics,
+        hasHeavyDesk: Bool = false,
+        catalog: Catalog,
+        patience: Duration
+    ) -> Committers<Work> {
+        let desks = max(1, configuration.committers)
+        let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk)
+        let committers = (0..<(hasHeavyDesk ? desks + 1 : desks)).map { desk in
             Committer(
                 work: work,
-                limits: GroupLimits(),
-                connection: CommitterConnection(connection(configuration, settings: hotSettings)),
+                queue: queue,
+                desk: desk,
+                connection: CommitterConnection(
+                    connection(configuration, settings: hotSettings(with: configuration.patience))
+                ),
                 failure: failure,
                 metrics: metrics
             )
         }
+        return Committers(committers, of: queue, catalog: catalog, patience: patience)
     }
 
     private static func connection(
@@ -210,22 +268,31 @@ public final class Store: Sendable {
         ConnectionConfiguration(
             uri: configuration.databaseURL,
             settings: settings,
-            connectTimeout: .seconds(2),
-            statementTimeout: configuration.statementTimeout
+            connectTimeout: configuration.patience.lock,
+            statementTimeout: configuration.patience.statement
         )
     }
 
     /// For every connection: nobody waits long for a lock, nobody leaves a transaction open.
-    static let pooledSettings = [
-        ("lock_timeout", "2s"), ("idle_in_transaction_session_timeout", "5s"), ("jit", "off"),
-    ]
+    static func pooledSettings(with patience: DatabasePatience) -> [(String, String)] {
+        func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
+        return [
+            ("lock_timeout", milliseconds(patience.lock)),
+            ("idle_in_transaction_session_timeout", milliseconds(patience.idleTransaction)), ("jit", "off"),
+        ]
+    }
 
     /// For committers: statements are planned once, and in the one shape that is right for them whatever the tables'
     /// size was at that moment, index look-ups row by row. A plan that was made on small tables and kept would hash-join
     /// all partitions for ever.
-    static let hotSettings =
-        pooledSettings + [
+    static func hotSettings(with patience: DatabasePatience) -> [(String, String)] {
+        pooledSettings(with: patience) + [
             ("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off"),
             ("enable_seqscan", "off"),
         ]
+    }
+
+    /// Both with the patience of a gateway whose settings say nothing else.
+    static let pooledSettings = pooledSettings(with: DatabasePatience())
+    static let hotSettings = hotSettings(with: DatabasePatience())
 }

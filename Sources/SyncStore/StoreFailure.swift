@@ -1,5 +1,7 @@
 import Foundation
+import JSONText
 import Logging
+import Metrics
 import Postgres
 import SyncModel
 import Synchronization
@@ -8,6 +10,9 @@ import Synchronization
 struct StoreFailure: Sendable {
     let logger: Logger
     private let warned = LastWarning()
+    private let warnedOfUnreadable = LastWarning()
+    /// Values that stayed closed when their rows were read.
+    private let unreadable = Counter(label: StoreMetrics.unreadableValues)
 
     init(logger: Logger) {
         self.logger = logger
@@ -34,6 +39,17 @@ struct StoreFailure: Sendable {
     /// Seconds after which to try again when the database is away.
     static let retryAfter = 2
 
+    /// Says in the log that an answer was given without something, since that could not be read. Once a second at most.
+    func note(_ error: any Error, leavingOut what: StaticString) {
+        var metadata: Logger.Metadata = ["left_out": "\(what)", "error": "\(error)"]
+        if let error = error as? PostgresError {
+            metadata["error"] = "\(error.message)"
+            metadata["statement"] = error.statement.map { "\($0)" }
+            metadata["sqlstate"] = error.sqlState.map { "\($0)" }
+        }
+        logger.log(level: warned.isDue() ? .warning : .debug, "Something was left out of an answer", metadata: metadata)
+    }
+
     func problem(_ error: any Error, doing what: StaticString) -> Problem {
         if let problem = error as? Problem { return problem }
         if let error = error as? SealError { return problem(error, what) }
@@ -49,6 +65,11 @@ struct StoreFailure: Sendable {
         if error.isRetryable {
             logger.warning("store is contended", metadata: metadata)
             return Self.overloaded("too much is going on for these entities just now")
+        }
+        if error.kind == .timedOut {
+            // the database is there: it was too much for one statement
+            logger.warning("store took too long", metadata: metadata)
+            return Self.tooLong
         }
         if error.isUnavailable {
             logger.log(level: warned.isDue() ? .warning : .debug, "store is unavailable", metadata: metadata)
@@ -90,6 +111,18 @@ struct StoreFailure: Sendable {
         )
     }
 
+    /// Says that a value stays closed; its row is shown without it.
+    func note(unreadable place: SealedPlace, of organization: UUID, _ error: SealError) {
+        unreadable.increment()
+        logger.log(
+            level: warnedOfUnreadable.isDue() ? .error : .debug,
+            "a sealed value cannot be opened: its row is shown without it",
+            metadata: [
+                "organization": "\(organization.lowercased)", "row": "\(place.row)", "reason": "\(error)",
+            ]
+        )
+    }
+
     static var sealed: Problem {
         var problem = Problem(
             .storeUnavailable,
@@ -108,9 +141,18 @@ struct StoreFailure: Sendable {
         return problem
     }
 
+    /// One thing took too long, while the database is there.
+    static var tooLong: Problem { overloaded("this took too long just now") }
+
     static func overloaded(_ detail: String) -> Problem {
         var problem = Problem(.overloaded, detail + "; try again")
         problem.retryAfter = 1
         return problem
     }
+}
+
+/// Names of what the store counts.
+public enum StoreMetrics {
+    /// Sealed values that stayed closed when their rows were read.
+    public static let unreadableValues = "sluice_unreadable_values_total"
 }

@@ -63,7 +63,7 @@ public final class HTTPUpstream: Upstream {
         do {
             prepared = try await prepare(request, for: upstream)
         } catch {
-            return Task.isCancelled ? .unknown("cancelled") : .notSent(error.reason)
+            return Task.isCancelled ? .unknown("cancelled") : error.answer
         }
         let collector = ResponseCollector(maximumBytes: configuration.maximumBodyBytes)
         let task = client(for: request.organization)
@@ -76,7 +76,9 @@ public final class HTTPUpstream: Upstream {
             }
             return .response(UpstreamResponse(response, now: now()))
         } catch {
-            if let response = collector.cutResponse { return .response(UpstreamResponse(response, now: now())) }
+            if let response = collector.cutResponse ?? collector.brokenSuccess {
+                return .response(UpstreamResponse(response, now: now()))
+            }
             return failure(error, of: request, isSent: collector.isSent, isTLS: prepared.scheme == "https")
         }
     }
@@ -106,7 +108,7 @@ public final class HTTPUpstream: Upstream {
                 body: request.body.map { .byteBuffer(ByteBuffer(bytes: $0)) }
             )
         } catch {
-            throw RequestTarget.Refusal(reason: "the upstream's URL cannot be used")
+            throw RequestTarget.Refusal.request("the URL that its path makes cannot be used")
         }
     }
 
@@ -120,15 +122,15 @@ public final class HTTPUpstream: Upstream {
         case .bearer(let token): header = ("Authorization", "Bearer \(token)")
         case .header(let name, let value): header = (name, value)
         case .signed:
-            guard let sign else { throw RequestTarget.Refusal(reason: "no signing key is configured") }
+            guard let sign else { throw RequestTarget.Refusal.setup("no signing key is configured") }
             do {
                 header = ("Authorization", "Bearer \(try await sign(request.organization, request.user))")
             } catch {
-                throw RequestTarget.Refusal(reason: "the credential could not be signed")
+                throw RequestTarget.Refusal.setup("the credential could not be signed")
             }
         }
         if UpstreamSettings.headerProblem(name: header.name, value: header.value, isCredential: true) != nil {
-            throw RequestTarget.Refusal(reason: "the credential cannot be sent in a header")
+            throw RequestTarget.Refusal.setup("the credential cannot be sent in a header")
         }
         return header
     }
@@ -146,7 +148,11 @@ public final class HTTPUpstream: Upstream {
         ]
         metadata["trace_id"] = request.trace.map { "\($0.traceIDText)" }
         logger.debug("Upstream request failed", metadata: metadata)
-        if failure == .cancelled { return .unknown(reason) }
+        switch failure {
+        case .cancelled: return .unknown(reason)
+        case .shutDown where !isSent: return .unready(reason)
+        default: break
+        }
         return isSent ? .unknown(reason) : .notSent(reason)
     }
 }

@@ -4,8 +4,8 @@ import SyncModel
 
 /// The headers of a request, without `Content-Length`, which the client adds.
 ///
-/// Of a header that more than one wants to set, the first counts: us, the credential, the operator, the mutation, our
-/// defaults.
+/// Of a header that more than one wants to set, in whatever spelling, the first counts: us, the credential, the operator,
+/// the mutation, our defaults.
 struct RequestHeaders {
     private(set) var fields = HTTPHeaders()
 
@@ -33,6 +33,9 @@ struct RequestHeaders {
     }
 
     private mutating func addUnlessPresent(_ name: String, _ value: String) {
-        if !fields.contains(name: name) { fields.add(name: name, value: value) }
+        guard !fields.contains(name: name) else { return }
+        let folded = UpstreamRequest.foldedHeader(name)
+        guard !fields.contains(where: { UpstreamRequest.foldedHeader($0.name) == folded }) else { return }
+        fields.add(name: name, value: value)
     }
 }

@@ -8,6 +8,8 @@ struct CollectedResponse: Sendable {
     var head: HTTPResponseHead
     /// Nil when it was longer than the limit, and the rest was not read.
     var body: ByteBuffer?
+    /// Whether the answer broke off, or was not there in time; then the body is what came of it.
+    var isCutOff = false
 }
 
 /// Gathers the answer to one request, and notes how far the request got.
@@ -38,6 +40,17 @@ final class ResponseCollector: HTTPClientResponseDelegate {
 
     /// The answer, for a request that failed because reading was stopped; nil otherwise.
     var cutResponse: CollectedResponse? { state.withLock { $0.isCut ? $0.response : nil } }
+
+    /// The answer, for a request that failed after an upstream had begun to answer it with a success: then it has taken
+    /// effect, whatever became of the rest. Nil otherwise; of other answers the rest may matter, and sending the request
+    /// again does no harm.
+    var brokenSuccess: CollectedResponse? {
+        state.withLock { state in
+            guard var response = state.response, (200...299).contains(response.head.status.code) else { return nil }
+            response.isCutOff = true
+            return response
+        }
+    }
 
     func didSendRequestHead(task: HTTPClient.Task<Response>, _ head: HTTPRequestHead) {
         state.withLock { $0.isSent = true }

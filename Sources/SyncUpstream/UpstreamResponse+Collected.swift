@@ -14,13 +14,30 @@ extension UpstreamResponse {
             status: Int(collected.head.status.code),
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
             location: headers.first(name: "Location").flatMap { Self.atMost(Self.maximumLocationBytes, $0) },
-            etag: headers.first(name: "ETag").flatMap { Self.atMost(Self.maximumETagBytes, $0) },
-            json: collected.body.flatMap(Self.json)
+            // what could not be sent back in If-Match is none
+            etag: headers.first(name: "ETag").flatMap { Self.atMost(Self.maximumETagBytes, $0) }.flatMap {
+                UpstreamRequest.canCarry($0) ? $0 : nil
+            },
+            challenge: headers.first(
+                name: collected.head.status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"
+            )
+            .flatMap(Self.scheme(of:)),
+            json: collected.body.flatMap(Self.json).flatMap {
+                // a part of an object is no JSON, but a part of a number may be one
+                collected.isCutOff && $0.first != UInt8(ascii: "{") ? nil : $0
+            },
+            isCutOff: collected.isCutOff
         )
     }
 
     private static func atMost(_ bytes: Int, _ text: String) -> String? {
         text.utf8.count <= bytes ? text : nil
+    }
+
+    /// The scheme of a challenge (RFC 9110, 11.6.1), without its parameters.
+    private static func scheme(of challenge: String) -> String? {
+        let name = String(challenge.prefix { $0 != " " && $0 != "\t" && $0 != "," })
+        return UpstreamResponse.isScheme(name) ? name : nil
     }
 
     /// The body, when it is JSON that can be stored and read back.

@@ -4,6 +4,8 @@ public enum TokenError: Error, Sendable, Hashable {
     case missing
     /// Not three base64url parts of JSON, or longer than ``TokenVerifier/maximumTokenBytes``.
     case malformed
+    /// A name comes twice in an object of its header or payload: one reader would take the first, another the last.
+    case repeatedMember
     /// No key that may speak for this token made its signature.
     case badSignature
     /// `exp` has passed.
@@ -16,8 +18,8 @@ public enum TokenError: Error, Sendable, Hashable {
     case wrongAudience
     /// A claim that every token must have is not there.
     case missingClaim(String)
-    /// A claim is there with a value of the wrong type or form.
-    case malformedClaim(String)
+    /// A claim is there with a value of the wrong type or form; in words what it must be.
+    case malformedClaim(String, mustBe: String)
     /// `kid` names a key that is not configured; a newer key set may have it.
     case unknownKey
     /// `alg` is not one of ours, is `none`, or is not the one that the key is for.
@@ -30,21 +32,31 @@ public enum TokenError: Error, Sendable, Hashable {
     case keysUnavailable(retryAfter: Int)
 
     /// A sentence for the client, fit for `error_description` in `WWW-Authenticate`: no quote, no backslash, nothing
-    /// about our keys, nothing that came from the token.
+    /// about our keys, nothing that came from the token: claims are named as the settings name them, and never shown.
     public var explanation: String {
         switch self {
         case .missing: "A bearer token is required."
-        case .malformed: "The token is malformed."
+        case .malformed: "The token is malformed: it is not three base64url parts, the first two JSON objects."
+        case .repeatedMember: "The token is malformed: a name comes twice in an object of it."
         case .badSignature, .unknownKey: "The token's signature is not valid."
-        case .expired: "The token has expired."
-        case .notYetValid: "The token is not valid yet."
-        case .wrongIssuer: "The token's issuer is not accepted."
-        case .wrongAudience: "The token is meant for another audience."
-        case .missingClaim: "The token lacks a required claim."
-        case .malformedClaim: "A claim of the token is malformed."
+        case .expired: "The token has expired: claim `exp` is in the past."
+        case .notYetValid: "The token is not valid yet: claim `nbf` is in the future."
+        case .wrongIssuer: "The token's issuer is not accepted: claim `iss` names another."
+        case .wrongAudience: "The token is meant for another audience: claim `aud` does not name this one."
+        case .missingClaim(let name): "Claim `\(Self.plain(name))` of the token is missing."
+        case .malformedClaim(let name, let form): "Claim `\(Self.plain(name))` of the token must be \(form)."
         case .algorithmNotAllowed: "The token's algorithm is not accepted."
         case .organizationNotCovered: "The organization of this token is not known here."
         case .keysUnavailable: "The keys that verify this token cannot be fetched at present."
         }
+    }
+
+    /// What of a setting may stand in a header between quotes.
+    private static func plain(_ name: String) -> String {
+        String(
+            name.unicodeScalars.map {
+                (0x20..<0x7f).contains($0.value) && !"\"\\".unicodeScalars.contains($0) ? Character($0) : "?"
+            }
+        )
     }
 }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import JSONText
 import JWTKit
 
 /// A member of a JWKS document (RFC 7517), as far as it matters here.
@@ -41,6 +42,12 @@ struct SkippedKey: Sendable, Equatable {
 struct PublishedKeys: Sendable {
     var keys: [TokenKey] = []
     var skipped: [SkippedKey] = []
+
+    /// Whether there is none to use, and nothing is wrong with that: who published it has withdrawn what was there before.
+    /// Where a key is broken, or should not be there, the document is a mistake and says nothing.
+    var withdrawsAll: Bool {
+        keys.isEmpty && skipped.allSatisfy { !$0.isSecret && $0.reason != TokenKeySource.unusable }
+    }
 }
 
 extension TokenKeySource {
@@ -70,6 +77,11 @@ extension TokenKeySource {
     ///
     /// - Throws: `TokenConfigurationError` where it is no JWKS document, or holds more keys than may be.
     func publishedKeys() async throws -> PublishedKeys {
+        do throws(JSONParseError) {
+            _ = try JSONTree(parsing: Array(text.utf8))
+        } catch {
+            throw TokenConfigurationError("\(name) is not JSON: \(error.explanation(in: Array(text.utf8)))")
+        }
         let decoder = DefaultJWTParser().jsonDecoder
         guard let document = try? decoder.decode(JWKDocument.self, from: Data(text.utf8)) else {
             throw TokenConfigurationError("\(name) is not a JWKS document.")
@@ -108,7 +120,7 @@ extension TokenKeySource {
     }
 
     private static let symmetric = "a shared secret"
-    private static let unusable = "not a usable key"
+    fileprivate static let unusable = "not a usable key"
 
     /// Nil for a key that is fine and not for us.
     private static func key(_ member: JWKMember) async throws -> TokenKey? {

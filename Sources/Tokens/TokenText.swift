@@ -1,14 +1,21 @@
-import FoundationEssentials
-import JWTKit
+import JSONText
 
 /// A token taken apart, before anything in it is believed.
 struct TokenText {
     /// The members of the header that decide how the token is verified.
-    struct Header: Decodable {
-        var alg: String
-        var kid: String?
-        /// Extensions that the reader must understand; we understand none.
-        var crit: [String]?
+    struct Header {
+        let alg: String
+        let kid: String?
+
+        init(_ json: [UInt8]) throws(TokenError) {
+            let members = try TokenObject.parsing(json)
+            guard let alg = members["alg"]?.string else { throw .malformed }
+            self.alg = alg
+            kid = members["kid"]?.string
+            if let kid = members["kid"], kid.kind != .string, !kid.isNull { throw .malformed }
+            // extensions that the reader must understand; we understand none
+            if let critical = members["crit"], !critical.isNull { throw .malformed }
+        }
     }
 
     let header: Header
@@ -22,11 +29,9 @@ struct TokenText {
         guard dots.count == 2,
             let header = Base64URL.decode(bytes[..<dots[0]]),
             let payload = Base64URL.decode(bytes[(dots[0] + 1)..<dots[1]]),
-            let signature = Base64URL.decode(bytes[(dots[1] + 1)...]),
-            let fields = try? DefaultJWTParser().jsonDecoder.decode(Header.self, from: Data(header)),
-            fields.crit == nil
+            let signature = Base64URL.decode(bytes[(dots[1] + 1)...])
         else { throw .malformed }
-        self.header = fields
+        self.header = try Header(header)
         self.signed = bytes[..<dots[1]]
         self.payload = payload
         self.signature = signature

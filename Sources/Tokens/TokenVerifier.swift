@@ -251,6 +251,8 @@ extension TokenVerifier {
     public struct KeyReport: Sendable {
         /// URLs, without their queries, whose keys have never been fetched.
         public var missing: [String] = []
+        /// URLs, without their queries, that publish no usable key: whoever signed has withdrawn all of them.
+        public var empty: [String] = []
         /// Whether no key is at hand at all, so that no token can be verified.
         public var isWithoutKeys = false
         /// Providers that keys are fetched from.
@@ -269,6 +271,7 @@ extension TokenVerifier {
         var report = KeyReport()
         report.providers = remotes.count
         report.missing = remotes.filter { $0.keys == nil }.map { KeySetURL.shown($0.url) }.sorted()
+        report.empty = remotes.filter { $0.keys?.isEmpty == true }.map { KeySetURL.shown($0.url) }.sorted()
         report.isWithoutKeys = entries.allSatisfy(\.keys.keys.isEmpty)
         report.oldest = remotes.compactMap(\.freshAt).min()
         report.refreshes = RemoteKeysState.Outcome.allCases.map { ($0.rawValue, refreshes[$0] ?? 0) }

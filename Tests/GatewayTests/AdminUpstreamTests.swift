@@ -20,14 +20,15 @@ import Testing
         let now = scene.gateway.clock.now.rfc3339
         let defaults =
             #"{"base_url":"https://api.example.com/v1","credential":null,"timeout_seconds":30,"max_concurrency":16,"#
-            + #""id_pointer":"/id","headers":{},"updated_at":"\#(now)"}"#
+            + #""id_pointer":"/id","headers":{},"allowed_headers":[],"updated_at":"\#(now)"}"#
         #expect(made.text == defaults)
         #expect(try await scene.operate(.GET, path).text == defaults)
 
         scene.gateway.clock.advance(seconds: 1)
         let body = #"""
             {"base_url":"http://[::1]:9000","credential":{"bearer":"t0ken"},"timeout_seconds":90,
-             "max_concurrency":1000,"id_pointer":"/data/a~1b/0","headers":{"X-Tenant":"acme","accept-language":"nb"}}
+             "max_concurrency":1000,"id_pointer":"/data/a~1b/0","headers":{"X-Tenant":"acme","accept-language":"nb"},
+             "allowed_headers":["X-App-Version","x-app"]}
             """#
         let changed = try await scene.operate(.PUT, path, body)
         #expect(changed.status == 200)
@@ -35,7 +36,8 @@ import Testing
         let expected =
             #"{"base_url":"http://[::1]:9000","credential":{"bearer":true},"timeout_seconds":90,"#
             + #""max_concurrency":1000,"id_pointer":"/data/a~1b/0","#
-            + #""headers":{"accept-language":"nb","x-tenant":"acme"},"updated_at":"\#(then)"}"#
+            + #""headers":{"accept-language":"nb","x-tenant":"acme"},"#
+            + #""allowed_headers":["x-app","x-app-version"],"updated_at":"\#(then)"}"#
         #expect(changed.text == expected)
         #expect(try await scene.operate(.PUT, path, "{}").text == expected, "what is absent keeps its value")
         let headers = try await scene.operate(.PUT, path, #"{"headers":{"a":"b"}}"#)
@@ -43,10 +45,11 @@ import Testing
         let reset = try await scene.operate(
             .PUT,
             path,
-            #"{"credential":null,"timeout_seconds":null,"max_concurrency":null,"id_pointer":null,"headers":null}"#
+            #"{"credential":null,"timeout_seconds":null,"max_concurrency":null,"id_pointer":null,"headers":null,"#
+                + #""allowed_headers":null}"#
         )
         #expect(reset.text.hasPrefix(#"{"base_url":"http://[::1]:9000","credential":null,"timeout_seconds":30,"#))
-        #expect(reset.text.contains(#""max_concurrency":16,"id_pointer":"/id","headers":{},"#))
+        #expect(reset.text.contains(#""max_concurrency":16,"id_pointer":"/id","headers":{},"allowed_headers":[],"#))
 
         let gone = try await scene.operate(.DELETE, path)
         #expect(gone.status == 204)
@@ -147,6 +150,7 @@ import Testing
         let made = try await scene.operate(.PUT, path, #"{"base_url":"\#(Self.base)","headers":{"x-a":"1"}}"#)
         #expect(made.status == 201)
         let many = (0..<33).map { #""x-\#($0)":"""# }.joined(separator: ",")
+        let names = (0..<33).map { #""x-\#($0)""# }.joined(separator: ",")
         let pointer = "/" + String(repeating: "a", count: 200)
         let cases: [(String, ProblemCode, [String])] = [
             ("", .invalidJSON, []), ("[]", .invalidRequest, [" member_type"]),
@@ -178,6 +182,18 @@ import Testing
             (#"{"headers":{"host":"x"}}"#, .validationFailed, ["/headers/host header_not_allowed"]),
             (#"{"headers":{"X-Sluice-User":"x"}}"#, .validationFailed, ["/headers/X-Sluice-User header_not_allowed"]),
             (#"{"headers":{"a":"1","A":"2"}}"#, .validationFailed, ["/headers/A member_duplicate"]),
+            (#"{"headers":{"a-b":"1","A_B":"2"}}"#, .validationFailed, ["/headers/A_B member_duplicate"]),
+            (#"{"headers":{"X_Sluice_User":"x"}}"#, .validationFailed, ["/headers/X_Sluice_User header_not_allowed"]),
+            (#"{"allowed_headers":{}}"#, .validationFailed, ["/allowed_headers member_type"]),
+            (#"{"allowed_headers":[1]}"#, .validationFailed, ["/allowed_headers/0 member_type"]),
+            (#"{"allowed_headers":["x","a b"]}"#, .validationFailed, ["/allowed_headers/1 header_not_allowed"]),
+            (#"{"allowed_headers":["x-y","X_Y"]}"#, .validationFailed, ["/allowed_headers/1 member_duplicate"]),
+            (#"{"allowed_headers":["accept_language"]}"#, .validationFailed, ["/allowed_headers/0 header_not_allowed"]),
+            (#"{"allowed_headers":[\#(names)]}"#, .validationFailed, ["/allowed_headers member_range"]),
+            (
+                #"{"allowed_headers":["X_KEY"],"credential":{"header":"x-key","value":"k"}}"#, .validationFailed,
+                ["/allowed_headers header_not_allowed"]
+            ),
             (
                 #"{"credential":{}}"#, .validationFailed,
                 ["/credential/header member_required", "/credential/value member_required"]

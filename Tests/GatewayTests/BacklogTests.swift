@@ -22,13 +22,12 @@ import Testing
 
     /// A lane as it is once its worker has given it back.
     private static func settled(_ worker: SyncWorker, _ reason: String) async throws -> JSONValue {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while true {
-            let backlog = try await backlog(worker)
-            if backlog.value(at: "/lane/held_by/reason")?.string == reason || .now > deadline { return backlog }
-            // each request is a pause of its own
-            _ = try await worker.get("/v1/mutations?limit=1")
+        var found: JSONValue?
+        try await waitUntil("the lane is held: \(reason)") {
+            found = try await backlog(worker)
+            return found?.value(at: "/lane/held_by/reason")?.string == reason
         }
+        return try #require(found)
     }
 
     private static func held(_ backlog: JSONValue) -> (reason: String?, until: String?, ids: [String]) {
@@ -168,18 +167,41 @@ import Testing
 
     @Test func anUpstreamThatFailedTooOftenHoldsTheLanesOfItsOrganization() async throws {
         let scene = try await Self.httpbin()
-        let draft = Self.contact(scene.ada, at: "/status/401")
-        #expect(try await scene.ada.push([draft]).status == 202)
-        let backlog = try await Self.settled(scene.ada, "circuit_open")
-        #expect(backlog.value(at: "/lane/head/id")?.string == draft.id)
-        #expect(backlog.value(at: "/lane/head/attempt_count")?.int64 == 0)
-        let held = Self.held(backlog)
+        let carol = try await SyncWorker(scene.gateway, organization: scene.ada.organization)
+        // what may be the operator's trouble holds the lane that it comes from
+        for worker in [scene.ada, scene.bob, carol] {
+            let draft = Self.contact(worker, at: "/status/401")
+            #expect(try await worker.push([draft]).status == 202)
+            let backlog = try await Self.settled(worker, "back_off")
+            #expect(backlog.value(at: "/lane/head/id")?.string == draft.id)
+            #expect(backlog.value(at: "/lane/head/attempt_count")?.int64 == 0)
+            let held = Self.held(backlog)
+            #expect((held.until ?? "") > scene.gateway.clock.now.rfc3339 && held.ids.isEmpty)
+        }
+        // three agree: a fourth waits too
+        let dan = try await SyncWorker(scene.gateway, organization: scene.ada.organization)
+        #expect(try await dan.push([Self.contact(dan, at: "/anything")]).status == 202)
+        let others = try await Self.settled(dan, "circuit_open")
+        let held = Self.held(others)
         #expect(held.reason == "circuit_open" && held.ids.isEmpty)
         #expect((held.until ?? "") > scene.gateway.clock.now.rfc3339)
-        // somebody else's lane at the same upstream waits too
-        #expect(try await scene.bob.push([Self.contact(scene.bob, at: "/anything")]).status == 202)
-        let others = try await Self.settled(scene.bob, "circuit_open")
-        #expect(Self.held(others).reason == "circuit_open")
+    }
+
+    /// A push says so at once: what it brought waits as well.
+    @Test func aPushIntoALaneThatIsHeldSaysSo() async throws {
+        let scene = try await Self.httpbin()
+        let first = Self.contact(scene.ada, at: "/status/503")
+        let fresh = try await scene.ada.push([first])
+        #expect(fresh.status == 202 && fresh.json?["held_by"]?.isNull == true, "\(fresh.text)")
+        let backlog = try await Self.settled(scene.ada, "back_off")
+        let next = try await scene.ada.push([Self.contact(scene.ada, at: "/anything")])
+        #expect(next.json?["held_by"]?.raw == backlog.value(at: "/lane/held_by")?.raw, "\(next.text)")
+        #expect(next.json?["held_by"]?["reason"]?.string == "back_off")
+        // a repetition of what is done says so, too
+        #expect(try await scene.ada.push([first]).json?["held_by"]?["reason"]?.string == "back_off")
+        // somebody else's is not held
+        let done = try await scene.bob.push([Self.contact(scene.bob, at: "/anything")], prefer: "wait=30")
+        #expect(done.status == 200 && done.json?["held_by"]?.isNull == true, "\(done.text)")
     }
 
     @Test func aForwardedMutationWithoutAnUpstreamWaitsForOne() async throws {
@@ -220,6 +242,9 @@ import Testing
         let backlog = try await Self.settled(scene.ada, reason)
         #expect(Self.held(backlog) == (reason, nil, [first.id]))
         #expect(backlog.value(at: "/lane/head/status")?.string == status)
+        let push = try await scene.ada.push([Self.contact(scene.ada, at: "/anything")])
+        #expect(push.json?["held_by"]?["reason"]?.string == reason, "\(push.text)")
+        #expect(push.json?["held_by"]?["mutation_ids"]?.elements.map { $0.map(\.string) } == [first.id])
         #expect(backlog.value(at: "/lane/counts/pending")?.int64 == 1)
         #expect(backlog.value(at: "/devices/0/oldest_pending/id")?.string == behind.id)
     }
@@ -228,11 +253,11 @@ import Testing
         let scene = try await Self.httpbin()
         let draft = Self.contact(scene.ada, at: "/delay/4")
         #expect(try await scene.ada.push([draft]).status == 202)
-        let deadline = ContinuousClock.now + .seconds(60)
         var backlog = try await Self.backlog(scene.ada)
-        while backlog.value(at: "/lane/head/status")?.string != "in_flight", .now < deadline {
+        try await waitUntil("it is being sent", every: .zero) {
             #expect(backlog.value(at: "/lane/held_by")?.isNull == true, "it is due")
             backlog = try await Self.backlog(scene.ada)
+            return backlog.value(at: "/lane/head/status")?.string == "in_flight"
         }
         #expect(backlog.value(at: "/lane/head/id")?.string == draft.id)
         #expect(backlog.value(at: "/lane/held_by")?.isNull == true)

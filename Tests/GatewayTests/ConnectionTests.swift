@@ -184,9 +184,6 @@ import Testing
 
     /// Looks until the gateway holds this much of request bodies.
     private static func waitUntilHeld(_ scene: Scene, bytes: Int) async throws {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while try await !scene.metrics().contains("sluice_http_held_body_bytes \(bytes)") {
-            guard .now < deadline else { throw LiveGateway.Unavailable(reason: "\(bytes) bytes are never held") }
-        }
+        try await scene.reaches("sluice_http_held_body_bytes \(bytes)")
     }
 }

@@ -22,7 +22,7 @@ struct Contract {
         _ name: String,
         _ arguments: [String],
         environment: [String: String] = [:],
-        within limit: Duration = .seconds(60)
+        within limit: Duration = Waiting.limit
     ) async throws {
         let words = try PythonProgram.command(name) + arguments
         let program = try Program(

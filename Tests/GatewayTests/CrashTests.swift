@@ -55,7 +55,7 @@ import Testing
             },
         ])
         #expect(await load.setbacks > 0, "the load has met the crashes")
-        for gateway in gateways { try await gateway.waitUntilReady(within: .seconds(30)) }
+        for gateway in gateways { try await gateway.waitUntilReady() }
         try await load.expectAllOnceAndInOrder()
         for gateway in gateways {
             #expect(try await gateway.terminate() == 0)

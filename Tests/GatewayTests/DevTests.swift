@@ -73,7 +73,7 @@ import Testing
                 END OF THE LOOP
                 """
         )
-        #expect(try await shell.end(within: .seconds(60)) == 0, "\(shell.complaint)")
+        #expect(try await shell.end() == 0, "\(shell.complaint)")
         let printed = shell.output.split(separator: "\n")
         #expect(
             printed.prefix(4).map { $0.prefix(30) } == [
@@ -103,7 +103,7 @@ import Testing
         #expect(!victims.isEmpty)
         second.program.send(SIGKILL)
         for victim in victims { kill(victim, SIGKILL) }
-        _ = try await second.program.end(within: .seconds(5))
+        _ = try await second.program.end()
         try await place.everythingHasEnded()
         let file = try #require(place.postmasterFile)
         var lines = try String(contentsOfFile: file, encoding: .utf8).components(separatedBy: "\n")
@@ -124,7 +124,7 @@ import Testing
         _ = try await first.paste("/v1/mutations")
         for watchdog in place.watchdogs { kill(watchdog, SIGKILL) }
         first.program.send(SIGKILL)
-        _ = try await first.program.end(within: .seconds(5))
+        _ = try await first.program.end()
         let orphans = place.postgresProcesses
         #expect(!orphans.isEmpty)
         let second = try await place.start()
@@ -146,10 +146,10 @@ import Testing
         )
         #expect(try await phone.reply().status == 100)
         run.program.send(SIGINT)
-        while GatewayProcess.takesConnections(run.port) { try await Task.sleep(for: .milliseconds(5)) }
+        try await waitUntil("no connection is taken") { !GatewayProcess.takesConnections(run.port) }
         #expect(run.program.status == nil, "it waits for what is in hand")
         run.program.send(SIGINT)
-        #expect(try await run.program.end(within: .seconds(1)) == 130)
+        #expect(try await run.program.end() == 130)
         try await place.everythingHasEnded()
         place.remove()
     }
@@ -159,7 +159,7 @@ import Testing
         let run = try await place.start()
         let main = try #require(place.mainProcess)
         kill(main, SIGKILL)
-        #expect(try await run.program.end(within: .seconds(20)) == 1)
+        #expect(try await run.program.end() == 1)
         #expect((run.screen + run.program.complaint).contains("PostgreSQL server has ended"), "\(run.screen)")
         place.remove()
     }
@@ -168,10 +168,10 @@ import Testing
         let place = try DevelopmentPlace()
         let first = try await place.start()
         let second = try place.program()
-        #expect(try await second.end(within: .seconds(30)) == 1)
+        #expect(try await second.end() == 1)
         #expect(second.complaint.hasPrefix("sluice: Another sluice dev runs in "), "\(second.complaint)")
         let third = try Program(["dev", "--port", "\(first.port)"], directory: place.path)
-        #expect(try await third.end(within: .seconds(30)) == 1)
+        #expect(try await third.end() == 1)
         #expect(third.complaint.contains("--port"))
         #expect(try await first.paste("/v1/changes").changes.isEmpty, "the first is not disturbed")
         #expect(try await first.end(with: SIGINT) == 0)
@@ -245,11 +245,7 @@ extension DevelopmentRun {
 
     /// The screen, once it shows a text.
     fileprivate func screen(with text: String) async throws -> String {
-        let deadline = ContinuousClock.now + .seconds(20)
-        while .now < deadline {
-            if screen.contains(text) { return screen }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        throw Program.Failure("'\(text)' does not appear: \(screen)")
+        try await waitUntil("'\(text)' on the screen: \(screen)", every: .milliseconds(10)) { screen.contains(text) }
+        return screen
     }
 }

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import JSONText
 import NIOHTTP1
+import TestSupport
 import Testing
 
 /// A folder of its own in which `sluice dev` is run.
@@ -29,15 +30,16 @@ final class DevelopmentPlace: Sendable {
     /// Begins a run and waits until the screen stands.
     func start(_ options: [String] = []) async throws -> DevelopmentRun {
         let program = try program(options)
-        let deadline = ContinuousClock.now + .seconds(60)
-        while .now < deadline {
-            if let run = DevelopmentRun(program) { return run }
-            if let status = program.status {
+        var run: DevelopmentRun?
+        try await waitUntil("dev has started: \(program.output)\(program.complaint)", every: .milliseconds(20)) {
+            run = DevelopmentRun(program)
+            if run == nil, let status = program.status {
                 throw Program.Failure("dev ended with \(status): \(program.output)\(program.complaint)")
             }
-            try await Task.sleep(for: .milliseconds(20))
+            return run != nil
         }
-        throw Program.Failure("dev does not start: \(program.output)\(program.complaint)")
+        guard let run else { throw Program.Failure("dev does not start") }
+        return run
     }
 
     // MARK: - Its processes
@@ -74,10 +76,8 @@ final class DevelopmentPlace: Sendable {
 
     /// Returns once no process is left.
     func everythingHasEnded() async throws {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while !postgresProcesses.isEmpty || !watchdogs.isEmpty {
-            guard .now < deadline else { throw Program.Failure("processes are left") }
-            try await Task.sleep(for: .milliseconds(10))
+        try await waitUntil("no process is left", every: .milliseconds(10)) {
+            postgresProcesses.isEmpty && watchdogs.isEmpty
         }
     }
 
@@ -113,7 +113,7 @@ struct DevelopmentRun: Sendable {
     /// Ends it as Ctrl-C, or somebody less patient, does; answers the exit status.
     func end(with signal: Int32) async throws -> Int32 {
         program.send(signal)
-        return try await program.end(within: .seconds(20))
+        return try await program.end()
     }
 
     /// Takes the command for a path off the screen, with the token's line, to a shell, and answers what it prints.
@@ -122,7 +122,7 @@ struct DevelopmentRun: Sendable {
         let export = try #require(paragraphs.first { $0.hasPrefix("export TOKEN=") })
         let command = try #require(paragraphs.first { $0.hasPrefix("curl ") && $0.contains(path + "'") })
         let shell = try Program(shell: export + "\n" + command)
-        let status = try await shell.end(within: .seconds(20))
+        let status = try await shell.end()
         #expect(status == 0)
         #expect(shell.complaint == "")
         return Reply(status: 0, headers: [:], body: Array(shell.output.utf8))

@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func beyondAThousandNoNewOneIsRegisteredAndPushesGoOn() async throws {
+    @Test func beyondAThousandNoNewOneIsTakenIn() async throws {
         let scene = try await Scene()
         #expect(try await Self.register(scene.ada).status == 201)
         try await scene.execute(
@@ -135,8 +135,13 @@ import Testing
         #expect(try await Self.register(scene.ada).status == 200)
         #expect(try await Self.register(scene.bob).status == 201)
         let tablet = try await SyncWorker(scene.gateway, organization: scene.ada.organization, user: scene.ada.user)
-        #expect(try await tablet.push([tablet.create()]).statuses == ["succeeded"])
-        #expect(try await Self.register(tablet).status == 200)
+        expectProblem(
+            try await tablet.push([tablet.create()]),
+            .validationFailed,
+            errors: ["/device_id device_limit"]
+        )
+        expectProblem(try await Self.register(tablet), .validationFailed, errors: [" device_limit"])
+        #expect(try await scene.ada.push([scene.ada.create()]).statuses == ["succeeded"])
         #expect(try await scene.ada.get("/v1/backlog").json?["devices"]?.elements?.count == 1_000)
     }
 

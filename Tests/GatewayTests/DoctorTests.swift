@@ -136,7 +136,17 @@ import Testing
         let database = try await LiveGateway.migratedDatabase()
         var settings = try Self.settings(database)
         settings["SLUICE_JWT_JWKS_URL"] = provider.url + "?client=hushhush"
-        let good = try await Self.examine(settings).checks["keys of \(provider.url)"]
+        let open = try await Self.examine(settings).checks["keys"]
+        #expect(open?.status == "failed" && open?.finding.contains("SLUICE_JWT_ISSUER and SLUICE_JWT_AUDIENCE") == true)
+        settings["SLUICE_JWT_EXCLUSIVE_KEYS"] = "yes"
+        let exclusive = try await Self.examine(settings).checks["keys that sign for nobody else"]
+        #expect(exclusive?.status == "warning" && exclusive?.advice?.contains("SLUICE_JWT_AUDIENCE") == true)
+        settings["SLUICE_JWT_EXCLUSIVE_KEYS"] = nil
+        settings["SLUICE_JWT_ISSUER"] = "https://id.example"
+        settings["SLUICE_JWT_AUDIENCE"] = "sluice"
+        let (_, _, checks) = try await Self.examine(settings)
+        #expect(checks["keys that sign for nobody else"] == nil)
+        let good = checks["keys of \(provider.url)"]
         #expect(good?.status == "ok")
         #expect(
             good?.finding
@@ -255,7 +265,7 @@ import Testing
             guard found["autovacuum"]?.status == "failed" else { continue }
             #expect(found["autovacuum"]?.advice?.contains("autovacuum = on") == true)
             #expect(found["connections"]?.status == "failed")
-            #expect(found["connections"]?.finding == "a gateway uses up to 15 of 3")
+            #expect(found["connections"]?.finding == "a gateway uses up to 16 of 3")
             break
         }
         await connection.closeAndWait()

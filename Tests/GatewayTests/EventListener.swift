@@ -5,6 +5,7 @@ import NIOCore
 import NIOHTTP1
 import SyncModel
 import Synchronization
+import TestSupport
 
 /// A client of `GET /v1/events` that reads what comes.
 final class EventListener: Sendable {
@@ -84,7 +85,7 @@ final class EventListener: Sendable {
     }
 
     /// The next frame that is no keep-alive; nil once the stream has ended.
-    func next(within limit: Duration = .seconds(30)) async throws -> Frame? {
+    func next(within limit: Duration = Waiting.limit) async throws -> Frame? {
         while let frame = try await nextFrame(within: limit) {
             if frame.comment == nil { return frame }
         }
@@ -92,7 +93,7 @@ final class EventListener: Sendable {
     }
 
     /// The next frame of any kind.
-    func nextFrame(within limit: Duration = .seconds(30)) async throws -> Frame? {
+    func nextFrame(within limit: Duration = Waiting.limit) async throws -> Frame? {
         let deadline = ContinuousClock.now + limit
         while .now < deadline {
             switch shared.take() {
@@ -105,7 +106,7 @@ final class EventListener: Sendable {
     }
 
     /// So many frames that are no keep-alives.
-    func next(_ count: Int, within limit: Duration = .seconds(30)) async throws -> [Frame] {
+    func next(_ count: Int, within limit: Duration = Waiting.limit) async throws -> [Frame] {
         var frames: [Frame] = []
         while frames.count < count, let frame = try await next(within: limit) { frames.append(frame) }
         return frames

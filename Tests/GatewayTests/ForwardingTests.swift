@@ -51,7 +51,7 @@ import Testing
                 .with(one),
             scene.ada.draft("delete", "note", ["local_id": second.quoted]).with(one),
         ]
-        let reply = try await scene.ada.push(drafts, prefer: "wait=30")
+        let reply = try await scene.ada.push(drafts, prefer: "wait=60")
         #expect(reply.status == 200, "\(reply.text)")
         #expect(reply.statuses == ["succeeded", "succeeded", "succeeded", "succeeded"], "\(reply.text)")
         #expect(reply.mappings.count == 2)
@@ -74,7 +74,7 @@ import Testing
         let local = UUID()
         let create = scene.ada.create("note", local: local, #"{"data":{"title":"a"}}"#)
             .with(["endpoint": #""/records""#])
-        let reply = try await scene.ada.push([create], prefer: "wait=30")
+        let reply = try await scene.ada.push([create], prefer: "wait=60")
         let id = try #require(reply.results.first?["server_id"]?.string, "\(reply.text)")
         let seen = try #require(reply.results.first?.value(at: "/response/body/data/last_modified")?.int64)
         try await edit(scene, url + "/records/\(id)", #"{"title":"theirs"}"#)
@@ -95,26 +95,26 @@ import Testing
         let (id, draft) = try await conflict(scene, url, strategy: "manual")
         let behind = scene.ada.create("note", #"{"data":{}}"#).with(["endpoint": #""/records""#])
         #expect(try await scene.ada.push([draft, behind]).statuses == ["pending", "pending"])
-        let conflict = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=30")
+        let conflict = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=60")
         #expect(conflict.json?["status"]?.string == "conflict", "\(conflict.text)")
         #expect(conflict.json?.errorCode == "conflict")
         #expect(conflict.json?.value(at: "/response/status")?.int64 == 412)
         #expect(try await scene.ada.get("/v1/mutations/\(behind.id)").json?["status"]?.string == "pending")
         let resolved = try await scene.ada.post("/v1/mutations/\(draft.id)/resolve", #"{"strategy":"client_wins"}"#)
         #expect(resolved.status == 200, "\(resolved.text)")
-        let done = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=30")
+        let done = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=60")
         #expect(done.json?["status"]?.string == "succeeded", "\(done.text)")
         #expect(done.json?["resolution"]?.string == "client_wins")
         #expect(done.json?["revision"]?.int64 == 2)
         #expect(try await read(scene, url + "/records/\(id)").json?.value(at: "/data/title")?.string == "mine")
-        #expect(try await scene.ada.get("/v1/mutations/\(behind.id)?wait=30").json?["status"]?.string == "succeeded")
+        #expect(try await scene.ada.get("/v1/mutations/\(behind.id)?wait=60").json?["status"]?.string == "succeeded")
     }
 
     @Test(arguments: [("client_wins", "mine", "succeeded"), ("server_wins", "theirs", "discarded")])
     func strategiesSettleKintosConflicts(_ strategy: String, _ title: String, _ status: String) async throws {
         let (scene, url) = try await kinto()
         let (id, draft) = try await conflict(scene, url, strategy: strategy)
-        let reply = try await scene.ada.push([draft], prefer: "wait=30")
+        let reply = try await scene.ada.push([draft], prefer: "wait=60")
         #expect(reply.statuses == [status], "\(reply.text)")
         #expect(reply.results[0]["resolution"]?.string == strategy)
         #expect(reply.results[0].errorCode == "conflict")
@@ -137,12 +137,12 @@ import Testing
 
     /// A mutation as its first failed attempt leaves it: pending, which nothing waits for.
     private func failure(of id: String, _ worker: SyncWorker) async throws -> JSONValue {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while true {
-            let mutation = try #require(try await worker.get("/v1/mutations/\(id)?wait=1").json)
-            let isOver = mutation["status"]?.string == "pending" && mutation["last_error"]?.isNull == false
-            if isOver || .now > deadline { return mutation }
+        var found: JSONValue?
+        try await waitUntil("an attempt has failed") {
+            found = try await worker.get("/v1/mutations/\(id)?wait=1").json
+            return found?["status"]?.string == "pending" && found?["last_error"]?.isNull == false
         }
+        return try #require(found)
     }
 
     @Test func theUpstreamGetsWhatTheContractPromises() async throws {
@@ -152,7 +152,7 @@ import Testing
         let reply = try await scene.ada.post(
             "/v1/mutations",
             scene.ada.envelope([draft]),
-            headers: [("Prefer", "wait=30"), ("traceparent", trace)]
+            headers: [("Prefer", "wait=60"), ("traceparent", trace)]
         )
         #expect(reply.statuses == ["succeeded"], "\(reply.text)")
         #expect(reply.results[0]["server_id"]?.string == "c-17")
@@ -183,7 +183,7 @@ import Testing
         let pause = Double(due.microseconds - scene.gateway.clock.now.microseconds) / 1_000_000
         #expect((4.0...4.9).contains(pause), "\(pause)")
         scene.gateway.clock.advance(seconds: pause + 0.1)
-        let failed = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=30")
+        let failed = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=60")
         #expect(failed.json?["status"]?.string == "failed", "\(failed.text)")
         #expect(failed.json?.errorCode == "max_attempts_reached")
         #expect(failed.json?["attempt_count"]?.int64 == 2)
@@ -196,13 +196,13 @@ import Testing
         let scene = try await httpbin()
         let draft = contact(scene, at: "/status/\(status)")
         let next = contact(scene, at: "/anything")
-        let reply = try await scene.ada.push([draft, next], prefer: "wait=30")
+        let reply = try await scene.ada.push([draft, next], prefer: "wait=60")
         #expect(reply.statuses == ["failed", "succeeded"], "\(reply.text)")
         #expect(reply.results[0].errorCode == "upstream_rejected")
         #expect(reply.results[0].value(at: "/response/status")?.int64 == Int64(status))
         let retried = try await scene.ada.post("/v1/mutations/\(draft.id)/retry", #"{"endpoint":"/anything"}"#)
         #expect(retried.status == 200, "\(retried.text)")
-        let done = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=30")
+        let done = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=60")
         #expect(done.json?["status"]?.string == "succeeded", "\(done.text)")
         #expect(done.json?["revision"]?.int64 == 2)
     }
@@ -220,7 +220,7 @@ import Testing
     @Test func whatIsNotAnsweredInTimeIsOfUnknownOutcome() async throws {
         let scene = try await httpbin(#","timeout_seconds":1"#)
         let draft = contact(scene, at: "/delay/5", ["max_attempts": "1"])
-        let reply = try await scene.ada.push([draft], prefer: "wait=30")
+        let reply = try await scene.ada.push([draft], prefer: "wait=60")
         #expect(reply.statuses == ["failed"], "\(reply.text)")
         let refused = try await scene.ada.post(
             "/v1/mutations/\(draft.id)/retry",
@@ -232,7 +232,7 @@ import Testing
             #"{"payload":{"ref":"other"},"endpoint":"/anything","force":true}"#
         )
         #expect(forced.status == 200, "\(forced.text)")
-        let done = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=30")
+        let done = try await scene.ada.get("/v1/mutations/\(draft.id)?wait=60")
         #expect(done.json?["server_id"]?.string == "other", "\(done.text)")
     }
 
@@ -280,7 +280,7 @@ import Testing
         #expect(try await scene.ada.push([stuck]).status == 202)
         let mutation = try await failure(of: stuck.id, scene.ada)
         #expect(mutation["last_error"]?.string?.contains("connection refused") == true, "\(mutation.text)")
-        let fine = try await scene.eve.push([scene.eve.create("contact").with(endpoint)], prefer: "wait=30")
+        let fine = try await scene.eve.push([scene.eve.create("contact").with(endpoint)], prefer: "wait=60")
         #expect(fine.statuses == ["succeeded"], "\(fine.text)")
     }
 

@@ -1,20 +1,18 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+import TestSupport
 
 extension GatewayProcess {
     /// Waits until a metric without labels has this value.
     func metric(_ name: String, reaches value: Int) async throws {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while .now < deadline {
+        try await waitUntil("\(name) \(value)") {
             let text = try await Self.get(operations + "/metrics", token: "").text
-            if text.split(separator: "\n").contains("\(name) \(value)") { return }
-            try await Task.sleep(for: .milliseconds(5))
+            return text.split(separator: "\n").contains("\(name) \(value)")
         }
-        throw Program.Failure("\(name) does not reach \(value)")
     }
 
-    static func get(_ url: String, token: String, within limit: Duration = .seconds(30)) async throws -> Reply {
+    static func get(_ url: String, token: String, within limit: Duration = Waiting.limit) async throws -> Reply {
         var request = HTTPClientRequest(url: url)
         request.headers.add(name: "authorization", value: "Bearer \(token)")
         return try await send(request, within: limit)
@@ -25,7 +23,7 @@ extension GatewayProcess {
         token: String,
         prefer: String? = nil,
         body: String,
-        within limit: Duration = .seconds(30)
+        within limit: Duration = Waiting.limit
     ) async throws -> Reply {
         var request = HTTPClientRequest(url: url)
         request.method = .POST

@@ -2,6 +2,7 @@ import Foundation
 import NIOHTTP1
 import SyncHTTP
 import SyncModel
+import TestSupport
 import Testing
 
 /// Clients that mean harm: slow on purpose, too many, or with requests that two servers read in two ways.
@@ -21,7 +22,7 @@ import Testing
         }
         let began = ContinuousClock.now
         #expect(await connection.rest().isEmpty)
-        #expect(ContinuousClock.now - began < .seconds(12), "each byte gave it more time")
+        #expect(ContinuousClock.now - began < .seconds(60), "each byte gave it more time: ten minutes' worth")
         trickle.cancel()
     }
 
@@ -61,9 +62,7 @@ import Testing
         // more answers than all buffers between us hold; the gateway reads no further ones meanwhile
         let sending = Task { await connection.send(String(repeating: request, count: 400)) }
         await sending.value
-        let deadline = ContinuousClock.now + .seconds(20)
-        while !connection.isBroken, .now < deadline { try await Task.sleep(for: .milliseconds(20)) }
-        #expect(connection.isBroken)
+        try await waitUntil("it is hung up on", every: .milliseconds(20)) { connection.isBroken }
         try await scene.expectServed()
     }
 
@@ -86,7 +85,7 @@ import Testing
         await #expect(throws: RawConnection.Broken.self) { try await waiting.reply() }
         #expect(try await send(.GET, gateway.operations + "/livez").status == 200, "operations have their own")
         held.removeFirst().reset()
-        let next = try await waiting.reply(within: 10)
+        let next = try await waiting.reply(within: 290)
         #expect(next.status == 200)
     }
 

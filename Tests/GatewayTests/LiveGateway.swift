@@ -34,7 +34,7 @@ final class LiveGateway: Sendable {
     ///   - tokens: which ones it takes.
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - retains: whether retention is run when it is due.
-    ///   - isPatient: whether nothing is late because many tests run at once; else what is late is told as in service.
+    ///   - patience: with the database; by default nothing is late because the machine is slow.
     ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
     ///   - configure: changes the servers' settings.
     static func start(
@@ -43,7 +43,7 @@ final class LiveGateway: Sendable {
         tokens: TokenConfiguration = tokens,
         forwards: Bool = false,
         retains: Bool = false,
-        isPatient: Bool = true,
+        patience: DatabasePatience = patience(true),
         masterKeys: String? = nil,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws -> LiveGateway {
@@ -66,7 +66,7 @@ final class LiveGateway: Sendable {
                 tokens,
                 forwards,
                 retains,
-                isPatient,
+                patience,
                 masterKeys,
                 configuration
             )
@@ -80,7 +80,7 @@ final class LiveGateway: Sendable {
         _ tokens: TokenConfiguration,
         _ forwards: Bool,
         _ retains: Bool,
-        _ isPatient: Bool,
+        _ patience: DatabasePatience,
         _ masterKeys: String?,
         _ configuration: HTTPConfiguration
     ) async throws {
@@ -88,10 +88,7 @@ final class LiveGateway: Sendable {
         logger.logLevel = .critical
         let uri = role.map { database.uri(user: $0) } ?? database.uri
         var settings = StoreConfiguration(databaseURL: uri, poolSize: 3, committers: 2)
-        if isPatient {
-            settings.statementTimeout = .seconds(20)
-            settings.patience = .seconds(30)
-        }
+        settings.patience = patience
         settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(settings, now: { clock.now }, logger: logger)
         let (publicPorts, tellPublic) = AsyncStream<Int>.makeStream()
@@ -111,8 +108,10 @@ final class LiveGateway: Sendable {
             logger: logger,
             onRunning: { tellPublic.yield($0.port) }
         )
+        var upstreams = HTTPUpstreamConfiguration()
+        upstreams.connectTimeout = .seconds(60)
         let upstream = HTTPUpstream(
-            configuration: HTTPUpstreamConfiguration(),
+            configuration: upstreams,
             sign: nil,
             now: { clock.now },
             logger: logger
@@ -157,6 +156,11 @@ final class LiveGateway: Sendable {
 
     deinit {
         service.cancel()
+    }
+
+    /// Patience for machines that do much else at the same time, or that of the service: what is late is told there.
+    static func patience(_ isLong: Bool) -> DatabasePatience {
+        isLong ? DatabasePatience(statement: .seconds(60)) : DatabasePatience()
     }
 
     /// The gateway did not start, or did not do what every test needs.

@@ -29,8 +29,8 @@ import Testing
             try await sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = '\(standby)'")
             try await sessions.connection.execute(script: "SELECT pg_reload_conf()")
             let shown = Statement("shown_\(standby)", "SELECT current_setting('synchronous_standby_names')")
-            while try await sessions.connection.run(Query(shown)).string(0, 0) != standby {
-                try await Task.sleep(for: .milliseconds(5))
+            try await waitUntil("the server has read its configuration") {
+                try await sessions.connection.run(Query(shown)).string(0, 0) == standby
             }
         }
 
@@ -109,7 +109,7 @@ import Testing
         #expect(unknown.code == "store_unavailable")
         #expect(unknown.header("retry-after").count == 1)
         try await scene.cluster.start()
-        try await scene.gateway.waitUntilReady(within: .seconds(30))
+        try await scene.gateway.waitUntilReady()
 
         let replies = [try await scene.worker.push(drafts), try await scene.worker.push(drafts)]
         let reopened = DatabaseSessions(connection: try await scene.database.connect())
@@ -150,8 +150,8 @@ import Testing
         )
         let sessions = DatabaseSessions(connection: try await database.connect())
         let committed = Statement("committed", "SELECT count(*) FROM mutations")
-        while try await sessions.connection.run(Query(committed)).int64(0, 0) == 0 {
-            try await Task.sleep(for: .milliseconds(1))
+        try await waitUntil("it is committed", every: .milliseconds(1)) {
+            try await sessions.connection.run(Query(committed)).int64(0, 0) > 0
         }
         try await gateway.crash()
         phone.reset()

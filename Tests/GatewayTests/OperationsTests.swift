@@ -86,6 +86,9 @@ import Testing
             #"sluice_http_requests_total{method="any",route="unmatched",status="4xx"} 1"#,
             #"sluice_http_request_duration_seconds_count{method="GET",route="/v1/changes"} 1"#,
             "sluice_http_requests_in_flight 0", "sluice_http_held_body_bytes 0",
+            "sluice_http_held_answer_bytes 0", "sluice_http_waits 0",
+            #"sluice_http_overloads_total{budget="bodies"} 0"#,
+            #"sluice_http_clients_cut_off_total{reason="unread"} 0"#,
         ]
         #expect(expected.filter { !lines.contains($0) } == [])
     }

@@ -139,14 +139,19 @@ import Testing
             let statement = Statement("next_xid", "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
             return try await connection.run(Query(statement)).string(0, 0)
         }
-        let before = try await next()
+        var before = ""
         for worker in [scene.ada, scene.bob, scene.eve] {
-            let reply = try await worker.preview([
-                worker.create("new"), worker.change(server: server, base: 1), worker.change("delete", server: server),
-            ])
-            #expect(reply.status == 200)
+            // a gateway's word to others, every five seconds, does take one: it may fall between
+            try await waitUntil("a preview without a transaction id") {
+                before = try await next()
+                let reply = try await worker.preview([
+                    worker.create("new"), worker.change(server: server, base: 1),
+                    worker.change("delete", server: server),
+                ])
+                #expect(reply.status == 200)
+                return try await next() == before
+            }
         }
-        #expect(try await next() == before)
         _ = try await scene.ada.push([scene.ada.create()])
         #expect(try await next() != before, "a push does take one")
         connection.close()
@@ -161,7 +166,7 @@ import Testing
             script: "BEGIN; SELECT 1 FROM lanes FOR UPDATE; SELECT 1 FROM entities FOR UPDATE;"
                 + "SELECT 1 FROM organizations FOR UPDATE; SELECT 1 FROM feeds FOR UPDATE"
         )
-        // with a lock time-out of two seconds the push would be refused
+        // a push would wait, and be refused for it
         let reply = try await scene.ada.preview([scene.ada.change(server: server, base: 1), scene.ada.create()])
         #expect(reply.statuses == ["succeeded", "succeeded"], "\(reply.text)")
         #expect(try await scene.bob.preview([scene.bob.create()]).statuses == ["succeeded"])
@@ -222,7 +227,7 @@ import Testing
         let create = scene.ada.create("contact", local: local, #"{"ref":"c-17"}"#)
             .with(["endpoint": #""/anything/contacts?of={local_id}""#])
         let one = #""/anything/contacts/{local_id}?me=\#(local.lowercased)""#
-        let headers = #"{"Accept-Language":"nb","If-Match":"stale","Accept-Encoding":"br"}"#
+        let headers = #"{"Accept-Language":"nb","If-Match":"stale"}"#
         let payload = #"{"nested":[{"of":\#(local.quoted)}], "n": 1.50}"#
         func change(_ operation: String, _ more: [String: String]) -> Draft {
             scene.ada.draft(operation, "contact", ["local_id": local.quoted, "endpoint": one, "headers": headers])

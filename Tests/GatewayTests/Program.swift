@@ -88,13 +88,9 @@ final class Program: Sendable {
     }
 
     /// Runs a command to its end.
-    static func run(
-        _ arguments: [String],
-        environment: [String: String] = [:],
-        within limit: Duration = .seconds(20)
-    ) async throws -> Result {
+    static func run(_ arguments: [String], environment: [String: String] = [:]) async throws -> Result {
         let program = try Program(arguments, environment: environment)
-        let status = try await program.end(within: limit)
+        let status = try await program.end()
         return Result(status: status, output: program.output, complaint: program.complaint)
     }
 
@@ -125,7 +121,7 @@ final class Program: Sendable {
     }
 
     /// Waits for the end and answers ``status``.
-    func end(within limit: Duration) async throws -> Int32 {
+    func end(within limit: Duration = Waiting.limit) async throws -> Int32 {
         let deadline = ContinuousClock.now + limit
         while true {
             if let status { return status }

@@ -6,7 +6,7 @@ import Testing
 @Suite struct PushOverHTTPTests {
     static let resultMembers = [
         "id", "idempotency_key", "sequence_number", "status", "replayed", "revision", "local_id", "server_id",
-        "version",
+        "version", "etag",
         "attempt_count", "next_retry_at", "blocked_by", "resolution", "response", "error",
     ]
 
@@ -23,7 +23,7 @@ import Testing
         #expect(reply.header("content-type") == ["application/json"])
         #expect(reply.header("preference-applied").isEmpty)
         let answer = try #require(reply.json)
-        #expect(answer.names == ["accepted_sequence", "feed", "results", "id_mappings"])
+        #expect(answer.names == ["accepted_sequence", "feed", "held_by", "results", "id_mappings"])
         #expect(answer["accepted_sequence"]?.int64 == 3)
         #expect(answer["feed"]?.string?.isEmpty == false)
         #expect(reply.results.count == 3)
@@ -164,7 +164,7 @@ import Testing
         #expect(reply.header("preference-applied") == ["wait=1"])
         #expect(reply.results.last?["blocked_by"]?.text == "[\(pending[0]["id"] ?? "")]")
         #expect(reply.mappings.isEmpty, "only resolved mappings are told")
-        #expect(took >= .seconds(1) && took < .seconds(4), "\(took)")
+        #expect(took >= .seconds(1) && took < .seconds(60), "\(took)")
 
         let read = ContinuousClock.now
         let one = try await scene.ada.get("/v1/mutations/\(pending[0].id)?wait=1")

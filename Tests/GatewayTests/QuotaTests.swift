@@ -117,11 +117,9 @@ import Testing
         )
         #expect(set.status == 200, "\(set.text)")
         let second = SingleWorker(gateways[1], as: first)
-        // the other takes it over within five seconds, on a machine that does nothing else
-        let deadline = ContinuousClock.now + .seconds(30)
-        while try await second.get("/v1/backlog").header("RateLimit-Policy").isEmpty {
-            try #require(.now < deadline)
-            try await Task.sleep(for: .milliseconds(50))
+        // it takes it over within five seconds, on a machine that does nothing else
+        try await waitUntil("the other gateway knows of the quota", every: .milliseconds(50)) {
+            try await !second.get("/v1/backlog").header("RateLimit-Policy").isEmpty
         }
         let start = ContinuousClock.now
         let times = try await withThrowingTaskGroup(of: [Duration].self) { group in
@@ -131,7 +129,12 @@ import Testing
                     while .now - start < .seconds(5) {
                         let asked = ContinuousClock.now - start
                         let reply = try await worker.get("/v1/backlog")
-                        if reply.status == 200 { admitted.append(asked) } else { #expect(reply.status == 429) }
+                        // where the bucket is not told in time nobody is let in, which breaks no bound
+                        if reply.status == 200 {
+                            admitted.append(asked)
+                        } else {
+                            #expect([429, 503].contains(reply.status))
+                        }
                     }
                     return admitted
                 }

@@ -12,7 +12,7 @@ final class RawConnection: Sendable {
     /// Connects to a port of this machine. What takes longer than `patience` fails.
     ///
     /// - Parameter receiveBuffer: how many bytes the system keeps that nobody has read; nil for its own choice.
-    init(port: Int, patience: Int = 15, receiveBuffer: Int32? = nil) throws {
+    init(port: Int, patience: Int = 290, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -88,6 +88,20 @@ final class RawConnection: Sendable {
         }
     }
 
+    /// The next answer to a HEAD: without a body, whatever length it tells.
+    func head() async throws -> Reply {
+        var bytes = ahead.withLock { exchange(&$0, with: []) }
+        while true {
+            if let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) {
+                ahead.withLock { $0 = Array(bytes[end.upperBound...]) }
+                return Self.head(bytes[..<end.lowerBound])
+            }
+            let more = await receive()
+            guard !more.isEmpty else { throw Broken() }
+            bytes += more
+        }
+    }
+
     /// The next answer, for which more patience may be needed than the connection was made with.
     func reply(within seconds: Int) async throws -> Reply {
         var limit = timeval(tv_sec: seconds, tv_usec: 0)
@@ -131,7 +145,16 @@ final class RawConnection: Sendable {
     /// A whole answer with a `Content-Length`, and what comes behind it.
     private static func parse(_ bytes: [UInt8]) -> (Reply, rest: [UInt8])? {
         guard let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
-        let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
+        let head = head(bytes[..<end.lowerBound])
+        let length = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0
+        let body = bytes[end.upperBound...]
+        guard body.count >= length else { return nil }
+        let reply = Reply(status: head.status, headers: head.headers, body: Array(body.prefix(length)))
+        return (reply, Array(body.dropFirst(length)))
+    }
+
+    private static func head(_ bytes: ArraySlice<UInt8>) -> Reply {
+        let lines = String(decoding: bytes, as: UTF8.self).components(separatedBy: "\r\n")
         let status = lines[0].split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
         var headers = HTTPHeaders()
         for line in lines.dropFirst() {
@@ -139,11 +162,7 @@ final class RawConnection: Sendable {
             let value = line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces)
             headers.add(name: String(line[..<colon]), value: value)
         }
-        let length = headers.first(name: "content-length").flatMap { Int($0) } ?? 0
-        let body = bytes[end.upperBound...]
-        guard body.count >= length else { return nil }
-        let reply = Reply(status: status, headers: headers, body: Array(body.prefix(length)))
-        return (reply, Array(body.dropFirst(length)))
+        return Reply(status: status, headers: headers, body: [])
     }
 
     /// Not on a thread that runs tasks.

@@ -20,7 +20,9 @@ import Testing
         let local = UUID()
         let pushed = try await scene.ada.push([scene.ada.create("task", local: local, #"{"a" : 1.0}"#)])
         let own = try #require(try await Self.page(scene.ada).changes.first)
-        let names = ["entity_type", "id", "client_id", "version", "deleted", "document", "updated_at", "updated_by"]
+        let names = [
+            "entity_type", "id", "client_id", "version", "etag", "deleted", "document", "updated_at", "updated_by",
+        ]
         #expect(own.names == names)
         #expect(own["entity_type"]?.string == "task")
         #expect(own["id"]?.string == pushed.results[0]["server_id"]?.string)

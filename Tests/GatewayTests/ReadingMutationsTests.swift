@@ -109,7 +109,7 @@ import Testing
             #expect(try await scene.ada.get("/v1/mutations/\(id)?wait=60").status == 200)
         }
         expectProblem(try await scene.ada.get("/v1/mutations/\(UUID().lowercased)?wait=60"), .notFound)
-        #expect(ContinuousClock.now - start < .seconds(10))
+        #expect(ContinuousClock.now - start < .seconds(60), "all three together take less than one that waits")
     }
 
     @Test func aWaitIsANumberOfSeconds() async throws {

@@ -37,11 +37,38 @@ import Testing
         #expect(result.complaint.contains("SLUICE_JWT_SECRET") && result.complaint.contains("SLUICE_JWT_KEYS_FILE"))
     }
 
+    /// A name that means nothing is told when it is the cause, too.
+    @Test(arguments: [["serve"], ["token", "--organization", UUID().uuidString, "--user", UUID().uuidString]])
+    func aMisspeltNameIsToldWhereItIsTheCause(arguments: [String]) async throws {
+        let result = try await Program.run(arguments, environment: ["SLUICE_JWTSECRET": "hushhushhushhush"])
+        #expect(result.status == 78)
+        #expect(
+            result.complaint.contains(
+                "SLUICE_JWTSECRET is not a setting and has no effect; is SLUICE_JWT_SECRET meant?"
+            )
+        )
+        #expect(!result.complaint.contains("hushhush"))
+    }
+
     @Test func keysThatAreNoneAreRefusedWithTheFilesName() async throws {
         let file = try TemporaryFile("-----BEGIN PUBLIC KEY-----\nnonsense\n-----END PUBLIC KEY-----\n")
-        let result = try await Program.run(["serve"], environment: ["SLUICE_JWT_KEYS_FILE": file.path])
+        let result = try await Program.run(
+            ["serve"],
+            environment: ["SLUICE_JWT_KEYS_FILE": file.path, "SLUICE_JWT_EXCLUSIVE_KEYS": "yes"]
+        )
         #expect(result.status == 78)
         #expect(result.complaint.contains(file.path), "\(result.complaint)")
+    }
+
+    /// Whoever signs for others with the same keys would let them in.
+    @Test func publicKeysWithoutIssuerAndAudienceDoNotStart() async throws {
+        let result = try await Program.run(
+            ["serve"],
+            environment: ["SLUICE_JWT_JWKS_URL": "https://id.example/keys", "SLUICE_JWT_ISSUER": "https://id.example"]
+        )
+        #expect(result.status == 78)
+        #expect(result.complaint.hasPrefix("sluice: SLUICE_JWT_JWKS_URL needs SLUICE_JWT_AUDIENCE: "))
+        #expect(result.complaint.contains("SLUICE_JWT_EXCLUSIVE_KEYS=yes"))
     }
 
     @Test func aSigningKeyThatIsNoneIsRefusedWithTheFilesName() async throws {

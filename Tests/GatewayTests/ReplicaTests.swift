@@ -4,11 +4,9 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Two gateways on one database: whoever waits at the one is woken for what comes through the other.
+/// Two gateways on one database: whoever waits at the one is woken for what comes through the other. That it is a hint
+/// that wakes them, and not a look of their own, is shown in `WakeUpTests`.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ReplicaTests {
-    /// A replica looks for itself every fifteen seconds while hints arrive: what is quicker than this was hinted at.
-    private static let hinted: Duration = .seconds(5)
-
     private struct Pair {
         let database: TestDatabase
         let gateways: [GatewayProcess]
@@ -45,7 +43,6 @@ import Testing
         let elsewhere = SingleWorker(pair.gateways[1], as: ada)
         let events = try await EventListener(pair.gateways[1].address, token: ada.token)
         #expect(try await events.next()?.summary == "opening")
-        let start = ContinuousClock.now
         async let pulled = bob.get("/v1/changes?wait=60")
         try await pair.gateways[1].metric("sluice_http_requests_in_flight", reaches: 1)
         let draft = ada.draft(1)
@@ -53,7 +50,6 @@ import Testing
         #expect(pushed.statuses == ["succeeded"])
         #expect(try await events.next(3).map(\.event) == ["mutation", "id_mapping", "changes"])
         #expect(try await pulled.changes.count == 1)
-        #expect(.now - start < Self.hinted)
 
         // a conflict that a person settles through the one gateway ends a wait at the other
         let server = try #require(pushed.results.first?["server_id"]?.text)
@@ -61,7 +57,6 @@ import Testing
         _ = try await bob.push([bob.draft(1, update)])
         let conflict = elsewhere.draft(1, update.merging(["base_version": "1"]) { $1 })
         #expect(try await elsewhere.push([conflict]).statuses == ["conflict"])
-        let again = ContinuousClock.now
         let waiting = elsewhere.draft(2)
         async let settled = elsewhere.push([waiting], prefer: "wait=60")
         _ = try await events.until { $0.summary == "\(waiting.id) pending" }
@@ -72,7 +67,6 @@ import Testing
         )
         #expect(resolution.status == 200, "\(resolution.text)")
         #expect(try await settled.statuses == ["succeeded"])
-        #expect(.now - again < Self.hinted)
         events.stop()
         try await pair.end()
     }
@@ -91,11 +85,9 @@ import Testing
                     WHERE datname = current_database() AND query LIKE 'LISTEN%'
                     """
             )
-            let start = ContinuousClock.now
             let draft = pair.ada.draft(Int64(number))
             _ = try await pair.ada.push([draft])
             _ = try await events.until { $0.summary == "\(draft.id) succeeded" }
-            #expect(.now - start < Self.hinted)
         }
         events.stop()
         await connection.closeAndWait()
@@ -109,7 +101,7 @@ import Testing
         let opening = try #require(try await events.next()?.id)
         pair.gateways[0].send(signal)
         #expect(try await events.next() == nil)
-        _ = try await pair.gateways[0].end(within: .seconds(10))
+        _ = try await pair.gateways[0].end()
         let elsewhere = SingleWorker(pair.gateways[1], as: pair.ada)
         let draft = elsewhere.draft(1)
         _ = try await elsewhere.push([draft])

@@ -45,7 +45,7 @@ func send(
     token: String? = nil,
     headers: [(String, String)] = [],
     body: [UInt8]? = nil,
-    timeout: TimeAmount = .seconds(90)
+    timeout: TimeAmount = .seconds(290)
 ) async throws -> Reply {
     var request = HTTPClientRequest(url: url)
     request.method = method

@@ -4,6 +4,7 @@ import NIOHTTP1
 import Postgres
 import SyncHTTP
 import SyncModel
+import SyncStore
 import Synchronization
 import TestSupport
 import Tokens
@@ -14,10 +15,10 @@ struct Scene: Sendable {
     let ada: SyncWorker
     let bob: SyncWorker
     let eve: SyncWorker
-    private let slot: Slot
-    private static let slots = Slots(6)
 
-    /// - Parameter settings: of the first organization.
+    /// - Parameters:
+    ///   - settings: of the first organization.
+    ///   - patience: with the database; nil for what `isPatient` says.
     init(
         _ settings: String = "{}",
         on database: TestDatabase? = nil,
@@ -26,17 +27,17 @@ struct Scene: Sendable {
         forwards: Bool = false,
         retains: Bool = false,
         isPatient: Bool = true,
+        patience: DatabasePatience? = nil,
         masterKeys: String? = nil,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
-        slot = await Self.slots.take()
         gateway = try await .start(
             on: database,
             as: role,
             tokens: tokens,
             forwards: forwards,
             retains: retains,
-            isPatient: isPatient,
+            patience: patience ?? LiveGateway.patience(isPatient),
             masterKeys: masterKeys,
             configure: configure
         )
@@ -77,11 +78,7 @@ struct Scene: Sendable {
 
     /// Waits until a line stands in the metrics.
     func reaches(_ line: String) async throws {
-        let deadline = ContinuousClock.now + .seconds(30)
-        while try await !metrics().contains(line) {
-            guard .now < deadline else { throw LiveGateway.Unavailable(reason: "not \(line)") }
-            try await Task.sleep(for: .milliseconds(2))
-        }
+        try await waitUntil(line) { try await metrics().contains(line) }
     }
 
     // MARK: - The database
@@ -106,8 +103,9 @@ struct Scene: Sendable {
         let states = try await query("tables_state") {
             "count(*) || ' ' || coalesce(md5(string_agg(t, '' ORDER BY t)), '-') FROM \($0)"
         }
-        // whoever needs an organization first makes its key, and be it for a request that is refused
-        return states.filter { $0.key != "organization_keys" }
+        // whoever needs an organization first makes its key, and be it for a request that is refused; gateways say of
+        // themselves that they are there
+        return states.filter { $0.key != "organization_keys" && $0.key != "gateways" }
     }
 
     /// How many rows of every table mention a text.

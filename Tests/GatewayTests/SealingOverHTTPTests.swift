@@ -54,6 +54,22 @@ import Testing
         #expect(try await scene.ada.push([draft]).results.first?["replayed"]?.bool == true)
     }
 
+    @Test func aKeyThatOneOrganizationLacksStopsNobodyElse() async throws {
+        let scene = try await Scene(masterKeys: TestKeys.first)
+        #expect(try await scene.ada.push([scene.ada.create()]).statuses == ["succeeded"])
+        let other = try await LiveGateway.start(on: scene.gateway.database, masterKeys: TestKeys.second)
+        let organization = UUID()
+        _ = try await other.store.administration.put(organization, body: Array(#"{"name":"T"}"#.utf8))
+        let worker = try await SyncWorker(other, organization: organization)
+        #expect(try await worker.push([worker.create()]).statuses == ["succeeded"])
+        let ready = try await send(.GET, other.operations + "/readyz")
+        #expect(ready.status == 200)
+        let notices = ready.json?["notices"]?.elements?.compactMap(\.string) ?? []
+        #expect(notices.count == 1 && notices[0].contains("first:"), "\(ready.text)")
+        let refused = try await send(.GET, other.address + "/v1/mutations", token: scene.ada.token)
+        #expect(refused.status == 503)
+    }
+
     @Test func theCommandsMakeListRewrapRenewAndSeal() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let line = try await Program.run(["keys", "create", "main"])

@@ -57,7 +57,8 @@ import Testing
             """
             {"issuers":[
               {"issuer":"https://a.example","secret_file":"\(issuerSecret.path)","organizations":"any"},
-              {"issuer":"https://b.example","jwks_url":"http://127.0.0.1:9/keys?token=\(Self.query)","organizations":"any"}]}
+              {"issuer":"https://b.example","jwks_url":"http://127.0.0.1:9/keys?token=\(Self.query)","audience":"us",
+               "organizations":"any"}]}
             """
         )
         let upstream = try await KeyProvider(.status(401))
@@ -106,7 +107,7 @@ import Testing
         let pushed = try await ask("POST", gateway.address + "/v1/mutations", push, token)
         #expect(pushed.status == 202, "\(pushed.text)")
         // the upstream refuses the credential
-        while upstream.count == 0 { try await Task.sleep(for: .milliseconds(10)) }
+        try await waitUntil("the upstream is asked") { upstream.count > 0 }
         #expect(upstream.requests.first?.headers["Authorization"] == ["Bearer " + Self.upstreamToken])
         let other = IdentityKey.token(
             secret: Array(Self.issuerSecret.utf8),

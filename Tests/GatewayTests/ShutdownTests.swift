@@ -13,9 +13,12 @@ import Testing
         let worker: SingleWorker
         let sessions: DatabaseSessions
 
-        init(on cluster: TestCluster? = nil) async throws {
+        init(on cluster: TestCluster? = nil, settings: [String: String] = [:]) async throws {
             database = try await LiveGateway.migratedDatabase(on: cluster)
-            gateway = try await GatewayProcess.start(database: database.uri, settings: ["SLUICE_LOG_LEVEL": "info"])
+            gateway = try await GatewayProcess.start(
+                database: database.uri,
+                settings: settings.merging(["SLUICE_LOG_LEVEL": "info"]) { $1 }
+            )
             worker = try await SingleWorker(gateway)
             sessions = DatabaseSessions(connection: try await database.connect())
         }
@@ -25,11 +28,7 @@ import Testing
 
         /// Returns once no new connection is taken.
         func publicListenerIsClosed() async throws {
-            let deadline = ContinuousClock.now + .seconds(5)
-            while GatewayProcess.takesConnections(gateway.port) {
-                guard .now < deadline else { throw Program.Failure("connections are still taken") }
-                try await Task.sleep(for: .milliseconds(5))
-            }
+            try await waitUntil("no connection is taken") { !GatewayProcess.takesConnections(gateway.port) }
         }
     }
 
@@ -50,7 +49,7 @@ import Testing
 
         scene.gateway.send(signal)
         try await scene.publicListenerIsClosed()
-        await #expect(throws: (any Error).self) { try await scene.worker.push([first], within: .seconds(2)) }
+        await #expect(throws: (any Error).self) { try await scene.worker.push([first]) }
         #expect(scene.gateway.status == nil, "it waits for what is in hand")
         try await scene.sessions.connection.execute(script: "COMMIT")
         for reply in [try await held, try await waiting] {
@@ -59,7 +58,7 @@ import Testing
             #expect(reply.results.first?["replayed"]?.bool == false)
             #expect(reply.header("connection") == ["close"])
         }
-        #expect(try await scene.gateway.end(within: .seconds(5)) == 0)
+        #expect(try await scene.gateway.end() == 0)
         #expect(
             scene.messages.suffix(2) == ["Sluice is shutting down; what is in hand is finished first", "Sluice ended"]
         )
@@ -88,16 +87,14 @@ import Testing
         async let waiting = scene.worker.push([scene.worker.draft(3)], prefer: "wait=30")
         // a wait looks at the database again and again
         let committed = Statement("shutdown_pending", "SELECT count(*) FROM mutations WHERE status = 'pending'")
-        while try await scene.sessions.connection.run(Query(committed)).int64(0, 0) == 0 {
-            try await Task.sleep(for: .milliseconds(5))
+        try await waitUntil("it is committed") {
+            try await scene.sessions.connection.run(Query(committed)).int64(0, 0) > 0
         }
-        let start = ContinuousClock.now
         scene.gateway.send(SIGTERM)
         let reply = try await waiting
         #expect(reply.status == 202, "\(reply.text)")
         #expect(reply.statuses == ["pending"])
-        #expect(try await scene.gateway.end(within: .seconds(5)) == 0)
-        #expect(.now - start < .seconds(5))
+        #expect(try await scene.gateway.end() == 0)
         await scene.sessions.connection.closeAndWait()
     }
 
@@ -117,17 +114,16 @@ import Testing
         #expect(try await halfway.reply().status == 100)
         scene.gateway.send(SIGTERM)
         #expect(await idle.rest().isEmpty, "an idle connection is closed")
-        #expect(.now - start < .seconds(2))
         #expect(try await halfway.reply().status == 408)
-        #expect(try await scene.gateway.end(within: .seconds(10)) == 0)
-        #expect(.now - start < .seconds(12))
+        #expect(.now - start < .seconds(30), "in service the one has 75 s, the other 30 s")
+        #expect(try await scene.gateway.end() == 0)
         #expect(scene.messages.last == "Sluice ended")
         await scene.sessions.connection.closeAndWait()
     }
 
     @Test func aDatabaseThatIsFrozenDoesNotHoldTheEndUp() async throws {
         let cluster = try await TestCluster.dedicated()
-        let scene = try await Scene(on: cluster)
+        let scene = try await Scene(on: cluster, settings: ["SLUICE_STATEMENT_SECONDS": "2.5"])
         _ = try await scene.worker.push([scene.worker.draft(1)])
         let backends = try await scene.sessions.others()
         await scene.sessions.connection.closeAndWait()
@@ -138,14 +134,13 @@ import Testing
         async let other = scene.worker.get("/v1/changes")
         // the only sign of a request in hand while nothing else moves
         try await scene.gateway.metric("sluice_http_requests_in_flight", reaches: 2)
-        let start = ContinuousClock.now
         scene.gateway.send(SIGTERM)
         for reply in [try await reply, try await other] {
             #expect(reply.status == 503, "\(reply.text)")
             #expect(reply.code == "store_unavailable")
         }
-        #expect(try await scene.gateway.end(within: .seconds(15)) == 0)
-        #expect(.now - start < .seconds(15))
+        // it ends although the database stays as it is
+        #expect(try await scene.gateway.end() == 0)
 
         for backend in backends { kill(backend, SIGCONT) }
         try await cluster.freeze(false)
@@ -170,7 +165,8 @@ import Testing
         // only Ctrl-C is a person who does not want to wait
         scene.gateway.send(SIGTERM)
         scene.gateway.send(SIGINT)
-        #expect(try await scene.gateway.end(within: .seconds(1)) == 130)
+        // the push is still held: nothing but the second signal ends it
+        #expect(try await scene.gateway.end() == 130)
         #expect(scene.messages.last == "Interrupted again; what was in hand was given up")
         await #expect(throws: (any Error).self) { try await push.value }
         try await scene.sessions.connection.execute(script: "COMMIT")

@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import Postgres
+import TestSupport
 
 /// A device that pushes to one gateway process, once each time.
 struct SingleWorker: Sendable {
@@ -30,13 +31,12 @@ struct SingleWorker: Sendable {
         try await self.init(gateway, organization: organization)
     }
 
-    func push(_ drafts: [Draft], prefer: String? = nil, within limit: Duration = .seconds(30)) async throws -> Reply {
+    func push(_ drafts: [Draft], prefer: String? = nil) async throws -> Reply {
         try await GatewayProcess.post(
             gateway.address + "/v1/mutations",
             token: token,
             prefer: prefer,
-            body: envelope(drafts),
-            within: limit
+            body: envelope(drafts)
         )
     }
 
@@ -76,10 +76,8 @@ struct DatabaseSessions: Sendable {
             WHERE datname = current_database() AND '\(event)' IN (wait_event_type, wait_event)
             """
         )
-        let deadline = ContinuousClock.now + .seconds(60)
-        while try await connection.run(Query(statement)).int64(0, 0) < count {
-            guard .now < deadline else { throw Program.Failure("no session waits for \(event)") }
-            try await Task.sleep(for: .milliseconds(5))
+        try await waitUntil("\(count) sessions wait for \(event)") {
+            try await connection.run(Query(statement)).int64(0, 0) >= count
         }
     }
 

@@ -13,11 +13,7 @@ import Testing
         Reply, any Error
     > {
         let pull = Task { try await worker.get("/v1/changes?wait=60\(query)") }
-        let deadline = ContinuousClock.now + .seconds(30)
-        while try await !scene.metrics().contains("sluice_http_requests_in_flight 1") {
-            guard .now < deadline else { throw EventListener.Silence() }
-            try await Task.sleep(for: .milliseconds(2))
-        }
+        try await scene.reaches("sluice_http_requests_in_flight 1")
         return pull
     }
 
@@ -31,9 +27,9 @@ import Testing
         #expect(reply.changes.map { $0["id"]?.string } == pushed.results.map { $0["server_id"]?.string })
         #expect(reply.next == pushed.json?["feed"]?.string)
         // what is there is not waited for
-        let start2 = ContinuousClock.now
+        let begun = ContinuousClock.now
         #expect(try await scene.bob.get("/v1/changes?wait=60&since=\(start)").changes.count == 1)
-        #expect(.now - start2 < .seconds(30))
+        #expect(.now - begun < .seconds(60))
     }
 
     @Test func whatTheCallerMayNotSeeOrDidNotAskForEndsNoWait() async throws {
@@ -66,7 +62,7 @@ import Testing
         let scene = try await Scene { $0.maximumWait = .milliseconds(100) }
         let start = ContinuousClock.now
         #expect(try await scene.ada.get("/v1/changes?wait=1000000").changes.isEmpty)
-        #expect(.now - start < .seconds(30))
+        #expect(.now - start < .seconds(60), "the longest wait there is by default")
         for wait in ["-1", "soon", "1.5", "1&wait=2", "12345678901"] {
             let reply = try await scene.ada.get("/v1/changes?wait=\(wait)")
             expectProblem(reply, .invalidRequest, errors: [" parameter_invalid"])
@@ -79,12 +75,8 @@ import Testing
         await connection.send(
             "GET /v1/changes?wait=60 HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
         )
-        let deadline = ContinuousClock.now + .seconds(30)
         for inFlight in [1, 0] {
-            while try await !scene.metrics().contains("sluice_http_requests_in_flight \(inFlight)") {
-                guard .now < deadline else { throw EventListener.Silence() }
-                try await Task.sleep(for: .milliseconds(2))
-            }
+            try await scene.reaches("sluice_http_requests_in_flight \(inFlight)")
             if inFlight == 1 { connection.reset() }
         }
     }
@@ -97,10 +89,7 @@ import Testing
                 let worker = number % 2 == 0 ? scene.bob : scene.ada
                 group.addTask { try await worker.get("/v1/changes?wait=60&since=\(start)") }
             }
-            let deadline = ContinuousClock.now + .seconds(30)
-            while try await scene.metrics().allSatisfy({ $0 != "sluice_http_requests_in_flight 6" }), .now < deadline {
-                try await Task.sleep(for: .milliseconds(2))
-            }
+            try await scene.reaches("sluice_http_requests_in_flight 6")
             _ = try await scene.ada.push([scene.ada.create()])
             return try await group.reduce(into: [Reply]()) { $0.append($1) }
         }

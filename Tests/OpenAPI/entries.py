@@ -18,9 +18,13 @@ WORDS = [
     str(uuid.UUID(int=7)), str(uuid.UUID(int=7)).replace("-", ""), "{" + str(uuid.UUID(int=7)) + "}", "A", "é", "a b",
     "create", "Create", "POST", "post", "manual", "2026-11-20T07:00:00Z", "2026-11-20t07:00:00.123456+01:00",
     "2026-11-20", "2026-11-20T07:00:00", "2026-13-20T07:00:00Z", "20261120T070000Z", "/x", "//x", "/x/../y",
-    "/x/%2e%2E", "/x/%2F", "/x?y=%", "/x%", "/x#y", "/x y", "/x\\y", "http://x/", "/{local_id}", "/x\n", "x\x7f",
+    "/x/%2e%2E", "/x/%2F", "/x/%2F..", "/x/%5c..", "/x/..;/y", "/..;", "/x/%252e%252e", "/%2fx", "/x/%c3%28", "/x/%C3%A6",
+    "/x/%ed%a0%80", "/x?y=%", "/x%", "/x#y", "/x y", "/x\\y", "http://x/", "/{local_id}", "/x\n", "x\x7f",
 ]
-HEADERS = ["x", "X-Y", "x y", "", "é", "Host", "IDEMPOTENCY-KEY", "cookie", "traceparent", "x-sluice-user", "hosts"]
+HEADERS = [
+    "x", "X-Y", "x y", "", "é", "Host", "IDEMPOTENCY-KEY", "cookie", "traceparent", "x-sluice-user", "hosts", "Accept",
+    "prefer", "if-match", "X_Sluice_User", "x-http-method-override", "X_Forwarded_For", "forwarded", "X.Original.URL",
+]
 
 
 def around(schema):
@@ -40,7 +44,7 @@ def around(schema):
         yield from ({f"x{i}": "y" for i in range(schema["maxProperties"] + more)} for more in (0, 1))
         yield from ({name: "y"} for name in HEADERS)
         longest = schema["additionalProperties"]["maxLength"]
-        yield from ({"x": value} for value in ["", "\t", "\n", "\0", "é", "y" * longest, "y" * (longest + 1)])
+        yield from ({"accept": value} for value in ["", "\t", "\n", "\0", "é", "y" * longest, "y" * (longest + 1)])
 
 
 def entries(contract):

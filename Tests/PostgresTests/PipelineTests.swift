@@ -125,7 +125,10 @@ import Testing
     }
 
     @Test func `settings and the name of the application reach the server`() async throws {
-        try await withConnection(settings: [("lock_timeout", "1234ms")]) { connection, _ in
+        try await withConnection { _, database in
+            let connection = try await Connection.open(
+                ConnectionConfiguration(uri: database.uri, settings: [("lock_timeout", "1234ms")])
+            )
             let rows = try await connection.run(
                 query(
                     "SELECT current_setting('lock_timeout'), current_setting('application_name'), current_setting('statement_timeout')"
@@ -134,6 +137,7 @@ import Testing
             #expect(try rows.string(0, 0) == "1234ms")
             #expect(try rows.string(0, 1) == "sluice")
             #expect(try rows.string(0, 2) == "10s")
+            await connection.closeAndWait()
         }
     }
 

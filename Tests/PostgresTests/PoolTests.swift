@@ -151,14 +151,14 @@ import Testing
             #expect(down?.isUnavailable == true)
             // A long outage is answered at once, by whoever does not make the next attempt.
             try await Task.sleep(for: .milliseconds(400))
-            let start = ContinuousClock.now
+            let waited = pool.statistics.waited
             for _ in 0..<20 { _ = await failure { _ = try await pool.run([query("SELECT 1")]) } }
-            #expect(ContinuousClock.now - start < .seconds(2))
+            #expect(pool.statistics.waited - waited < .seconds(3), "twenty who wait in vain wait for six")
             try await cluster.start()
             #expect(await eventually { await failure { _ = try await pool.run([query("SELECT 1")]) } == nil })
         }
         // A short outage is ridden out.
-        let patient = Pool(configuration: ConnectionConfiguration(uri: cluster.uri()), acquireTimeout: .seconds(10))
+        let patient = Pool(configuration: ConnectionConfiguration(uri: cluster.uri()), acquireTimeout: .seconds(120))
         try await cluster.kill()
         async let answer = patient.run([query("SELECT 1")])
         try await cluster.start()

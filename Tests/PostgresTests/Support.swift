@@ -46,9 +46,10 @@ func threadNames() -> [String] {
     }
 }
 
-/// Waits until a condition holds, for at most ten seconds; whether it did.
+/// Waits until a condition holds; whether it did.
 nonisolated(nonsending) func eventually(_ condition: () async throws -> Bool) async rethrows -> Bool {
-    for _ in 0..<1000 {
+    let deadline = ContinuousClock.now + Waiting.limit
+    while .now < deadline {
         if try await condition() { return true }
         try? await Task.sleep(for: .milliseconds(10))
     }

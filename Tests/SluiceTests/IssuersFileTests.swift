@@ -10,14 +10,13 @@ import Tokens
 
     private func issuers(_ text: String, _ environment: [String: String] = [:]) throws -> [TrustedIssuer] {
         let file = try TextFile(text)
-        let variables = environment.merging(["SLUICE_JWT_ISSUERS_FILE": file.path]) { $1 }
-        return try load(variables).tokenConfiguration().issuers
+        return try load(variables(environment, file)).tokenConfiguration().issuers
     }
 
     /// What is wrong, with `FILE` for the path.
     private func problem(_ text: String, _ environment: [String: String] = [:]) throws -> String {
         let file = try TextFile(text)
-        let settings = try load(environment.merging(["SLUICE_JWT_ISSUERS_FILE": file.path]) { $1 })
+        let settings = try load(variables(environment, file))
         do throws(ConfigurationError) {
             _ = try settings.tokenConfiguration()
             return "nothing"
@@ -25,6 +24,11 @@ import Tokens
             #expect(error.problems.count == 1)
             return error.description.replacingOccurrences(of: file.path, with: "FILE")
         }
+    }
+
+    /// Keys are nobody else's, where a test does not say.
+    private func variables(_ environment: [String: String], _ file: TextFile) -> [String: String] {
+        ["SLUICE_JWT_EXCLUSIVE_KEYS": "yes", "SLUICE_JWT_ISSUERS_FILE": file.path].merging(environment) { $1 }
     }
 
     private func one(_ members: String) -> String { #"{"issuers":[{\#(members)}]}"# }
@@ -51,6 +55,28 @@ import Tokens
         #expect(found.map(\.jwksURL) == ["https://a/keys", nil, nil])
         #expect(found[1].keys.map(\.name) == [keys.path])
         #expect(found[2].secret == Array("a secret of the tests, long enough".utf8))
+    }
+
+    /// An issuer signs for its other customers, too: without an audience, their tokens would be taken.
+    @Test func publicKeysNeedAnAudienceUnlessTheyAreNobodyElses() throws {
+        let keys = try TextFile("{}")
+        let open = ["SLUICE_JWT_EXCLUSIVE_KEYS": "no"]
+        for source in [#""jwks_url":"https://a/keys""#, #""keys_file":"\#(keys.path)""#] {
+            let bare = #""issuer":"https://a",\#(source),"organizations":"any""#
+            #expect(
+                try problem(one(bare), open).contains("in which /issuers/0/audience is missing: the issuer may sign")
+            )
+            #expect(try problem(one(bare + #","exclusive_keys":false"#)).contains("/issuers/0/audience is missing"))
+            #expect(
+                try problem(one(bare + #","exclusive_keys":"yes""#)).contains("exclusive_keys must be true or false")
+            )
+            #expect(try issuers(one(bare + #","exclusive_keys":true"#), open).count == 1)
+            #expect(try issuers(one(bare + #","audience":"us""#), open).first?.audience == "us")
+            #expect(try issuers(one(bare), open.merging(["SLUICE_JWT_AUDIENCE": "us"]) { $1 }).first?.audience == "us")
+        }
+        let secret = try TextFile("a secret of the tests, long enough\n")
+        let shared = one(#""issuer":"https://c","secret_file":"\#(secret.path)","organizations":"any""#)
+        #expect(try issuers(shared, open).first?.audience == nil, "a secret is whose it is")
     }
 
     @Test func aFileIsNamedFromTheFolderOfTheFile() throws {
@@ -132,9 +158,16 @@ import Tokens
         )
     }
 
-    @Test(arguments: ["", "[]", "issuers:", #"{"issuers":"#])
-    func whatIsNoObjectIsRefused(text: String) throws {
-        #expect(try problem(text) == "SLUICE_JWT_ISSUERS_FILE names FILE, which is not a JSON object.")
+    @Test(arguments: [
+        ("", "JSON: There is no JSON value."), ("[]", "a JSON object."),
+        ("issuers:", "JSON: A value was expected at line 1, column 1."),
+        (
+            "{\"issuers\": [\n  {\"issuer\": \"é\" 7}]}",
+            "JSON: A comma or the end of the array or object was expected at line 2, column 18."
+        ),
+    ])
+    func whatIsNoObjectIsRefused(text: String, reason: String) throws {
+        #expect(try problem(text) == "SLUICE_JWT_ISSUERS_FILE names FILE, which is not \(reason)")
     }
 
     @Test func aFileThatIsNotThereIsRefused() throws {

@@ -117,10 +117,17 @@ import Testing
     // MARK: - Files
 
     @Test(arguments: [
-        ("", "The configuration file FILE is not a JSON object."),
+        ("", "The configuration file FILE is not JSON: There is no JSON value."),
         ("[]", "The configuration file FILE is not a JSON object."),
-        ("max_mutations: 1", "The configuration file FILE is not a JSON object."),
-        (#"{"max_mutations": 1"#, "The configuration file FILE is not a JSON object."),
+        ("max_mutations: 1", "The configuration file FILE is not JSON: A value was expected at line 1, column 1."),
+        (
+            "{\n  \"jwt_issuer\": \"Ærø\" \"x\"\n}",
+            "FILE is not JSON: A comma or the end of the array or object was expected at line 2, column 23."
+        ),
+        (
+            #"{"max_mutations": 1"#,
+            "The configuration file FILE is not JSON: The text ends too early, at line 1, column 20."
+        ),
         (
             #"{"max_mutations": "many"}"#,
             #""max_mutations" in FILE is "many", but must be a whole number from 1 to 10000."#

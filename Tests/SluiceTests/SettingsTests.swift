@@ -1,7 +1,9 @@
 import Foundation
 import Logging
 import SyncHTTP
+import SyncStore
 import Testing
+import Tokens
 
 @testable import Sluice
 
@@ -34,10 +36,12 @@ import Testing
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keys.path)
         let values = [
             "database_url": "host=db dbname=sluice", "database_pool_size": "20", "committers": "4",
+            "statement_seconds": "10",
             "public_address": "[::]:80", "operations_address": "0.0.0.0:81",
             "jwt_secret": "0123456789abcdef0123456789abcdef",
             "jwt_keys_file": "/keys", "jwt_jwks_url": "https://i/keys?v=1", "jwt_issuers_file": "/issuers",
-            "jwt_issuer": "https://i", "jwt_audience": "a", "jwt_user_claim": "u",
+            "jwt_issuer": "https://i", "jwt_audience": "a",
+            "jwt_exclusive_keys": "yes", "jwt_user_claim": "u",
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
             "signing_key_file": "/key", "master_key_file": keys.path, "retry_base_seconds": "0.5",
             "retry_cap_seconds": "60", "lease_seconds": "30",
@@ -46,6 +50,7 @@ import Testing
             "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000",
             "max_body_bytes": "67108864",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
+            "max_answer_bytes_in_flight": "8589934592", "max_devices_per_user": "7",
         ]
         #expect(values.keys.sorted() == Setting.all.map(\.name).sorted())
         let variables = Dictionary(uniqueKeysWithValues: values.map { ("SLUICE_" + $0.key.uppercased(), $0.value) })
@@ -57,6 +62,9 @@ import Testing
             #expect(settings.databaseURL == values["database_url"])
             #expect(settings.databasePoolSize == 20)
             #expect(settings.committers == 4)
+            #expect(
+                settings.databasePatience.statement == .seconds(10) && settings.databasePatience.lock == .seconds(8)
+            )
             #expect(settings.publicAddress == ListenAddress(host: "::", port: 80))
             #expect(settings.operationsAddress == ListenAddress(host: "0.0.0.0", port: 81))
             #expect(settings.jwtSecret == values["jwt_secret"])
@@ -65,6 +73,7 @@ import Testing
             #expect(settings.jwtIssuersFile == "/issuers")
             #expect(settings.jwtIssuer == "https://i")
             #expect(settings.jwtAudience == "a")
+            #expect(settings.hasExclusiveKeys)
             #expect(settings.jwtUserClaim == "u")
             #expect(settings.jwtOrganizationClaim == "o")
             #expect(settings.jwtLeewaySeconds == 60)
@@ -213,5 +222,33 @@ import Testing
         let settings = try load(["SLUICE_MASTER_KEY_FILE": open.path])
         #expect(settings.warnings.count == 1 && settings.warnings[0].contains("chmod 600"))
         #expect(!settings.inForce.contains { $0.value.contains("00112233") })
+    }
+
+    // MARK: - Keys that sign for others
+
+    /// Firebase, for one, signs the tokens of all projects alike: a key URL alone would let in everybody's users.
+    @Test func publicKeysNeedAnIssuerAndAnAudience() throws {
+        let keys = try TextFile("{}")
+        for (name, value) in [("SLUICE_JWT_JWKS_URL", "https://id.example/keys"), ("SLUICE_JWT_KEYS_FILE", keys.path)] {
+            func problem(_ more: [String: String]) throws -> String? {
+                let settings = try load([name: value].merging(more) { $1 })
+                do throws(ConfigurationError) {
+                    _ = try settings.tokenConfiguration()
+                    return nil
+                } catch {
+                    return error.description
+                }
+            }
+            let (issuer, audience) = (["SLUICE_JWT_ISSUER": "https://id.example"], ["SLUICE_JWT_AUDIENCE": "us"])
+            let bare = try #require(try problem([:]))
+            #expect(bare.hasPrefix("\(name) needs SLUICE_JWT_ISSUER and SLUICE_JWT_AUDIENCE: "))
+            #expect(bare.contains("SLUICE_JWT_EXCLUSIVE_KEYS=yes"))
+            #expect(try problem(issuer)?.hasPrefix("\(name) needs SLUICE_JWT_AUDIENCE: ") == true)
+            #expect(try problem(audience)?.hasPrefix("\(name) needs SLUICE_JWT_ISSUER: ") == true)
+            #expect(try problem(["SLUICE_JWT_SECRET": "0123456789abcdef"]) != nil)
+            #expect(try problem(issuer.merging(audience) { $1 }) == nil)
+            #expect(try problem(["SLUICE_JWT_EXCLUSIVE_KEYS": "yes"]) == nil)
+        }
+        #expect(try load(["SLUICE_JWT_SECRET": "0123456789abcdef"]).tokenConfiguration().issuers.count == 1)
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import SyncModel
 import Testing
 
@@ -7,20 +8,40 @@ import Testing
     private var now = Timestamp(microseconds: 1_795_000_000_000_000)
     private var breaker = CircuitBreaker()
 
+    private let lanes = (0..<100).map { _ in UUID() }
+    /// Answers that were noted, each of another lane than the one before.
+    private var count = 0
+
     private mutating func note(_ kinds: Outcome.Kind..., jitter: Double = 0) {
-        for kind in kinds { breaker.note(kind, now: now, jitter: jitter) }
+        for kind in kinds {
+            breaker.note(kind, by: lanes[count % lanes.count], now: now, jitter: jitter)
+            count += 1
+        }
     }
 
-    private var wait: Double? {
-        breaker.waits(now: now).map { Double($0.microseconds - now.microseconds) / 1_000_000 }
+    private mutating func note(_ kind: Outcome.Kind, by lane: Int) {
+        breaker.note(kind, by: lanes[lane], now: now, jitter: 0)
     }
+
+    private mutating func ask(_ lane: Int? = nil) -> CircuitBreaker.Permit {
+        breaker.ask(lane.map { lanes[$0] } ?? UUID(), now: now)
+    }
+
+    /// How long a lane waits that never tried in vain.
+    private var wait: Double? { wait(of: UUID()) }
+
+    private func wait(of lane: UUID) -> Double? {
+        breaker.waits(lane, now: now).map { Double($0.microseconds - now.microseconds) / 1_000_000 }
+    }
+
+    private mutating func advance(_ seconds: Double) { now = now.adding(seconds: seconds) }
 
     @Test mutating func fiveFailuresInARowOpenIt() {
         note(.serverError, .unreachable, .serverError, .unreachable)
-        #expect(!breaker.isOpen && breaker.ask(now: now) == .go && wait == nil)
+        #expect(!breaker.isOpen && ask() == .go && wait == nil)
         note(.serverError)
         #expect(breaker.isOpen && wait == 1)
-        #expect(breaker.ask(now: now) == .wait(until: now.adding(seconds: 1)))
+        #expect(ask() == .wait(until: now.adding(seconds: 1)))
     }
 
     @Test(arguments: [Outcome.Kind.succeeded, .discarded, .conflict, .overridden, .rejected])
@@ -30,34 +51,34 @@ import Testing
             #expect(breaker.isUntouched)
         }
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
-        now = now.adding(seconds: 1)
-        #expect(breaker.ask(now: now) == .probe)
+        advance(1)
+        #expect(ask() == .probe)
         note(kind)
         #expect(!breaker.isOpen && breaker.isUntouched)
     }
 
-    @Test(arguments: [Outcome.Kind.deferred, .abandoned])
+    @Test(arguments: [Outcome.Kind.deferred, .abandoned, .refused])
     mutating func whatSaysNothingOfItsHealthCountsNeitherWay(_ kind: Outcome.Kind) {
         note(.serverError, .serverError, .serverError, .serverError, kind)
         #expect(!breaker.isOpen && !breaker.isUntouched)
         note(.serverError, kind)
         #expect(wait == 1)
-        now = now.adding(seconds: 1)
-        #expect(breaker.ask(now: now) == .probe)
+        advance(1)
+        #expect(ask() == .probe)
         note(kind)
-        #expect(breaker.isOpen && breaker.ask(now: now) == .probe)
+        #expect(breaker.isOpen && ask() == .probe)
     }
 
     @Test mutating func onlyOneRequestTriesIt() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
-        now = now.adding(seconds: 1)
+        advance(1)
         #expect(wait == nil)
-        #expect(breaker.ask(now: now) == .probe)
-        for _ in 0..<5 { #expect(breaker.ask(now: now) == .wait(until: now.adding(seconds: 10))) }
+        #expect(ask() == .probe)
+        for _ in 0..<5 { #expect(ask() == .wait(until: now.adding(seconds: 10))) }
         // one that never comes back keeps nobody waiting for ever
-        now = now.adding(seconds: 10)
-        #expect(breaker.ask(now: now) == .probe)
-        #expect(breaker.ask(now: now) == .wait(until: now.adding(seconds: 10)))
+        advance(10)
+        #expect(ask() == .probe)
+        #expect(ask() == .wait(until: now.adding(seconds: 10)))
     }
 
     @Test mutating func eachProbeThatFailsDoublesThePauseUpToHalfAMinute() throws {
@@ -67,12 +88,12 @@ import Testing
             let pause = try #require(wait)
             pauses.append(pause)
             now = now.adding(seconds: pause)
-            #expect(breaker.ask(now: now) == .probe)
+            #expect(ask() == .probe)
             note(.unreachable)
         }
         #expect(pauses == [1, 2, 4, 8, 16] + Array(repeating: 30, count: 15))
-        now = now.adding(seconds: 30)
-        #expect(breaker.ask(now: now) == .probe)
+        advance(30)
+        #expect(ask() == .probe)
         note(.unreachable, jitter: 1)
         #expect(wait == 36)
     }
@@ -82,23 +103,88 @@ import Testing
         #expect(wait == 1)
     }
 
-    @Test mutating func aWrongSetUpOpensItAtOnceForLong() {
-        note(.misconfigured)
-        #expect(breaker.isOpen && wait == 30)
-        now = now.adding(seconds: 30)
-        #expect(breaker.ask(now: now) == .probe)
-        note(.misconfigured)
-        #expect(wait == 30)
+    // MARK: - Several lanes
+
+    /// It is held by its own back-off, and may have itself to blame.
+    @Test(arguments: [Outcome.Kind.serverError, .unreachable, .misconfigured])
+    mutating func oneLaneAloneNeverOpensIt(_ kind: Outcome.Kind) {
+        for _ in 0..<50 {
+            note(kind, by: 0)
+            #expect(!breaker.isOpen && ask(1) == .go)
+        }
+        note(.succeeded, by: 1)
+        #expect(breaker.isUntouched)
+    }
+
+    @Test mutating func failuresOfTwoLanesOpenIt() {
+        for _ in 0..<4 { note(.serverError, by: 0) }
+        note(.serverError, by: 1)
+        #expect(wait == 1)
+    }
+
+    @Test mutating func threeLanesThatMayShowTheOperatorsTroubleOpenIt() {
+        for lane in [0, 1, 0, 1] { note(.misconfigured, by: lane) }
+        #expect(!breaker.isOpen && !breaker.isUntouched)
+        note(.misconfigured, by: 2)
+        #expect(wait == 1)
+        advance(1)
+        #expect(ask(3) == .probe)
+        note(.misconfigured, by: 3)
+        #expect(wait == 2)
+    }
+
+    @Test(arguments: [Outcome.Kind.succeeded, .discarded, .conflict, .overridden, .rejected])
+    mutating func anAnswerInBetweenShowsThatItIsNotTheOperatorsTrouble(_ kind: Outcome.Kind) {
+        for lane in 0..<9 {
+            note(.misconfigured, by: lane)
+            if lane % 2 == 1 { note(kind, by: 20) }
+        }
+        #expect(!breaker.isOpen)
+    }
+
+    /// A lane with a mutation that the upstream will never take has its turn, and then the others have theirs.
+    @Test mutating func aLaneThatTriedInVainWaitsForTheOthers() {
+        note(.serverError, .serverError, .serverError, .serverError, .serverError)
+        advance(1)
+        #expect(ask(50) == .probe)
+        note(.misconfigured, by: 50)
+        // one such answer says nothing of the upstream's health: the pause is no longer
+        #expect(wait == 1 && wait(of: lanes[50]) == 1 + CircuitBreaker.turnPatience)
+        advance(1)
+        #expect(ask(50) == .wait(until: now.adding(seconds: CircuitBreaker.turnPatience)))
+        #expect(ask(51) == .probe)
+        note(.succeeded, by: 51)
+        #expect(breaker.isUntouched && ask(50) == .go)
+    }
+
+    @Test mutating func oneThatIsAloneTriesAgainAllTheSame() {
+        note(.serverError, .serverError, .serverError, .serverError, .serverError)
+        for _ in 0..<200 {
+            advance(40)
+            #expect(ask(50) == .probe)
+            note(.unreachable, by: 50)
+        }
+        // others that tried meanwhile are remembered up to a bound, the last of them
+        for lane in 0..<100 {
+            advance(40)
+            #expect(ask(lane) == .probe)
+            note(.unreachable, by: lane)
+        }
+        advance(30)
+        #expect(
+            wait(of: lanes[99]) == CircuitBreaker.turnPatience && wait(of: lanes[50]) == CircuitBreaker.turnPatience
+        )
+        #expect(wait(of: lanes[0]) == nil)
     }
 
     @Test mutating func aProbeThatSentNothingIsGivenBack() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         breaker.giveBack(now: now)
         #expect(wait == 1)
-        now = now.adding(seconds: 1)
-        #expect(breaker.ask(now: now) == .probe)
+        advance(1)
+        #expect(ask() == .probe)
         breaker.giveBack(now: now)
-        #expect(breaker.ask(now: now) == .probe)
+        #expect(ask() == .probe)
         note(.serverError)
         #expect(wait == 2)
     }

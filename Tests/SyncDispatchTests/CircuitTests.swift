@@ -48,28 +48,6 @@ import Testing
         #expect(upstream.requests.count == 26)
     }
 
-    @Test func theOperatorsTroubleSpendsNoAttempt() async throws {
-        let answer = Shared<Int?>(401)
-        let stage = try await Stage(upstream: FakeUpstream { _, _ in answer.value.map { .status($0) } })
-        let create = stage.create(extra: ["max_attempts": "1"])
-        try await stage.phone.push([create])
-        for (count, status) in [401, 407, 302].enumerated() {
-            answer.value = status
-            try await stage.until("refused \(count + 1) times") {
-                if stage.upstream.requests.count <= count { stage.gateway.clock.advance(seconds: 37) }
-                return stage.upstream.requests.count > count
-            }
-        }
-        let held = try await stage.mutation(create.id, becomes: "held") { $0.status == "pending" }
-        #expect(held.attempts == 0 && held.lastError != nil)
-        #expect(stage.dispatcher.current.openCircuits == 1)
-        answer.value = nil
-        try await stage.until("it was sent") {
-            stage.gateway.clock.advance(seconds: 37)
-            return try await stage.mutation(create.id).status == "succeeded"
-        }
-    }
-
     /// Lanes of a dead upstream do not fill what one look into the database brings.
     @Test func thousandsOfLanesOfADeadUpstreamDoNotHideOthers() async throws {
         let dead = Shared<UUID?>(nil)
@@ -101,5 +79,95 @@ import Testing
         stage.dispatcher.poll()
         try await stage.mutation(entry.id, of: neighbour, is: .succeeded)
         #expect(stage.dispatcher.current.openCircuits == 1)
+    }
+
+    /// A lane whose mutation the upstream will never take, and twenty others: it does not get all the probes.
+    @Test func aPoisonedLaneDoesNotKeepTheCircuitOpen() async throws {
+        let (isUp, poisoned) = (Shared(false), Shared<UUID?>(nil))
+        let upstream = FakeUpstream { request, _ in
+            if !isUp.value { return .notSent("connection refused") }
+            return request.user == poisoned.value ? .status(500) : nil
+        }
+        let stage = try await Stage(upstream: upstream, maximumConcurrency: 1)
+        let clock = stage.gateway.clock
+        poisoned.value = stage.phone.user
+        let poison = Self.create(stage.phone)
+        try await stage.phone.push([poison])
+        try await stage.until("the first attempt failed") { upstream.requests.count == 1 }
+        let phones = (0..<20).map { _ in stage.newPhone() }
+        let entries = phones.map { Self.create($0) }
+        for (phone, entry) in zip(phones, entries) { try await phone.push([entry]) }
+        try await stage.until("the circuit is open") { stage.dispatcher.current.openCircuits == 1 }
+        // the poisoned lane tries first, in vain, though the upstream is back
+        let others = upstream.requests.count
+        clock.advance(seconds: 600)
+        isUp.value = true
+        try await stage.until("everything else was sent") {
+            // its user pushes on, which has the lane looked at first
+            try await stage.phone.push([Self.create(stage.phone)])
+            clock.advance(seconds: 1)
+            return try await stage.count("status = 'succeeded'") == 20
+        }
+        let tries = upstream.requests.dropFirst(others).count { $0.user == stage.phone.user }
+        #expect(tries <= 2)
+        #expect(stage.dispatcher.current.openCircuits == 0)
+        #expect(try await stage.mutation(poison.id).status == "pending")
+    }
+
+    /// What the gateway itself does not send says nothing of the upstream, and holds nobody.
+    @Test func whatTheGatewayRefusesToSendFailsAloneAndTheCircuitKnowsNothingOfIt() async throws {
+        let stage = try await Stage(
+            upstream: FakeUpstream { request, _ in
+                if request.path == "/odd" { return .refused("the path is odd") }
+                let id = "%2e%2e;\(request.idempotencyKey.lowercased)"
+                return request.text.contains("bad") ? .status(201, #"{"id":"\#(id)"}"#) : nil
+            }
+        )
+        var hopeless: [UUID] = []
+        for _ in 0..<6 {
+            let local = UUID()
+            let (create, edit) = (
+                stage.create(local: local, payload: #"{"bad":1}"#), stage.change("update", local: local)
+            )
+            let odd = stage.create(extra: ["endpoint": #""/odd""#])
+            try await stage.phone.push([create, edit, odd])
+            hopeless += [edit.id, odd.id]
+        }
+        let rest = stage.create()
+        try await stage.phone.push([rest])
+        try await stage.mutation(rest.id, is: .succeeded)
+        for id in hopeless {
+            let failed = try await stage.mutation(id)
+            #expect(failed.status == "failed" && failed.code == "validation_failed", "\(failed.text)")
+            #expect(failed.attempts == 0 && failed.nextRetryAt == nil, "\(failed.text)")
+        }
+        #expect(stage.dispatcher.current.openCircuits == 0)
+        // of the six edits nothing was handed on
+        #expect(stage.upstream.requests.count == 13)
+    }
+
+    @Test func whereNothingCanBeSentTheLaneWaitsAndTheCircuitKnowsNothingOfIt() async throws {
+        let isReady = Shared(false)
+        let stage = try await Stage(
+            upstream: FakeUpstream { _, _ in isReady.value ? nil : .unready("no signing key is configured") }
+        )
+        let local = UUID()
+        let create = stage.create(local: local, extra: ["max_attempts": "1"])
+        try await stage.phone.push([create])
+        for count in 1...12 {
+            try await stage.until("looked at \(count) times") {
+                if stage.upstream.requests.count < count { stage.gateway.clock.advance(seconds: 31) }
+                return stage.upstream.requests.count >= count
+            }
+        }
+        let held = try await stage.mutation(create.id, becomes: "held") { $0.status == "pending" }
+        #expect(held.attempts == 0 && held.lastError?.contains("signing key") == true)
+        #expect(try await stage.mapping(local).status == .pending, "no try of the mapping is counted")
+        #expect(stage.dispatcher.current.openCircuits == 0)
+        isReady.value = true
+        try await stage.until("it was sent") {
+            stage.gateway.clock.advance(seconds: 31)
+            return try await stage.mutation(create.id).status == "succeeded"
+        }
     }
 }

@@ -11,14 +11,10 @@ import Testing
 @Suite struct FairnessTests {
     @Test func aQuietOrganizationDoesNotWaitForANoisyOne() async throws {
         let (gate, traffic) = (Gate(), Traffic<UUID>())
-        let quiet = Shared<(organization: UUID?, effectsBefore: Int?)>((nil, nil))
+        let quiet = Shared<UUID?>(nil)
         let count = Shared(0)
         let upstream = FakeUpstream { request, _ in
-            if request.organization == quiet.value.organization {
-                let before = count.value
-                quiet.change { $0.effectsBefore = before }
-                return nil
-            }
+            if request.organization == quiet.value { return nil }
             traffic.enter(request.organization)
             await gate.pass()
             for _ in 0..<10 { await Task.yield() }
@@ -35,13 +31,13 @@ import Testing
         await gate.arrivals(4)
         #expect(stage.dispatcher.current.running == 4)
         let other = Phone(stage.gateway, try await stage.newOrganization())
-        quiet.change { $0.organization = other.organization.id }
+        quiet.value = other.organization.id
         let entry = create(other)
-        gate.open()
         try await other.push([entry])
+        // the noisy one has as many requests under way as it may, and gets no answer to any of them
         try await stage.mutation(entry.id, of: other, is: .succeeded)
-        let before = try #require(quiet.value.effectsBefore)
-        #expect(before < 750, "\(before) of 1500 went before it")
+        #expect(count.value == 0)
+        gate.open()
         try await stage.until("the noisy one is done") { count.value == 1_500 }
         #expect(traffic.most[stage.organization.id] == 4)
         #expect(upstream.effects.count == 1_501)

@@ -14,23 +14,18 @@ final class Gateway: Sendable {
     let store: Store
     let clock = ManualClock()
     private let service: Task<Void, Never>
-    /// Replicas share the room of the first.
-    private let slot: Slot
-    private static let slots = Slots(6)
 
     /// - Parameters:
     ///   - replicaOf: another gateway whose database this one shares.
     ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
     init(replicaOf other: Gateway? = nil, committers: Int = 2, masterKeys: String? = nil) async throws {
-        slot = if let other { other.slot } else { await Self.slots.take() }
         database = if let other { other.database } else { try await Self.migratedDatabase() }
         let clock = clock
         var logger = Logger(label: "test")
         logger.logLevel = .error
         var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 4, committers: committers)
-        // nothing is late because many tests run at once; what is late for a reason is tested on real processes
-        settings.statementTimeout = .seconds(20)
-        settings.patience = .seconds(30)
+        // nothing is late because the machine is slow; what is late for a reason is tested on real processes
+        settings.patience = DatabasePatience(statement: .seconds(60))
         settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(
             settings,
@@ -72,6 +67,10 @@ final class ManualClock: Sendable {
     private let moment = Mutex(Timestamp(microseconds: 1_795_000_000_000_000))
 
     var now: Timestamp { moment.withLock { $0 } }
+
+    func set(_ moment: Timestamp) {
+        self.moment.withLock { $0 = moment }
+    }
 
     func advance(seconds: Double) {
         moment.withLock { $0 = $0.adding(seconds: seconds) }

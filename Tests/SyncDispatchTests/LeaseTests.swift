@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import Logging
 import SyncModel
 import TestSupport
 import Testing
@@ -74,6 +75,66 @@ import Testing
         let keys = stage.upstream.requests.map(\.idempotencyKey)
         #expect(keys.count == 2 && keys[0] == keys[1] && stage.upstream.effects.count == 1)
         await helper.shutDown()
+    }
+
+    /// The process stood still between the commit and the request: the lease is looked at once more.
+    @Test func whatCannotBeDoneWithinTheLeaseIsNotSent() async throws {
+        let stage = try await Stage(isRunning: false)
+        try await stage.phone.push([stage.create()])
+        let worker = UUID()
+        let dispatch = try #require(await stage.step(.claim, by: worker).dispatch)
+        let now = stage.gateway.clock.now
+        #expect(dispatch.leasedUntil == now.adding(seconds: 120))
+        #expect(dispatch.canBeSent(at: now) && dispatch.canBeSent(at: now.adding(seconds: 89)))
+        #expect(!dispatch.canBeSent(at: now.adding(seconds: 90)))
+        // it is given back as it was, the lease is renewed, and its turn comes again
+        stage.gateway.clock.advance(seconds: 90)
+        let again = try #require(
+            await stage.step(.settle(dispatch, Outcome(ofUnsent: dispatch)), by: worker).dispatch
+        )
+        #expect(again.mutation.id == dispatch.mutation.id && again.mutation.attemptCount == 0)
+        #expect(again.token == dispatch.token && again.canBeSent(at: stage.gateway.clock.now))
+        // where somebody else has taken the lane, nothing comes of it
+        stage.gateway.clock.advance(seconds: 121)
+        _ = try await stage.step(.claim, by: UUID())
+        #expect(try await stage.step(.settle(again, Outcome(ofUnsent: again)), by: worker).isLost)
+        #expect(stage.upstream.requests.isEmpty)
+    }
+
+    @Test func aWorkerThatStoodStillLooksAtItsLeaseBeforeItSends() async throws {
+        let stage = try await Stage(isRunning: false)
+        let create = stage.create()
+        try await stage.phone.push([create])
+        let clock = stage.gateway.clock
+        let stalls = Shared(1)
+        let runner = LaneRunner(
+            store: stage.gateway.store.lanes,
+            flights: Flights(stage.upstream),
+            circuits: Circuits(now: { clock.now }),
+            planner: OutcomePlanner(policy: RetryPolicy()),
+            metrics: DispatchMetrics(),
+            now: {
+                // the first time is when the mutation is in flight, and about to be sent
+                if stalls.change({ stalls in
+                    stalls -= 1
+                    return stalls == 0
+                }) {
+                    clock.advance(seconds: 100)
+                }
+                return clock.now
+            },
+            burst: 64,
+            worker: UUID(),
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            isDraining: { false },
+            isCrowded: { _ in false },
+            noteCap: { _, _ in }
+        )
+        #expect(await !runner.run(stage.key))
+        #expect(stage.upstream.requests.count == 1)
+        let done = try await stage.mutation(create.id)
+        #expect(done.status == "succeeded" && done.attempts == 1)
+        #expect(try await stage.lane().leaseToken == 1)
     }
 
     @Test func whatALostWorkerHadInFlightIsSentAgainUnderTheSameKey() async throws {

@@ -89,11 +89,11 @@ import Testing
         let service = Self.service(gateway)
         let group = ServiceGroup(services: [service], logger: logger)
         async let running: Void = group.run()
-        while service.state.finishedAt == nil { await Task.yield() }
+        try await waitUntil("it has run") { service.state.finishedAt != nil }
         try await phone.push([phone.create()])
         gateway.clock.advance(seconds: 60)
         try await gateway.store.retention.ask()
-        while service.state.finishedAt != gateway.clock.now { await Task.yield() }
+        try await waitUntil("it has run again") { service.state.finishedAt == gateway.clock.now }
         await group.triggerGracefulShutdown()
         try await running
         #expect(try await gateway.store.retention.status().runningSince == nil)

@@ -101,6 +101,33 @@ import Testing
         #expect(lane.queuedCount == 0 && lane.openCount == 1 && lane.readyAt == nil && lane.leaseOwner == nil)
     }
 
+    /// The create is there, and its answer was too large, or no JSON, or without an id: a person's retry asks for it again, and
+    /// makes no second one.
+    @Test func aCreateThatTookEffectIsRetriedUnderItsKey() async throws {
+        let stage = try await Stage(
+            upstream: FakeUpstream { _, seen in seen == 0 ? .status(201) : .status(201, #"{"id":7}"#) }
+        )
+        let create = stage.create()
+        try await stage.phone.push([create])
+        let failed = try await stage.mutation(create.id, is: .failed)
+        #expect(failed.code == "upstream_rejected" && failed["response"]?["status"]?.int64 == 201)
+        let settling = stage.gateway.store.settling
+        let edited = try RetryRequest(body: Array(#"{"payload":{}}"#.utf8), limits: IntakeLimits())
+        await #expect(throws: Problem.self) {
+            _ = try await settling.retry(
+                create.id,
+                edited,
+                organization: stage.organization,
+                user: stage.phone.user
+            )
+        }
+        let bulk = try BulkRequest(body: Array(#"{"filter":{}}"#.utf8), limit: 1_000, for: .retry)
+        #expect(try await settling.retry(bulk, organization: stage.organization).settled == 1)
+        let done = try await stage.mutation(create.id, is: .succeeded)
+        #expect(done["revision"]?.int64 == 1 && done["server_id"]?.int64 == 7)
+        #expect(Set(stage.upstream.requests.map(\.idempotencyKey)).count == 1)
+    }
+
     @Test func aClockThatStepsLosesNothingAndDoublesNothing() async throws {
         let gate = Gate()
         let stage = try await Stage(

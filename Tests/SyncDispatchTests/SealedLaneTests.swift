@@ -101,16 +101,17 @@ import Testing
         #expect(dispatch.mutation.id == entry.id)
     }
 
-    /// One user's head was damaged: what came of the request before it is written, it waits, and others go on.
-    @Test func aHeadThatDoesNotOpenWaitsAndHarmsNobody() async throws {
+    /// One user's head was damaged: what came of the request before it is written, it fails for a person to look at, and
+    /// what stands behind it goes on. Sent again with another payload, it runs.
+    @Test func aHeadThatWasDamagedFailsAndHarmsNobody() async throws {
         let stage = try await stage(isRunning: false)
-        let (first, second) = (stage.create(payload: #"{"a":1}"#), stage.create(payload: #"{"b":1}"#))
-        try await stage.phone.push([first, second])
+        let entries = [#"{"a":1}"#, #"{"b":1}"#, #"{"c":1}"#].map { stage.create(payload: $0) }
+        try await stage.phone.push(entries)
         let connection = try await stage.gateway.database.connect()
         try await connection.execute(
             script: """
-                UPDATE mutations SET payload = (SELECT payload FROM mutations WHERE id = '\(first.id)')
-                WHERE id = '\(second.id)'
+                UPDATE mutations SET payload = (SELECT payload FROM mutations WHERE id = '\(entries[0].id)')
+                WHERE id = '\(entries[1].id)'
                 """
         )
         await connection.closeAndWait()
@@ -118,23 +119,33 @@ import Testing
         _ = dispatcher
         let service = Task { try? await group.run() }
         defer { service.cancel() }
-        try await stage.mutation(first.id, is: .succeeded)
-        let state = try await stage.lane()
-        #expect(state.queuedCount == 1 && state.openCount == 1 && state.haltedBy == nil)
-        let other = Phone(stage.gateway, stage.organization)
-        let fine = other.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])
-        try await other.push([fine])
-        try await stage.mutation(fine.id, of: other, is: .succeeded)
+        try await stage.mutation(entries[0].id, is: .succeeded)
+        try await stage.mutation(entries[2].id, is: .succeeded)
+        let failed = try await stage.mutation(entries[1].id, is: .failed)
+        #expect(failed["attempt_count"]?.int64 == 0 && failed["payload"]?.isNull == true)
+        #expect(failed["unreadable"]?.text == #"["payload"]"#)
+        #expect(failed["last_error"]?.string?.contains("cannot be opened (payload)") == true)
+        #expect(failed.code == "validation_failed")
         #expect(stage.upstream.effects.count == 2)
-        let row = try await stage.gateway.database.connect()
-        let rows = try await row.run(
-            Query(Statement("stuck", "SELECT status, attempt_count FROM mutations WHERE id = '\(second.id)'"))
-        )
-        #expect(try rows.string(0, 0) == "pending" && rows.int16(0, 1) == 0)
-        row.close()
+
+        func retry(_ body: String) async throws {
+            let request = try RetryRequest(body: Array(body.utf8), limits: IntakeLimits())
+            _ = try await stage.gateway.store.settling.retry(
+                entries[1].id,
+                request,
+                organization: stage.organization,
+                user: stage.phone.user
+            )
+        }
+        let refusal = await #expect(throws: Problem.self) { try await retry("{}") }
+        #expect(refusal?.code == .validationFailed && refusal?.errors.first?.pointer == "/payload")
+        try await retry(#"{"payload":{"b":2}}"#)
+        let mended = try await stage.mutation(entries[1].id, is: .succeeded)
+        #expect(mended["payload"]?.text == #"{"b":2}"# && mended["unreadable"] == nil)
     }
 
-    @Test func aMutationInFlightThatDoesNotOpenIsPutOff() async throws {
+    /// Its worker was lost, and what it had in hand was damaged meanwhile: it fails, and the lane is claimed as any other.
+    @Test func aMutationInFlightThatWasDamagedFails() async throws {
         let stage = try await stage(isRunning: false)
         let entry = stage.create(payload: #"{"a":1}"#)
         try await stage.phone.push([entry])
@@ -157,11 +168,136 @@ import Testing
         let others = LaneKey(organization: stage.organization.id, user: other.user)
         async let fine = lanes.step(.claim, of: others, worker: UUID())
         let turn = try await lanes.step(.claim, of: lane, worker: UUID())
-        guard case .released(let until) = turn else { return #expect(Bool(false), "\(turn)") }
-        let later = stage.gateway.clock.now.adding(seconds: 30)
+        guard case .released(nil) = turn else { return #expect(Bool(false), "\(turn)") }
         let state = try await stage.lane()
-        #expect(until == later && state.readyAt == later && state.leaseToken == 1)
-        #expect(state.inFlight == entry.id && state.queuedCount == 1)
+        #expect(state.inFlight == nil && state.queuedCount == 0 && state.leaseOwner == nil)
+        try await stage.mutation(entry.id, is: .failed)
         guard case .run = try await fine else { return #expect(Bool(false), "the other lane does not run") }
+    }
+
+    /// A head under a data key that is there, and whose master key is not: a matter of configuration, so it waits. One
+    /// under a key that is nowhere waits while that may have been made a moment ago.
+    @Test func aHeadThatAnotherConfigurationOpensWaits() async throws {
+        let stage = try await stage(isRunning: false)
+        let (known, nowhere) = (stage.create(payload: #"{"a":1}"#), stage.create(payload: #"{"b":1}"#))
+        try await stage.phone.push([known])
+        let other = Phone(stage.gateway, stage.organization)
+        try await other.push([nowhere])
+        _ = try await stage.gateway.store.sealing.renew(stage.organization.id)
+        let connection = try await stage.gateway.database.connect()
+        try await connection.execute(
+            script: """
+                UPDATE organization_keys SET master_key = 'lost:00000000' WHERE number = 1;
+                UPDATE mutations SET payload = to_json(replace(payload #>> '{}', ':1:1:', ':1:99:'))
+                WHERE id = '\(nowhere.id)'
+                """
+        )
+        await connection.closeAndWait()
+        stage.gateway.clock.advance(seconds: 6)
+        let worker = UUID()
+        let lanes = [stage.phone.user, other.user].map { LaneKey(organization: stage.organization.id, user: $0) }
+        for lane in lanes {
+            let turn = try await stage.gateway.store.lanes.step(.claim, of: lane, worker: worker)
+            guard case .released(let until) = turn else { return #expect(Bool(false), "\(turn)") }
+            #expect(until == stage.gateway.clock.now.adding(seconds: 30))
+        }
+        #expect(try await stage.mutation(known.id)["unreadable"]?.text == #"["payload"]"#)
+        stage.gateway.clock.advance(seconds: 61)
+        for lane in lanes {
+            var turn = try await stage.gateway.store.lanes.step(.claim, of: lane, worker: worker)
+            if case .goOn(let token, let unblocking) = turn {
+                turn = try await stage.gateway.store.lanes.step(
+                    .goOn(token: token, unblocking: unblocking),
+                    of: lane,
+                    worker: worker
+                )
+            }
+        }
+        #expect(try await stage.mutation(known.id).status == "pending")
+        #expect(try await stage.mutation(nowhere.id, of: other).status == "failed")
+    }
+
+    // MARK: - What looks sealed
+
+    /// Whatever a client or an upstream sends that looks like a sealed value is a value like any other: on every way in,
+    /// whether the gateway seals, only opens, or has no key.
+    @Test(arguments: [nil, "-\n" + TestKeys.second, TestKeys.first])
+    func whatLooksSealedIsAValueLikeAnyOther(_ keys: String?) async throws {
+        let spoof = #""sluice-sealed:1:1:AAAA""#
+        let upstream = FakeUpstream { request, _ in
+            switch request.method {
+            case "POST": request.path.contains("refused") ? .status(422, spoof) : .status(201, #"{"id":1}"#)
+            case "PUT": .status(200, spoof)
+            case "PATCH": .status(409, spoof)
+            default: nil
+            }
+        }
+        let stage = try await Stage(
+            settings: #"{"on_conflict":"continue"}"#,
+            gateway: Gateway(masterKeys: keys),
+            upstream: upstream
+        )
+        let local = UUID()
+        let create = stage.create(local: local, payload: "   " + spoof)
+        let refused = stage.create("refused", payload: #""\u0073luice-sealed:1:1:AAAA""#)
+        let replace = stage.change(
+            "replace",
+            local: local,
+            payload: spoof,
+            extra: ["headers": #"{"accept-language":"sluice-sealed:1:1:AAAA"}"#]
+        )
+        let update = stage.change("update", local: local, payload: spoof)
+        let push = [create, refused, replace, update]
+        try await stage.phone.push(push)
+        let created = try await stage.mutation(create.id, is: .succeeded)
+        #expect(created["payload"]?.text == spoof)
+        let failed = try await stage.mutation(refused.id, is: .failed)
+        #expect(failed["payload"]?.text == #""\u0073luice-sealed:1:1:AAAA""#)
+        #expect(failed.value(at: "/response/body")?.text == spoof)
+        let replaced = try await stage.mutation(replace.id, is: .succeeded)
+        #expect(replaced.value(at: "/response/body")?.text == spoof)
+        let conflict = try await stage.mutation(update.id, is: .conflict)
+        #expect(conflict["payload"]?.text == spoof)
+        #expect(Set(stage.upstream.requests.map(\.text)) == [spoof, #""\u0073luice-sealed:1:1:AAAA""#])
+
+        // a person's ways: resolve, retry with another payload, discard; and everybody's: list, replay, pull
+        let settling = stage.gateway.store.settling
+        let (organization, user) = (stage.organization, stage.phone.user)
+        let limits = IntakeLimits()
+        _ = try await settling.resolve(
+            update.id,
+            ResolveRequest(body: Array(#"{"strategy":"client_wins","payload":\#(spoof)}"#.utf8), limits: limits),
+            organization: organization,
+            user: user
+        )
+        _ = try await settling.retry(
+            refused.id,
+            RetryRequest(body: Array(#"{"payload":\#(spoof)}"#.utf8), limits: limits),
+            organization: organization,
+            user: user
+        )
+        try await stage.mutation(refused.id, becomes: "refused again") {
+            $0.status == "failed" && $0["payload"]?.text == spoof
+        }
+        let filter = MutationFilter(statuses: [], deviceID: nil, entityType: nil, limit: 100, cursor: nil)
+        for page in [
+            try await stage.gateway.store.mutations.list(filter, organization: organization, user: user),
+            try await stage.gateway.store.mutations.list(filter, organization: organization, of: nil),
+        ] {
+            let mutations = try JSONTree(parsing: page).root["mutations"]?.elements.map(Array.init) ?? []
+            #expect(mutations.count == 4 && mutations.allSatisfy { $0["unreadable"] == nil })
+        }
+        let replay = try await stage.phone.push(push)
+        #expect(replay.results.allSatisfy { $0.isReplayed == true })
+        for change in try await stage.phone.pull() { #expect(change["unreadable"] == nil) }
+        _ = try await settling.discard(
+            refused.id,
+            DiscardRequest(dependants: .discard),
+            organization: organization,
+            user: user
+        )
+        let delete = stage.change("delete", server: "7", payload: spoof)
+        let refusedDelete = try await stage.phone.push([delete]).results.first
+        #expect(refusedDelete?.status == "rejected" && refusedDelete?.rules == ["payload_must_be_valid_json"])
     }
 }

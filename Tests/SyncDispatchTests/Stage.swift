@@ -146,7 +146,7 @@ final class Stage: Sendable {
         _ isRight: (JSONValue) -> Bool
     ) async throws -> JSONValue {
         let lane = LaneKey(organization: organization.id, user: (other ?? phone).user)
-        let deadline = ContinuousClock.now + .seconds(30)
+        let deadline = ContinuousClock.now + Waiting.limit
         return try await gateway.store.wakeUps.watching(lane: lane) { watch in
             while true {
                 let mutation = try await mutation(id, of: other)

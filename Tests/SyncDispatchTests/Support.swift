@@ -145,7 +145,7 @@ extension Stage {
 
     /// Waits until something holds; looks again whenever the phone's lane changes, and ten times a second.
     func until(_ description: String, _ isSo: () async throws -> Bool) async throws {
-        let deadline = ContinuousClock.now + .seconds(60)
+        let deadline = ContinuousClock.now + Waiting.limit
         try await gateway.store.wakeUps.watching(lane: key) { watch in
             while try await !isSo() {
                 guard .now < deadline else {

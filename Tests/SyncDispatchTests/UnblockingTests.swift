@@ -73,4 +73,51 @@ import Testing
         #expect(try await stage.count("status = 'blocked'") == 0)
         #expect(try await stage.lane().queuedCount == 4_200)
     }
+
+    /// Many wait for many: each step releases a bounded number, and each blocker is looked at once.
+    @Test func waitersOfManyAreReleasedInBoundedStepsOneBlockerAfterTheOther() async throws {
+        let (creates, waiters) = (40, 700)
+        let stage = try await Stage(isRunning: false)
+        let contacts = (0..<creates).map { _ in stage.create() }
+        try await stage.phone.push(contacts)
+        let last = try #require(contacts.last?.local)
+        let entries = (0..<waiters).map { _ in
+            stage.create("activity", payload: #"{"of":"\#(last.lowercased)"}"#)
+        }
+        try await stage.phone.push(Array(entries[..<500]))
+        try await stage.phone.push(Array(entries[500...]))
+        let list = contacts.map { "'\($0.id)'" }.joined(separator: ",")
+        try await stage.execute(
+            """
+            UPDATE mutations SET depends_on = ARRAY[\(list)]::uuid[], blocked_on = '\(contacts[0].id)'
+            WHERE organization_id = '\(stage.organization.id)' AND status = 'blocked'
+            """
+        )
+        let worker = UUID()
+        var turn = try await stage.step(.claim, by: worker)
+        var steps = 0
+        for (number, contact) in contacts.enumerated() {
+            let dispatch = try #require(turn.dispatch)
+            #expect(dispatch.mutation.id == contact.id)
+            turn = try await stage.settle(dispatch, .status(201, #"{"id":\#(number + 1)}"#), by: worker)
+            steps += 1
+            while let unblocking = turn.unblocking {
+                #expect(unblocking == [contact.id])
+                turn = try await stage.step(.goOn(token: dispatch.token, unblocking: unblocking), by: worker)
+                steps += 1
+            }
+            guard number < creates - 1 else { continue }
+            let next = contacts[number + 1].id
+            #expect(try await stage.count("blocked_on = '\(next)'") == Int64(waiters))
+            if number % 13 == 0 {
+                let shown = try await stage.mutation(entries[number].id).blockedBy
+                #expect(shown == contacts[(number + 1)...].map(\.id), "what is done is not shown")
+            }
+        }
+        // a waiter of forty counts as fifty look-ups, so some three hundred go at a time
+        #expect((2 * creates...4 * creates).contains(steps), "\(steps)")
+        #expect(try await stage.count("status = 'blocked'") == 0)
+        #expect(turn.dispatch?.mutation.id == entries[0].id)
+        #expect(try await stage.lane().queuedCount == Int64(waiters))
+    }
 }

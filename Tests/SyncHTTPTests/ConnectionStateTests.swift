@@ -60,6 +60,21 @@ struct ConnectionStateTests {
         #expect(state.timerFired(at: start + .seconds(60)) == .close)
     }
 
+    @Test("A client that reads slowly has time as long as it gets on, and no longer")
+    func slowProgress() {
+        var state = ConnectionState(
+            bodyTimeout: .seconds(30),
+            writeTimeout: .seconds(60),
+            shutdownTimeout: .seconds(5),
+            leastProgress: 1_000
+        )
+        state.becameWritable(false, unsent: 10_000, at: start)
+        #expect(state.timerFired(at: start + .seconds(60), unsent: 9_000) == .wait(until: start + .seconds(120)))
+        #expect(state.timerFired(at: start + .seconds(120), unsent: 8_001) == .close)
+        state.shutDown(at: start + .seconds(120))
+        #expect(state.timerFired(at: start + .seconds(125), unsent: 0) == .close)
+    }
+
     @Test("A client that reads again is not")
     func readerThatComesBack() {
         var state = state()

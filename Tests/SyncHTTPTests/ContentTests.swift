@@ -38,7 +38,7 @@ struct ContentTests {
         arguments: [
             "application/json", "Application/JSON", "application/json; charset=utf-8",
             "application/json;charset=\"UTF-8\"",
-            "application/json;",
+            "application/json;", "application/json; charset=latin1", "application/json; profile=\"a,b\"; odata=x",
         ]
     )
     func json(type: String) {
@@ -48,8 +48,9 @@ struct ContentTests {
     @Test(
         "The body is something else",
         arguments: [
-            "", "text/json", "application/json; charset=latin1", "application/json; profile=x", "application/jsonx",
-            "application/json, text/plain", "application/x-www-form-urlencoded",
+            "", "text/json", "application/jsonx", "application/json, text/plain",
+            "application/json; charset=utf-8, text/plain", "application/json; a=\"b\", text/plain",
+            "; application/json", "application/x-www-form-urlencoded",
         ]
     )
     func notJSON(type: String) {

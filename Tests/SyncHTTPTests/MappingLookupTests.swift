@@ -20,6 +20,21 @@ struct MappingLookupTests {
         #expect(lookup.entityType == "task")
     }
 
+    @Test("Of no ids there are no mappings")
+    func none() throws {
+        #expect(try lookup("{\"client_ids\":[]}").count == 0)
+    }
+
+    @Test("Ids that a device counted are numbers")
+    func numbers() throws {
+        let lookup = try lookup(
+            "{\"client_ids\":[81,\"\(id)\",-7],\"entity_type\":\"task\",\"device_id\":\"\(id)\"}"
+        )
+        #expect(lookup.numbers == [81, -7])
+        #expect(lookup.clientIDs.count == 1)
+        #expect(lookup.deviceID == lookup.clientIDs.first)
+    }
+
     @Test("The entity type may be left out")
     func noEntityType() throws {
         #expect(try lookup("{\"client_ids\":[\"\(id)\"]}").entityType == nil)
@@ -32,8 +47,11 @@ struct MappingLookupTests {
             ("[]", "", "member_type"),
             ("{}", "/client_ids", "member_required"),
             ("{\"client_ids\":null}", "/client_ids", "member_type"),
-            ("{\"client_ids\":[]}", "/client_ids", "member_range"),
-            ("{\"client_ids\":[\"ID\",7]}", "/client_ids/1", "client_id_uuid_format"),
+            ("{\"client_ids\":[\"ID\",true]}", "/client_ids/1", "client_id_uuid_format"),
+            ("{\"client_ids\":[\"ID\",1.5]}", "/client_ids/1", "client_id_uuid_format"),
+            ("{\"client_ids\":[7],\"entity_type\":\"task\"}", "/device_id", "member_required"),
+            ("{\"client_ids\":[7],\"device_id\":\"ID\"}", "/entity_type", "member_required"),
+            ("{\"client_ids\":[7],\"device_id\":7,\"entity_type\":\"task\"}", "/device_id", "uuid_format"),
             ("{\"client_ids\":[\"ID\"],\"entity_type\":\"No\"}", "/entity_type", "entity_type_valid_enum"),
             ("{\"client_ids\":[\"ID\"],\"what/ever\":1}", "/what~1ever", "member_unknown"),
             ("{\"client_ids\":[\"ID\"],\"client_ids\":[\"ID\"]}", "/client_ids", "member_duplicate"),

@@ -106,11 +106,11 @@ import Testing
     @Test func aRetryFindsWhatItsNumbersLeadTo() throws {
         let known = knowledge(("folder", 23, nine), ("task", 47, ServerID(text: "7", isInteger: true)))
         let plain = try RestartPlanner.retry(subject(.failed), retry("{}"), known).restart
-        #expect(plain.status == .pending && plain.referenceIDs == nil)
+        #expect(plain.status == .pending && plain.references == nil)
         #expect(plain.localIDs.map(\.number) == [23, 47])
         let edited = try RestartPlanner.retry(subject(.failed), retry(#"{"payload":{"folderId":23,"a":1}}"#), known)
             .restart
-        #expect(Set(edited.referenceIDs ?? []) == [Self.client("folder", 23), Self.client("task", 47)])
+        #expect(Set(edited.references?.map(\.clientID) ?? []) == [Self.client("folder", 23), Self.client("task", 47)])
         #expect(edited.payload == Array(#"{"folderId":23,"a":1}"#.utf8))
     }
 
@@ -121,7 +121,7 @@ import Testing
             knowledge(("folder", 24, nil), ("task", 47, nine))
         ).restart
         #expect(restart.status == .blocked && restart.dependsOn == [Self.create])
-        #expect(restart.referenceIDs?.contains(Self.client("folder", 24)) == true)
+        #expect(restart.references?.map(\.clientID).contains(Self.client("folder", 24)) == true)
     }
 
     @Test func aNumberThatNobodyKnowsIsRefusedWhereItStands() throws {
@@ -195,9 +195,9 @@ import Testing
             error: #"{"current":{"id":9,"document":{"id":9}}}"#
         )
         let planner = try ServerWinsPlanner(conflict, idPointer: "/id")
-        #expect(planner.adoption(of: nil, user: UUID())?.clientID == nil)
+        #expect(planner.adoption(of: nil, isNewer: false, user: UUID())?.clientID == nil)
         var adopted = SettlePlan(lane)
-        planner.plan(version: nil, waiters: [], unmet: [], into: &adopted)
+        planner.plan(nil, user: UUID(), waiters: [], unmet: [], into: &adopted)
         let change = try #require(adopted.mappings.first)
         #expect(change.isLocal && change.clientID == Self.client("task", 47) && change.serverID == nine)
 
@@ -212,7 +212,7 @@ import Testing
             dependsOn: [failed.record.id]
         )
         let discard = try DiscardPlanner([failed], graph: DependencyGraph([kept]), choice: .keep, limit: 9)
-        #expect(discard.lostClientIDs == [Self.client("task", 47)])
+        #expect(discard.lostReferences == [ClientReference(clientID: Self.client("task", 47), entityType: "task")])
         var plan = SettlePlan(lane)
         discard.plan(DiscardPlanner.Knowledge(lost: [kept.id: Self.client("task", 47)]), into: &plan)
         #expect(plan.mappings.first?.isLocal == true && plan.mappings.first?.status == .failed)

@@ -126,7 +126,7 @@ import Testing
 
     @Test func whatAnUpstreamCreatesHasNoClientIDForOthers() throws {
         let create = sample(.create, #"{"text":"x"}"#)
-        let outcome = try #require(create.outcome(201, #"{"id":5}"#))
+        var outcome = try #require(create.outcome(201, #"{"id":5}"#))
         var entities = EntityTable()
         _ = outcome.enterFeed(of: try #require(create.dispatch), &entities)
         let stored = try #require(entities[EntityKey(type: "contact", id: "5")])

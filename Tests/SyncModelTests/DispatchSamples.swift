@@ -23,6 +23,8 @@ struct Sample {
     var headers: String?
     var baseVersion: Int64?
     var references: [UUID] = []
+    var referenceTypes: [UUID: String] = [:]
+    var visibility = Visibility.user
     var revision: Int32 = 1
     var attempts: Int16 = 0
     var maxAttempts: Int16 = 5
@@ -31,6 +33,7 @@ struct Sample {
     var resolution: ConflictResolution?
     var isOutcomeUnknown = false
     var conflictRetries: Int16 = 0
+    var hold: MutationHold?
     var override: SentRequest?
     var idSpace: IDSpace = .mapped
     var relations: [Relation] = []
@@ -66,6 +69,7 @@ struct Sample {
             headers: headers.map { Array($0.utf8) },
             baseVersion: baseVersion,
             references: references,
+            referenceTypes: referenceTypes,
             revision: revision,
             attemptCount: attempts,
             maxAttempts: maxAttempts,
@@ -74,6 +78,7 @@ struct Sample {
             resolution: resolution,
             isOutcomeUnknown: isOutcomeUnknown,
             conflictRetries: conflictRetries,
+            hold: hold,
             override: override,
             error: nil,
             traceparent: nil
@@ -84,6 +89,7 @@ struct Sample {
         TurnPlanner.Surroundings(
             lane: lane,
             token: 1,
+            leasedUntil: Self.now.adding(seconds: 120),
             organization: Organization(
                 id: lane.organization,
                 name: "Test",
@@ -95,7 +101,7 @@ struct Sample {
                 name: "contact",
                 idSpace: idSpace,
                 relations: relations,
-                visibility: .user,
+                visibility: visibility,
                 defaultPriority: 0,
                 isForwarded: isForwarded,
                 isInUse: true
@@ -118,9 +124,15 @@ struct Sample {
         if case .upstream(let request, _)? = dispatch?.destination { request } else { nil }
     }
 
-    func outcome(_ answer: UpstreamAnswer, jitter: Double = 0) -> Outcome? {
+    func outcome(_ answer: UpstreamAnswer, othersSucceeded: Bool = false, jitter: Double = 0) -> Outcome? {
         dispatch.map {
-            OutcomePlanner(policy: RetryPolicy()).outcome(of: answer, to: $0, now: Self.now, jitter: jitter)
+            OutcomePlanner(policy: RetryPolicy()).outcome(
+                of: answer,
+                to: $0,
+                othersSucceeded: othersSucceeded,
+                now: Self.now,
+                jitter: jitter
+            )
         }
     }
 
@@ -129,7 +141,8 @@ struct Sample {
         _ json: String? = nil,
         retryAfter: Double? = nil,
         location: String? = nil,
-        etag: String? = nil
+        etag: String? = nil,
+        othersSucceeded: Bool = false
     ) -> Outcome? {
         let response = UpstreamResponse(
             status: status,
@@ -138,7 +151,7 @@ struct Sample {
             etag: etag,
             json: json.map { Array($0.utf8) }
         )
-        return outcome(.response(response))
+        return outcome(.response(response), othersSucceeded: othersSucceeded)
     }
 
     /// What a mutation looks like once an outcome of it was stored.
@@ -151,6 +164,7 @@ struct Sample {
         next.resolution = outcome.resolution
         next.isOutcomeUnknown = outcome.isOutcomeUnknown
         next.conflictRetries = outcome.conflictRetries
+        next.hold = outcome.hold
         next.override = outcome.override
         return next
     }
@@ -178,7 +192,8 @@ extension Outcome {
     var patch: String? {
         if case .patch(let bytes, _) = entity { String(decoding: bytes, as: UTF8.self) } else { nil }
     }
-    var etag: String? {
+    /// The validator that the feed learns.
+    var feedETag: String? {
         switch entity {
         case .document(_, let etag), .patch(_, let etag): etag
         case .none, .deleted: nil

@@ -98,7 +98,8 @@ import Testing
             #expect(outcome.lastErrorCode == Int16(a.status) && outcome.responseStatus == Int16(a.status), "\(a)")
         case .operatorsTrouble:
             #expect(outcome.status == .pending && outcome.kind == .misconfigured, "\(a)")
-            #expect(outcome.attemptCount == sample.attempts && outcome.nextRetryAt == nil, "\(a)")
+            #expect(outcome.attemptCount == sample.attempts && outcome.pause == (a.hasRetryAfter ? 600 : 4), "\(a)")
+            #expect(outcome.hold == MutationHold(count: 1, since: Sample.now) && !outcome.isFailedTry, "\(a)")
             #expect(outcome.isOutcomeUnknown == a.wasUnknown, "\(a)")
         case .again:
             #expect(outcome.status == .pending && outcome.attemptCount == sent, "\(a)")
@@ -118,7 +119,7 @@ import Testing
         case .serversWay:
             #expect(outcome.status == .discarded && outcome.resolution == .serverWins, "\(a)")
             #expect(outcome.satisfiesDependants && outcome.serverID?.text == "7", "\(a)")
-            #expect(outcome.document == #"{"id":7,"name":"Ola"}"# && outcome.etag == nil, "\(a)")
+            #expect(outcome.document == #"{"id":7,"name":"Ola"}"# && outcome.feedETag == nil, "\(a)")
         case .clientsWay:
             #expect(outcome.status == .pending && outcome.resolution == .clientWins, "\(a)")
             #expect(outcome.attemptCount == 0 && outcome.nextRetryAt == nil, "\(a)")
@@ -126,6 +127,79 @@ import Testing
             #expect(request.isUnconditional && request.ifMatch == nil, "\(a)")
             #expect(request.idempotencyKey != sample.request?.idempotencyKey, "\(a)")
         }
+    }
+
+    // MARK: - The operator's trouble, or its own
+
+    @Test func whatMayBeTheOperatorsTroubleIsTriedForEver() throws {
+        var sample = Sample(attempts: 4)
+        var pauses: [Double] = []
+        for count in 1...10 {
+            let outcome = try #require(sample.outcome(401))
+            #expect(outcome.status == .pending && outcome.attemptCount == 4 && outcome.hold?.count == Int16(count))
+            pauses.append(try #require(outcome.pause))
+            sample = sample.after(outcome)
+        }
+        #expect(pauses == [4, 8, 16, 32, 64, 128, 256, 300, 300, 300])
+        sample.hold?.count = .max
+        #expect(sample.outcome(401)?.hold?.count == .max)
+    }
+
+    @Test func whatOthersAreNotAnsweredIsItsOwn() throws {
+        let held = Sample(attempts: 1, hold: MutationHold(count: 2, since: Sample.now))
+        for wasUnknown in [false, true] {
+            var sample = held
+            sample.isOutcomeUnknown = wasUnknown
+            let outcome = try #require(
+                sample.outcome(301, location: "https://me:secret@host/contacts/?token=secret#f", othersSucceeded: true)
+            )
+            #expect(outcome.status == .failed && outcome.kind == .rejected && outcome.code == "upstream_rejected")
+            #expect(outcome.attemptCount == 2 && outcome.hold == nil && outcome.nextRetryAt == nil)
+            #expect(outcome.responseStatus == 301 && outcome.lastErrorCode == 301)
+            // an answer that need not come from what takes requests tells nothing of an earlier attempt
+            #expect(outcome.isOutcomeUnknown == wasUnknown)
+            #expect(outcome.detail?.hasPrefix("the upstream answered 301 (Location: https://host/contacts/),") == true)
+            #expect(outcome.lastError == "the upstream answered 301 (Location: https://host/contacts/)")
+        }
+        // what is no such answer is not changed by that
+        #expect(held.outcome(503, othersSucceeded: true)?.status == .pending)
+        #expect(held.outcome(201, #"{"id":1}"#, othersSucceeded: true)?.status == .succeeded)
+    }
+
+    @Test(
+        arguments: [
+            (301, "/contacts/", nil, " (Location: /contacts/)"), (308, "//host/x?y=1", nil, " (Location: //host/x)"),
+            (302, nil, "Bearer", ""), (302, "?token=secret", nil, ""), (302, "/å", nil, ""), (302, "/a b", nil, ""),
+            (302, "http://a@b@c/d@e", nil, " (Location: http://c/d@e)"),
+            (
+                302, "/" + String(repeating: "x", count: 300), nil,
+                " (Location: /" + String(repeating: "x", count: 199) + "…)"
+            ),
+            (401, "/contacts", "Bearer", " (it asks for Bearer)"), (407, nil, "Basic", " (it asks for Basic)"),
+            (401, nil, nil, ""), (404, "/elsewhere", "Bearer", ""),
+        ] as [(Int, String?, String?, String)]
+    )
+    func aRedirectsPlaceAndAChallengesSchemeAreNamed(
+        _ status: Int,
+        _ location: String?,
+        _ challenge: String?,
+        _ words: String
+    ) throws {
+        let response = UpstreamResponse(status: status, location: location, challenge: challenge)
+        let outcome = try #require(Sample().outcome(.response(response)))
+        #expect(outcome.lastError == "the upstream answered \(status)" + words)
+    }
+
+    @Test func aHoldOutlivesWhatSaysNothingOfItAndNothingElse() throws {
+        let hold = MutationHold(count: 2, since: Sample.now)
+        let sample = Sample.of(.update, .clientWins)
+        var held = sample
+        held.hold = hold
+        #expect(held.outcome(.notSent("x"))?.hold == hold && held.outcome(.unknown("x"))?.hold == hold)
+        #expect(OutcomePlanner(policy: RetryPolicy()).abandoned(try #require(held.dispatch)).hold == hold)
+        #expect(Outcome(ofLost: held.mutation, wasSent: true).hold == hold)
+        #expect(Outcome(ofUnsent: try #require(held.dispatch)).hold == hold)
+        for status in [200, 404, 409, 429, 503] { #expect(held.outcome(status)?.hold == nil, "\(status)") }
     }
 
     // MARK: - Without an answer
@@ -155,7 +229,7 @@ import Testing
         #expect(last.status == .failed && last.code == "max_attempts_reached" && last.isOutcomeUnknown)
     }
 
-    @Test func aLostMutationComesAgainUnlessItWasTheLastAttempt() {
+    @Test func aLostMutationComesAgainUnlessItWasTheLastAttempt() throws {
         // its attempt was counted before it was sent
         let first = Outcome(ofLost: Sample(attempts: 4).mutation, wasSent: true)
         #expect(first.status == .pending && first.isOutcomeUnknown && first.attemptCount == 4)
@@ -164,6 +238,8 @@ import Testing
         #expect(last.status == .failed && last.code == "max_attempts_reached" && last.isOutcomeUnknown)
         let builtIn = Outcome(ofLost: Sample(attempts: 5).mutation, wasSent: false)
         #expect(builtIn.status == .pending && !builtIn.isOutcomeUnknown)
+        let held = Outcome(ofUnsent: try #require(Sample(attempts: 3, isOutcomeUnknown: true).dispatch))
+        #expect(held.status == .pending && held.attemptCount == 3 && held.isOutcomeUnknown && held.nextRetryAt == nil)
         let unsent = Outcome(ofUnsent: Sample(attempts: 5, isOutcomeUnknown: true).mutation, isForwarded: true)
         #expect(unsent.status == .pending && unsent.attemptCount == 4 && unsent.isOutcomeUnknown)
     }
@@ -221,6 +297,24 @@ import Testing
         #expect(outcome.lastError != nil && outcome.responseStatus == 201)
     }
 
+    /// The head of a success says that the request took effect, whatever became of the rest.
+    @Test func aSuccessThatBrokeOffIsOne() throws {
+        let broken = UpstreamResponse(status: 200, etag: "e", isCutOff: true)
+        for operation in [SyncModel.Operation.update, .replace, .delete] {
+            let outcome = try #require(Sample.of(operation).outcome(.response(broken)))
+            #expect(outcome.status == .succeeded && !outcome.isOutcomeUnknown, "\(operation)")
+        }
+        #expect(Sample.of(.update).outcome(.response(broken))?.patch == #"{"name":"Kari"}"#)
+        let named = UpstreamResponse(status: 201, location: "/contacts/7", isCutOff: true)
+        #expect(Sample().outcome(.response(named))?.serverID?.text == "7")
+        // without an id it is asked once more, under the same key
+        let unnamed = UpstreamResponse(status: 201, isCutOff: true)
+        let again = try #require(Sample().outcome(.response(unnamed)))
+        #expect(again.status == .pending && again.isOutcomeUnknown && again.revision == 1 && again.pause == 4)
+        let last = try #require(Sample(attempts: 4).outcome(.response(unnamed)))
+        #expect(last.status == .failed && last.isOutcomeUnknown && last.code == "max_attempts_reached")
+    }
+
     @Test func anUpdatesAnswerCountsAsTheEntityOnlyIfItBearsItsID() {
         let update = Sample.of(.update)
         #expect(update.outcome(200, #"{"id":7,"n":1}"#, etag: "e")?.document == #"{"id":7,"n":1}"#)
@@ -228,6 +322,7 @@ import Testing
         #expect(update.outcome(200, #"{"id":8,"n":1}"#, etag: "e")?.patch == #"{"name":"Kari"}"#)
         #expect(update.outcome(204, etag: "e")?.patch == #"{"name":"Kari"}"#)
         #expect(update.outcome(204, etag: "e")?.etag == "e")
+        #expect(update.outcome(204, etag: "e")?.feedETag == "e")
         #expect(Sample.of(.replace).outcome(200, #"{"id":8}"#)?.document == #"{"name":"Kari"}"#)
     }
 
@@ -357,5 +452,28 @@ import Testing
         )
         #expect(plan(.create, serverID: nil) == nil)
         #expect(plan(.create, idSpace: .shared) == nil)
+    }
+
+    @Test func whatTheGatewayItselfRefusesFailsAtOnceAndSpendsNoAttempt() throws {
+        for (attempts, isUnknown) in [(Int16(0), false), (3, true)] {
+            var sample = Sample.of(.update)
+            (sample.attempts, sample.isOutcomeUnknown) = (attempts, isUnknown)
+            let outcome = try #require(sample.outcome(.refused("the path has a '.' or '..' segment")))
+            #expect(outcome.status == .failed && outcome.kind == .refused && outcome.attemptCount == attempts)
+            #expect(outcome.isOutcomeUnknown == isUnknown, "nothing was learned of an earlier attempt")
+            #expect(outcome.nextRetryAt == nil && outcome.revision == 1)
+            let problem = try JSONTree(parsing: #require(outcome.error)).root
+            #expect(problem["code"]?.string == "validation_failed")
+            #expect(problem["detail"]?.string == "it cannot be sent: the path has a '.' or '..' segment")
+        }
+    }
+
+    @Test func whatCannotBeSentAsTheUpstreamIsSetUpWaitsAndSpendsNoAttempt() throws {
+        let outcome = try #require(
+            Sample(attempts: 4, maxAttempts: 5).outcome(.unready("no signing key is configured"))
+        )
+        #expect(outcome.status == .pending && outcome.kind == .refused && outcome.attemptCount == 4)
+        #expect(outcome.nextRetryAt == Sample.now.adding(seconds: 30))
+        #expect(outcome.lastError == "nothing can be sent to the upstream: no signing key is configured")
     }
 }

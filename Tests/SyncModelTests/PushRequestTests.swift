@@ -1,7 +1,8 @@
 import Foundation
 import JSONText
-import SyncModel
 import Testing
+
+@testable import SyncModel
 
 @Suite struct PushRequestTests {
     static let device = "11111111-1111-4111-8111-111111111111"
@@ -126,7 +127,9 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "/", "/a", "/a/b?c=d&e=%20", "/a/%2e%2ea", "/a/...", "/{local_id}", "/a.b/c..d", "/a//b",
+        "", "/", "/a", "/a/b?c=d&e=%20", "/a/%2e%2ea", "/a/...", "/{local_id}", "/a.b/c..d", "/a//b", "/a%2Fb",
+        "/a%5cb",
+        "/a%252fb", "/a;x=1/.b", "/%c3%a6?%c3%28&..", "/100%25/a", "/%25zz", "/a/b;..", "/a?b=%",
     ])
     func relativePathsAreTaken(_ path: String) throws {
         let problem = try Self.problem(Self.body(["endpoint": #""\#(path)""#]))
@@ -135,14 +138,36 @@ import Testing
 
     @Test(arguments: [
         "a", "//host/a", "http://host/a", "https:a", "/a/../b", "/..", "/.", "/a/./b", "/a/%2e%2e/b", "/a/%2E./b",
-        "/a/.%2e", "/a#b", "/a b", #"/a\\b"#, #"/a\nb"#, #"/a\u007f"#, "/a/%2f../b", "/a%5cb", "/a%00",
+        "/a/.%2e", "/a#b", "/a b", #"/a\\b"#, #"/a\nb"#, #"/a\u007f"#, "/a/%2f../b", "/a%5c..", "/a%00",
         "/a%0d%0aHost:x",
-        "/a%zz", "/a%2", "?a", "\\\\host",
+        "/a%zz", "/a%2", "?a", "\\\\host", "/api/..;/x", "/..;a=b", "/.;/x", "/api/%252e%252e/x", "/%25252e./x",
+        "/a%2f..%2fb", "/%2fhost/x", "/%5chost/x", "/%252fhost", "/..%2500/a", "/..%3fx", "/a/..%23", "/%c3%28",
+        "/%c0%ae%c0%ae/x", "/%ff", "/a%7fb",
     ])
     func whatCouldLeaveTheBaseURLIsRefused(_ path: String) throws {
         let problem = try #require(try Self.problem(Self.body(["endpoint": #""\#(path)""#])))
         #expect(problem.errors.map(\.rule) == ["endpoint_must_be_relative_path"])
         #expect(problem.errors.map(\.pointer) == ["/mutations/0/endpoint"])
+    }
+
+    @Test(arguments: [
+        ("/%c3%28", "endpoint is not UTF-8 once it is decoded"), ("/..;/x", "endpoint has a '.' or '..' segment"),
+        ("/%252e%252e", "endpoint has a '.' or '..' segment"),
+        ("/a%2", "endpoint has a '%' that two hex digits do not follow"),
+        ("/a%0a", "endpoint has an encoded control character"),
+        ("/%2fx", "endpoint names a host once it is decoded: '//'"),
+    ])
+    func aPathIsRefusedForTheRightReason(_ path: String, _ detail: String) throws {
+        let problem = try #require(try Self.problem(Self.body(["endpoint": #""\#(path)""#])))
+        #expect(problem.errors.map(\.detail) == [detail])
+    }
+
+    /// However often it was encoded, reading it takes one pass.
+    @Test func aPathOfEscapesIsReadInOnePass() {
+        let deep = "/%" + String(repeating: "25", count: 1_000) + "2e%2e"
+        #expect(PathRules.problem(in: deep) == "has a '.' or '..' segment")
+        #expect(PercentEncoding.fullyDecoded(deep.utf8) == Array("/..".utf8))
+        #expect(PercentEncoding.fullyDecoded("%%32%65.%".utf8) == Array("..%".utf8))
     }
 
     @Test func aPayloadPastItsLimitsIsItsEntrysProblem() throws {

@@ -1,4 +1,6 @@
 import Foundation
+import Synchronization
+import TestSupport
 import Testing
 
 @testable import SyncModel
@@ -88,24 +90,100 @@ import Testing
     }
 
     @Test func plainValuesThatLookSealedAreWrittenAnotherWay() throws {
-        let spoof = Array(#""sluice-sealed:1:1:AAAABBBB""#.utf8)
-        let stored = try #require(try Seal.plain.seal(json: spoof, as: place))
-        #expect(String(decoding: stored, as: UTF8.self) == #""\u0073luice-sealed:1:1:AAAABBBB""#)
-        let read = try Seal.plain.open(json: stored, as: place)
-        #expect(read == stored)
-        let value = try JSONSerialization.jsonObject(with: Data(stored), options: .fragmentsAllowed) as? String
-        #expect(value == "sluice-sealed:1:1:AAAABBBB")
+        for spoof in [#""sluice-sealed:1:1:AAAABBBB""#, #" "sluice-sealed:1:1:AA""#, #"    "sluice-sealed:1:""#] {
+            let stored = try #require(try Seal.plain.seal(json: Array(spoof.utf8), as: place))
+            #expect(String(decoding: stored, as: UTF8.self) == " " + spoof)
+            #expect(try Seal.plain.open(json: stored, as: place) == Array(spoof.utf8))
+        }
+        // how it was escaped before: the same string
+        let earlier = Array(#""\u0073luice-sealed:1:1:AAAABBBB""#.utf8)
+        #expect(try Seal.plain.open(json: earlier, as: place) == earlier)
         let words = try Seal.plain.seal(text: "sluice-sealed:1:1:AAAA", as: place)
         #expect(words == " sluice-sealed:1:1:AAAA")
-        #expect(try Seal.plain.open(text: words, as: place) == words)
-        // with a key it is sealed like anything else
-        let seal = try seal([wrapped()])
-        #expect(try seal.open(json: seal.seal(json: spoof, as: place), as: place) == spoof)
-        for harmless in [#"{"a":"sluice-sealed:1:1:AA"}"#, #""sluice""#, "null", "", #" "sluice-sealed:1:1:AA""#] {
+        for harmless in [#"{"a":"sluice-sealed:1:1:AA"}"#, #""sluice""#, "null", "", " ", #"  "sluice""#] {
             let bytes = Array(harmless.utf8)
             #expect(try Seal.plain.seal(json: bytes, as: place) == bytes)
-            #expect(try seal.open(json: bytes, as: place) == bytes)
+            #expect(try Seal.plain.open(json: bytes, as: place) == bytes)
         }
+    }
+
+    /// Whatever goes in comes out, to the byte, whoever sealed it or did not, in every column.
+    @Test(arguments: [UInt64.random(in: .min ... .max)])
+    func whatGoesInComesOut(_ number: UInt64) throws {
+        var random = SeededRandom(number)
+        let places: [SealedPlace] =
+            [.payload, .headers, .sentPayload, .responseBody, .error, .lastError].map {
+                .mutation($0, user: user, id: id)
+            } + [
+                .rejection(user: user, key: id), .document(type: "task", id: "1"), .upstream(.credential),
+                .upstream(.headers),
+            ]
+        let opening = try MasterKeys(parsing: "-\n" + Self.keys)
+        let key = try wrapped()
+        let writers = [
+            ("plain", Seal.plain, Seal.plain), ("opening only", Seal(of: organization, [], opening), Seal.plain),
+            ("sealing", try seal([key]), try seal([key])),
+            // what was stored before there was a key
+            ("since sealing", Seal.plain, try seal([key])),
+            ("opening what is sealed", try seal([key]), Seal(of: organization, [key], opening)),
+        ]
+        let parts = [
+            "sluice-sealed:1:", "sluice-sealed:", "1:", "AAAA", "\\u0073", "s", " ", "\t", "\\\"", "Å", "", ":", "/",
+        ]
+        for round in 0..<2_000 {
+            var text = (0..<Int.random(in: 0...5, using: &random)).map { _ in parts.randomElement(using: &random) ?? ""
+            }
+            .joined()
+            if random.chance(50) { text = "sluice-sealed:1:" + text }
+            let spaces = String(repeating: " ", count: random.chance(30) ? Int.random(in: 1...3, using: &random) : 0)
+            let json =
+                switch round % 4 {
+                case 0: #"{"a":"\#(text)"}"#
+                case 1: #"["\#(text)"]"#
+                default: spaces + #""\#(text)""#
+                }
+            for (who, writer, reader) in writers {
+                let place = places.randomElement(using: &random) ?? place
+                let stored = try #require(try writer.seal(json: Array(json.utf8), as: place))
+                let read = try reader.open(json: stored, as: place)
+                #expect(read == Array(json.utf8), "\(who), \(place.name), seed \(number): \(json)")
+                let words = spaces + text
+                let kept = try reader.open(text: writer.seal(text: words, as: place), as: place)
+                #expect(kept == words, "\(who), \(place.name), seed \(number): \(words)")
+            }
+        }
+    }
+
+    /// A reader gets past a value that will never open, and says which; one that may open soon is an error.
+    @Test func whatStaysClosedIsLeftOutAndNamed() throws {
+        let (one, two) = (try wrapped(1), try wrapped(2))
+        let observed = Mutex<[String]>([])
+        let observer: @Sendable (SealedPlace, SealError) -> Void = { place, _ in
+            observed.withLock { $0.append(place.member) }
+        }
+        let seal = Seal(of: organization, [one], try masters(), observer: observer)
+        let later = try self.seal([one, two]).seal(json: plain, as: place)
+        var unreadable: [String] = []
+        #expect(throws: SealError.unknownKey(2)) { try seal.read(json: later, as: place, &unreadable) }
+        #expect(unreadable.isEmpty)
+        #expect(try seal.lastWord.read(json: later, as: place, &unreadable) == nil)
+        let body = SealedPlace.mutation(.responseBody, user: user, id: id)
+        #expect(try seal.read(json: Array(#""sluice-sealed:1:1:AAAA""#.utf8), as: body, &unreadable) == nil)
+        let words = SealedPlace.mutation(.lastError, user: user, id: id)
+        #expect(try seal.read(text: "sluice-sealed:1:1:", as: words, &unreadable) == nil)
+        #expect(try seal.read(json: plain, as: place, &unreadable) == plain)
+        #expect(unreadable == ["payload", "response", "last_error"] && observed.withLock { $0 } == unreadable)
+        // an older key that another configuration opens: left out by whoever shows, waited for by whoever sends
+        let old = try self.seal([one]).seal(json: plain, as: place)
+        let foreign = WrappedKey(number: 1, masterKey: "lost:00000000", bytes: one.bytes)
+        let partial = Seal(of: organization, [foreign, two], try masters())
+        #expect(partial.isThere(1) && !partial.isThere(2) && !partial.isThere(3))
+        #expect(try partial.read(json: old, as: place, &unreadable) == nil)
+        #expect(throws: SealError.unknownKey(1)) {
+            try partial.closing(.damaged).read(json: old, as: place, &unreadable)
+        }
+        let locked = Seal.locked("why")
+        #expect(throws: SealError.locked("why")) { try locked.lastWord.read(json: old, as: place, &unreadable) }
     }
 
     @Test func olderKeysOpenAndTheNewestSeals() throws {

@@ -13,7 +13,8 @@ import Testing
         isForwarded: Bool = true,
         serverID: ServerID? = ServerID(text: "7", isInteger: true),
         error: String? = nil,
-        response: String? = nil
+        response: String? = nil,
+        answer: Int16? = nil
     ) -> SettleSubject {
         var type = EntityType(firstUseOf: "task", hasUpstream: isForwarded)
         type.isInUse = true
@@ -29,6 +30,7 @@ import Testing
             revision: 3,
             localID: nil,
             serverID: serverID,
+            responseStatus: answer,
             responseBody: response.map { Array($0.utf8) },
             error: error.map { Array($0.utf8) },
             fingerprint: Fingerprint(digest: [], identifiers: []),
@@ -96,17 +98,31 @@ import Testing
     }
 
     @Test func anEditAfterAnUnknownOutcomeNeedsForce() throws {
-        let subject = subject(.failed, isOutcomeUnknown: true)
-        for body in [#"{"payload":{}}"#, #"{"endpoint":"/x"}"#, #"{"payload":{},"force":false}"#] {
-            let request = try request(body)
-            #expect(code { _ = try RestartPlanner.retry(subject, request, .init()) } == .statusTransitionMustBeValid)
+        for subject in [subject(.failed, isOutcomeUnknown: true), subject(.failed, .create, answer: 201)] {
+            for body in [#"{"payload":{}}"#, #"{"endpoint":"/x"}"#, #"{"payload":{},"force":false}"#] {
+                let request = try request(body)
+                let refusal = code { _ = try RestartPlanner.retry(subject, request, .init()) }
+                #expect(refusal == .statusTransitionMustBeValid)
+            }
         }
+    }
+
+    /// A create that is there, and nobody knows as what: under a new key it would be there twice.
+    @Test(arguments: [
+        (Int16(200), "{}", Int32(3), true), (201, "{}", 3, true), (299, "{}", 3, true),
+        (201, #"{"force":true}"#, 3, true), (201, #"{"payload":{},"force":true}"#, 4, false),
+        (301, "{}", 4, false), (422, "{}", 4, false),
+    ])
+    func whatTookEffectKeepsItsKey(_ answer: Int16, _ body: String, _ revision: Int32, _ stays: Bool) throws {
+        let subject = subject(.failed, .create, answer: answer)
+        let restart = try RestartPlanner.retry(subject, try request(body), .init()).restart
+        #expect(restart.revision == revision && restart.isOutcomeUnknown == stays)
     }
 
     @Test func builtInDocumentsAreObjects() throws {
         for (operation, isForwarded, isTaken) in [
-            (SyncModel.Operation.update, false, false), (.replace, false, false), (.delete, false, true),
-            (.update, true, true),
+            (SyncModel.Operation.update, false, false), (.replace, false, false), (.delete, false, false),
+            (.update, true, true), (.delete, true, false),
         ] {
             let subject = subject(.failed, operation, isForwarded: isForwarded)
             let request = try request(#"{"payload":[1]}"#)
@@ -191,6 +207,19 @@ import Testing
         #expect(graph.all(of: [ids[5]]).isEmpty)
     }
 
+    /// Nobody's dependants are left behind, and none is looked at twice: a chain of which the last is needed drops out
+    /// from its end.
+    @Test func whatSomethingDependsOnThatStaysIsNotUnneeded() {
+        let ids = (0..<50_000).map { _ in UUID() }
+        let chain = (1..<ids.count).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0)) }
+        let graph = DependencyGraph(chain)
+        #expect(graph.unneeded(among: Set(ids)) == Set(ids))
+        #expect(graph.unneeded(among: Set(ids.dropLast())).isEmpty)
+        #expect(graph.unneeded(among: Set(ids.suffix(10))) == Set(ids.suffix(10)))
+        let side = DependencyGraph(chain + [node(UUID(), on: [ids[20]], at: 0)])
+        #expect(side.unneeded(among: Set(ids)) == Set(ids.dropFirst(21)))
+    }
+
     @Test func aLongChainAndACircleEnd() {
         let ids = (0..<100_000).map { _ in UUID() }
         let chain = (1..<ids.count).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0)) }
@@ -233,5 +262,94 @@ import Testing
         }
         #expect(code { _ = try request(#"{"filter":{"status":"pending"}}"#, .retry) } == .invalidRequest)
         #expect(code { _ = try request(#"{"filter":{},"dependents":"keep"}"#, .retry) } == .invalidRequest)
+    }
+
+    // MARK: - What client ids mean
+
+    private static let named = UUID()
+
+    private func mapping(_ type: String, _ serverID: String?, by create: UUID = UUID()) -> IDMapping {
+        IDMapping(
+            entityType: type,
+            clientID: Self.named,
+            serverID: serverID.map { ServerID(text: $0, isInteger: false) },
+            status: serverID == nil ? .pending : .resolved,
+            mutationID: create
+        )
+    }
+
+    private func naming(_ type: String?, isReference: Bool = true, status: MutationStatus = .failed) -> SettleSubject {
+        let plain = subject(status, error: #"{"current":{"id":7,"document":{"b":1}}}"#)
+        return SettleSubject(
+            record: plain.record,
+            endpoint: "/tasks/\(Self.named)",
+            payload: Array(#"{"a":"\#(Self.named)"}"#.utf8),
+            isOutcomeUnknown: false,
+            type: plain.type,
+            references: isReference ? [Self.named] : [],
+            referenceTypes: type.map { [Self.named: $0] } ?? [:]
+        )
+    }
+
+    /// Two types share a client id: a retry waits for the one that was meant, and the client's way names that.
+    @Test func whatWasDecidedAtThePushHoldsInARetry() throws {
+        let create = UUID()
+        let both = RestartPlanner.Knowledge(mappings: [
+            Self.named: [mapping("a_first", "wrong"), mapping("contact", nil, by: create)]
+        ])
+        let retry = try RestartPlanner.retry(naming("contact"), RetryRequest(), both).restart
+        #expect(retry.dependsOn == [create] && retry.references == nil)
+        let other = try RestartPlanner.retry(naming("a_first"), RetryRequest(), both).restart
+        #expect(other.dependsOn.isEmpty && other.references == nil)
+        let known = RestartPlanner.Knowledge(mappings: [
+            Self.named: [mapping("a_first", "wrong"), mapping("contact", "right")]
+        ])
+        let sent = try RestartPlanner.clientWins(
+            naming("contact", status: .conflict),
+            ContentEdit(),
+            known,
+            idPointer: "/id"
+        ).restart.sent
+        #expect(sent?.method == "PUT" && sent?.payload == Array(#"{"b":1,"a":"right"}"#.utf8))
+        // an edit of one part leaves the meaning of the other
+        let edited = try RestartPlanner.retry(naming("contact"), request(#"{"payload":{"a":"\#(Self.named)"}}"#), both)
+        #expect(edited.restart.references == [ClientReference(clientID: Self.named, entityType: "contact")])
+    }
+
+    @Test func whatWasNotNotedIsNotGuessedAt() throws {
+        let known = RestartPlanner.Knowledge(mappings: [
+            Self.named: [mapping("a_first", "x"), mapping("contact", "y")]
+        ])
+        #expect(code { _ = try RestartPlanner.retry(naming(nil), RetryRequest(), known) } == .referenceAmbiguous)
+        let one = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", "y")]])
+        let restart = try RestartPlanner.retry(naming(nil), RetryRequest(), one).restart
+        #expect(restart.references == [ClientReference(clientID: Self.named, entityType: "contact")])
+        // its create was discarded, and another type's was not
+        let gone = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("a_first", "x")]])
+        #expect(code { _ = try RestartPlanner.retry(naming("contact"), RetryRequest(), gone) } == .validationFailed)
+    }
+
+    @Test func whatWasDataAtThePushIsDataInARetry() throws {
+        let known = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", nil)]])
+        let restart = try RestartPlanner.retry(naming(nil, isReference: false), RetryRequest(), known).restart
+        #expect(restart.status == .pending && restart.references == nil)
+        let edited = try RestartPlanner.retry(
+            naming(nil, isReference: false),
+            request(#"{"payload":{"a":"\#(Self.named)","b":1}}"#),
+            known
+        ).restart
+        #expect(edited.status == .blocked && edited.references?.map(\.entityType) == ["contact"])
+    }
+
+    /// A document that was merged before its ids are known would go out with client ids in it.
+    @Test func theClientsWayMergesNothingThatWaitsForIDs() throws {
+        let known = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", nil)]])
+        let restart = try RestartPlanner.clientWins(
+            naming("contact", status: .conflict),
+            ContentEdit(),
+            known,
+            idPointer: "/id"
+        ).restart
+        #expect(restart.status == .blocked && restart.sent == SentRequest(method: "PATCH"))
     }
 }

@@ -60,6 +60,32 @@ import Testing
         #expect(outcome.lastError != nil)
     }
 
+    /// The type was decided when the mutation was pushed; what shares the client id since is not meant.
+    @Test(arguments: ["a_first", "company"])
+    func aReferenceLeadsToTheTypeThatItWasTakenFor(_ type: String) throws {
+        let text = Self.other.uuidString.lowercased()
+        var sample = Sample.of(.update)
+        sample.endpoint = "/x/\(text)"
+        sample.payload = #"{"a":"\#(text)"}"#
+        sample.references = [Self.other]
+        sample.mappings = [
+            Self.other: [
+                TurnPlanner.ResolvedID(entityType: "a_first", serverID: ServerID(text: "a_first", isInteger: false)),
+                TurnPlanner.ResolvedID(entityType: "company", serverID: ServerID(text: "company", isInteger: false)),
+            ]
+        ]
+        sample.referenceTypes = [Self.other: type]
+        #expect(sample.request?.path == "/x/\(type)")
+        #expect(sample.request?.body == Array(#"{"a":"\#(type)"}"#.utf8))
+        // nothing is put in place of it that is of another type
+        sample.referenceTypes = [Self.other: "contact"]
+        #expect(sample.request?.path == "/x/\(text)")
+        // what was accepted before types were noted is not guessed at
+        sample.referenceTypes = [:]
+        let outcome = try #require(reason(sample.decision()))
+        #expect(outcome.status == .failed && outcome.code == "reference_ambiguous")
+    }
+
     @Test func whatIsNoReferenceOfTheMutationStaysAsItIs() throws {
         var sample = Sample()
         let text = Self.other.uuidString.lowercased()
@@ -81,17 +107,28 @@ import Testing
         #expect(request.body == Array(#"{"id":"\#(text)"}"#.utf8))
     }
 
-    @Test(arguments: ["..", ".", "../../admin", "a/../b", "..\\x", "%2e%2e"])
+    @Test(arguments: ["..", ".", "../../admin", "a/../b", "..\\x", "%2e%2e", "%252e.", "..;x", "..?x", "a%2f..%2fb"])
     func anIDThatLeadsElsewhereIsRefused(_ text: String) throws {
         var sample = Sample.of(.update)
         sample.serverID = ServerID(text: text, isInteger: false)
-        if text == "%2e%2e" {
-            // its '%' is encoded itself
-            #expect(sample.request?.path == "/contacts/%252e%252e")
-            return
-        }
         let outcome = try #require(reason(sample.decision()))
-        #expect(outcome.status == .failed && outcome.code == "validation_failed")
+        #expect(outcome.status == .failed && outcome.code == "validation_failed" && outcome.attemptCount == 0)
+    }
+
+    @Test(arguments: ["a/b", "a\\b", "a%2fb", "100%", ";", "a;..", "\u{e6}", "a b"])
+    func anyOtherIDIsSentAsItIsAndItsPathIsTakenFromAWorkerThatPutItIn(_ text: String) throws {
+        var sample = Sample.of(.update)
+        sample.serverID = ServerID(text: text, isInteger: false)
+        let path = try #require(sample.request?.path)
+        #expect(try Endpoint(path).text == path)
+    }
+
+    @Test func whatIsRefusedAfterAnAttemptOfUnknownOutcomeStaysUnknown() throws {
+        var sample = Sample.of(.update)
+        sample.serverID = ServerID(text: "..", isInteger: false)
+        (sample.isOutcomeUnknown, sample.attempts) = (true, 2)
+        let outcome = try #require(reason(sample.decision()))
+        #expect(outcome.isOutcomeUnknown && outcome.attemptCount == 2)
     }
 
     @Test func idsOfTwoPlacesMakeNoDotSegmentTogether() throws {
@@ -105,15 +142,53 @@ import Testing
 
     // MARK: - If-Match
 
+    @Test func ofAnEntityThatIsSomebodyElsesNothingIsSent() {
+        for operation in [SyncModel.Operation.update, .replace, .delete] {
+            var sample = Sample.of(operation)
+            sample.baseVersion = 5
+            for (owner, visibility, expected) in [
+                (Sample.lane.user, Visibility.user, "e5"), (Self.other, .user, nil), (Self.other, .organization, "e5"),
+            ] {
+                sample.visibility = visibility
+                sample.entity = TurnPlanner.KnownEntity(
+                    etag: "e5",
+                    owner: owner,
+                    lastWriter: Writer(user: owner, device: Self.other),
+                    version: 5,
+                    runBase: 3
+                )
+                #expect(sample.request?.ifMatch == expected)
+            }
+        }
+    }
+
     @Test func ifMatchIsTheLastAnswersWithinAWritersRun() {
         let stranger = Writer(user: Sample.lane.user, device: Self.other)
-        let ours = TurnPlanner.KnownEntity(etag: "e5", lastWriter: Sample.writer, version: 5, runBase: 3)
-        let theirs = TurnPlanner.KnownEntity(etag: "e5", lastWriter: stranger, version: 5, runBase: 3)
-        let bare = TurnPlanner.KnownEntity(etag: nil, lastWriter: Sample.writer, version: 5, runBase: 3)
+        let ours = TurnPlanner.KnownEntity(
+            etag: "e5",
+            owner: Sample.lane.user,
+            lastWriter: Sample.writer,
+            version: 5,
+            runBase: 3
+        )
+        let theirs = TurnPlanner.KnownEntity(
+            etag: "e5",
+            owner: Sample.lane.user,
+            lastWriter: stranger,
+            version: 5,
+            runBase: 3
+        )
+        let bare = TurnPlanner.KnownEntity(
+            etag: nil,
+            owner: Sample.lane.user,
+            lastWriter: Sample.writer,
+            version: 5,
+            runBase: 3
+        )
         let header = #"{"If-Match":"e1","X-A":"b"}"#
         let cases: [(TurnPlanner.KnownEntity?, Int64?, String?, String?)] = [
-            (ours, 5, nil, "e5"), (ours, 3, nil, "e5"), (ours, 2, nil, nil), (ours, 2, header, nil),
-            (ours, nil, nil, nil), (ours, nil, header, "e5"), (theirs, 5, nil, "e5"), (theirs, 4, nil, nil),
+            (ours, 5, nil, "e5"), (ours, 3, nil, "e5"), (ours, 3, header, "e5"),
+            (ours, nil, nil, nil), (ours, nil, header, "e5"), (theirs, 5, nil, "e5"), (theirs, 5, header, "e5"),
             (theirs, nil, header, nil), (bare, 5, header, nil), (nil, 5, header, nil),
         ]
         for (entity, base, headers, expected) in cases {
@@ -138,7 +213,13 @@ import Testing
 
     @Test func whatIsToHaveItsWayIsSentWithoutACondition() throws {
         var sample = Sample.of(.update)
-        sample.entity = TurnPlanner.KnownEntity(etag: "e5", lastWriter: Sample.writer, version: 5, runBase: 3)
+        sample.entity = TurnPlanner.KnownEntity(
+            etag: "e5",
+            owner: Sample.lane.user,
+            lastWriter: Sample.writer,
+            version: 5,
+            runBase: 3
+        )
         sample.baseVersion = 5
         sample.override = SentRequest(method: "PUT", endpoint: "/contacts/8", payload: Array("{}".utf8))
         let request = try #require(sample.request)

@@ -6,6 +6,7 @@ import Testing
         "http://a", "https://api.example.com", "HTTPS://API.Example.com/v1/", "http://127.0.0.1:8080/x/y",
         "http://[::1]:8080", "http://[2001:db8::1]/api", "http://[::ffff:192.0.2.1]/", "http://localhost:1",
         "http://localhost:65535///", "http://my_service.internal./a%20b/c;d=1", "http://[1:2:3:4:5:6:7:8]",
+        "http://a/api/group%2Fproject",
     ])
     func takesBaseURLs(_ text: String) {
         #expect(UpstreamSettings.baseURLProblem(text) == nil)
@@ -27,7 +28,8 @@ import Testing
         ("http://a/b c", "ASCII"), (" http://a", "ASCII"), ("http://a\n", "ASCII"), ("http://a/\u{7f}", "ASCII"),
         ("http://a\u{0}b", "ASCII"), ("http://a/b\\c", "percent-encoded"), ("http://a/{x}", "percent-encoded"),
         ("http://a/../b", "segment"), ("http://a/%2e%2e/b", "segment"), ("http://a/x/.", "segment"),
-        ("http://a/%zz", "hex"), ("http://a//b", "path"), ("http://a/b%2fc", "slash"), ("http://a\\b/", "host"),
+        ("http://a/%zz", "hex"), ("http://a//b", "path"), ("http://a/..;/b", "segment"), ("http://a/%c3%28", "UTF-8"),
+        ("http://a\\b/", "host"),
     ])
     func refusesOtherBaseURLs(_ text: String, _ reason: String) throws {
         let problem = try #require(UpstreamSettings.baseURLProblem(text))

@@ -46,6 +46,27 @@ import Testing
         #expect(bob.results.map(\.status) == ["succeeded", "succeeded"])
     }
 
+    /// As after a restore: the version is one that the store has not come to yet, or not come to again.
+    @Test func aVersionThatIsNotKnownYetIsAConflictOfEveryWriter() async throws {
+        for (operation, isOwn) in [("update", true), ("replace", false), ("delete", true)] {
+            let scene = try await Scene()
+            let phone = isOwn ? scene.alice : scene.bob
+            let payload = operation == "delete" ? nil : #"{"x":1}"#
+            let answer = try await phone.push([scene.write(phone, operation, payload, base: 2, nil)])
+            #expect(answer.results[0].status == "conflict" && answer.results[0].code == "conflict")
+            let error = answer.results[0]["error"]
+            #expect(error?["detail"]?.string == "base_version is 2, but the entity is at version 1 only")
+            #expect(error?["current"]?["version"]?.int64 == 1)
+        }
+        let scene = try await Scene()
+        // the writer's own run is no exception
+        let own = try await scene.alice.push([scene.update(scene.alice, #"{"x":1}"#, base: 7, "server_wins")])
+        #expect(own.results[0].status == "discarded" && own.results[0]["version"]?.int64 == 1)
+        let won = try await scene.alice.push([scene.update(scene.alice, #"{"x":1}"#, base: 7, "client_wins")])
+        #expect(won.results[0].status == "succeeded" && won.results[0]["version"]?.int64 == 2)
+        #expect(won.results[0]["etag"]?.isNull == true)
+    }
+
     @Test func anotherWritersEditInBetweenIsAConflict() async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])

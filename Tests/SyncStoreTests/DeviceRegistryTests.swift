@@ -74,13 +74,57 @@ import Testing
         #expect(refusals.count { $0 == nil } == 5)
         #expect(Set(refusals.compactMap { $0 }) == ["validation_failed  device_limit"])
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1_000)
-        // one that is known is seen, a push is taken, and others have places of their own
+        // one that is known is seen, one more is not taken in whatever it does, and others have places of their own
         let known = try await phone.gateway.read("SELECT device_id FROM devices LIMIT 1").uuid(0, 0)
         let seen = try await Self.register(phone, known)
         #expect(!seen.isNew && seen.json["last_seen_at"]?.string == phone.gateway.clock.now.rfc3339)
-        #expect(try await phone.push([phone.create()]).results.map(\.status) == ["succeeded"])
+        let problem = await #expect(throws: Problem.self) { try await phone.push([phone.create()]) }
+        #expect(problem?.summary == "validation_failed /device_id device_limit")
         #expect(try await Self.refused(phone, UUID()) == "validation_failed  device_limit")
         #expect(try await Self.register(Phone(phone.gateway, phone.organization)).isNew)
+    }
+
+    @Test func aUserThatMakesDevicesWithoutEndIsBoundedAndNobodyElseIs() async throws {
+        let phone = try await Phone.new()
+        let kept = phone.create()
+        #expect(try await phone.push([kept]).results.map(\.status) == ["succeeded"])
+        try await phone.execute(
+            """
+            INSERT INTO devices
+            SELECT '\(phone.organization.id.lowercased)', '\(phone.user.lowercased)', gen_random_uuid(), 3, now(), now()
+            FROM generate_series(1, 997)
+            """
+        )
+        func another() -> Phone { Phone(phone.gateway, phone.organization, user: phone.user) }
+        for _ in 0..<2 { try await another().push([phone.create()]) }
+        for strict in [false, true] {
+            let one = another()
+            let problem = await #expect(throws: Problem.self) { try await one.push([one.create()], strict: strict) }
+            #expect(problem?.summary == "validation_failed /device_id device_limit")
+        }
+        // what is known is answered, from whatever device, and leaves none behind
+        let replay = try await another().push([kept])
+        #expect(replay.results.map(\.isReplayed) == [true])
+        let mixed = await #expect(throws: Problem.self) { try await another().push([kept, phone.create()]) }
+        #expect(mixed?.summary == "validation_failed /device_id device_limit")
+        let previewed = await #expect(throws: Problem.self) { try await Self.preview(another(), phone.create()) }
+        #expect(previewed?.summary == "validation_failed /device_id device_limit")
+        #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1_000)
+        #expect(try await phone.push([phone.create()]).results.map(\.status) == ["succeeded"], "one that is known")
+        let colleague = Phone(phone.gateway, phone.organization)
+        #expect(try await colleague.push([colleague.create()]).results.map(\.status) == ["succeeded"])
+        let stranger = Phone(phone.gateway, try await phone.gateway.organization(), user: phone.user)
+        #expect(try await stranger.push([stranger.create()]).results.map(\.status) == ["succeeded"])
+    }
+
+    private static func preview(_ phone: Phone, _ entry: Entry) async throws {
+        let body = #"{"device_id":"\#(phone.device.lowercased)","mutations":[\#(entry.json)]}"#
+        _ = try await phone.gateway.store.previews.preview(
+            try PushRequest(body: Array(body.utf8), limits: IntakeLimits()),
+            organization: phone.organization,
+            user: phone.user,
+            isStrict: false
+        )
     }
 
     @Test func registeringAndPushingAtTheSameTimeMakeOneDevice() async throws {

@@ -233,7 +233,7 @@ import Testing
                     }
                 }
                 group.addTask {
-                    while !started.isOver { await Task.yield() }
+                    try await waitUntil("somebody has begun", every: .milliseconds(1)) { started.isOver }
                     let found = try await replicas[round % 2].store.administration.purge(organization.id)
                     #expect(found)
                 }
@@ -268,7 +268,7 @@ import Testing
                     try await newcomer.push([newcomer.entry("update", server: #""nobody""#)])
                 } catch let problem as Problem where problem.code == .organizationUnknown {}
             }
-            while base.store.pushes.waiting < 2 { await Task.yield() }
+            try await waitUntil("two are queued", every: .milliseconds(1)) { base.store.pushes.waiting >= 2 }
             try await plug.release()
             try await plugged.value
             try await base.waitForLocks(1)
@@ -335,7 +335,9 @@ import Testing
                     }
                 }
             }
-            while gateway.store.pushes.waiting < pushes.list.count { await Task.yield() }
+            try await waitUntil("all are queued", every: .milliseconds(1)) {
+                gateway.store.pushes.waiting >= pushes.list.count
+            }
             try await held.release()
             var outcomes: [Int: Result<JSONValue, Problem>] = [:]
             for try await case let (place, outcome)? in group { outcomes[place] = outcome }

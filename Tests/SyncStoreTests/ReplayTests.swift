@@ -27,6 +27,28 @@ import Testing
         #expect(again["feed"]?.string == first["feed"]?.string)
     }
 
+    /// What was taken once is answered as it was then, whatever headers mutations may carry by now.
+    @Test func aHeaderThatIsStruckOffTheListRefusesNoRepetition() async throws {
+        let gateway = try await Gateway()
+        let plain = try await gateway.organization()
+        func list(_ names: String) async throws -> Organization {
+            _ = try await gateway.store.administration.putUpstream(
+                of: plain.id,
+                body: Array(#"{"base_url":"http://upstream.invalid","allowed_headers":[\#(names)]}"#.utf8),
+                rules: UpstreamRules(canSign: false, leaseSeconds: 120)
+            )
+            return try #require(try await gateway.store.catalog.organization(plain.id))
+        }
+        let before = Phone(gateway, try await list(#""x-app""#))
+        let extra = ["endpoint": #""/contacts""#, "headers": #"{"X-App":"1"}"#]
+        let entry = before.entry("create", "contact", local: UUID(), extra: extra)
+        #expect(try await before.push([entry]).results[0].status == "pending")
+        let now = Phone(gateway, try await list(""), user: before.user)
+        let answer = try await now.push([entry, now.entry("create", "contact", local: UUID(), number: 2, extra: extra)])
+        #expect(answer.results[0].isReplayed == true && answer.results[0].status == "pending", "\(answer.text)")
+        #expect(answer.results[1].rules == ["header_not_allowed"], "\(answer.text)")
+    }
+
     @Test func aKeyWithOtherContentIsRefusedAndShowsNothingOfTheFirst() async throws {
         let phone = try await Phone.new()
         var entry = phone.create(payload: #"{"secret":"first"}"#)

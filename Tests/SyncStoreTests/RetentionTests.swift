@@ -407,9 +407,9 @@ import Testing
         )
         gateway.clock.advance(seconds: 31 * Gateway.day)
         let result = try #require(try await gateway.retain())
-        #expect(result.isFinished && !result.isComplete)
-        #expect(result.report[.unsettled] == 2)
-        #expect(try await phone.count("mutations", "status = 'failed'") == 1)
+        #expect(result.isFinished && result.isComplete)
+        #expect(result.report[.unsettled] == 3)
+        #expect(try await phone.count("mutations", "status = 'failed'") == 0)
         #expect(try await stranger.count("mutations", "status = 'discarded'") == 1)
     }
 

@@ -32,7 +32,9 @@ import Testing
             #expect(result.isComplete)
             // as autovacuum does, which does not know that a day has passed
             if day % 5 == 0 {
-                for table in ["mutations", "entities", "id_mappings", "rejections", "lanes", "devices", "feeds"] {
+                for table in [
+                    "mutations", "entities", "id_mappings", "rejections", "lanes", "devices", "feeds", "retention_runs",
+                ] {
                     try await vacuum.execute(script: "VACUUM \(table)")
                 }
             }

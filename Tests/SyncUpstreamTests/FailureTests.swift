@@ -66,14 +66,44 @@ import Testing
         #expect(answer.unknown == "timed out after 1500 ms")
     }
 
-    @Test func aBodyThatTricklesIsUnknownOnceItsTimeIsUp() async throws {
+    @Test func aRefusalsBodyThatTricklesIsUnknownOnceItsTimeIsUp() async throws {
         let server = try await ScriptedServer.start { _, _ in
-            [.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"), .trickle("1")]
+            [.send("HTTP/1.1 422 Unprocessable\r\nContent-Length: 100000\r\n\r\n"), .trickle("1")]
         }
         let answer = try await withUpstream {
             await $0.send(request(timeout: .seconds(1)), to: UpstreamSettings(baseURL: server.baseURL))
         }
         #expect(answer.unknown == "timed out after 1 s")
+    }
+
+    /// From its head on a success is one: the request took effect, whatever becomes of the rest.
+    @Test func aSuccesssBodyThatTricklesIsCutOffOnceItsTimeIsUp() async throws {
+        let server = try await ScriptedServer.start { _, _ in
+            [.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nETag: \"1\"\r\n\r\n"), .trickle("1")]
+        }
+        try await withUpstream { upstream in
+            let settings = UpstreamSettings(baseURL: server.baseURL)
+            let answer = await upstream.send(request(timeout: .seconds(5)), to: settings)
+            #expect(answer.response?.status == 200 && answer.response?.isCutOff == true, "\(answer)")
+            #expect(answer.response?.etag == "\"1\"" && answer.response?.json == nil)
+        }
+    }
+
+    @Test(arguments: [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"id\"", nil),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n12", nil),
+        ("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"id\":1}\r\n", #"{"id":1}"#),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", nil),
+        ("HTTP/1.1 204 No Content\r\n\r\n", nil),
+    ])
+    func aSuccessThatBreaksOffIsOne(_ text: String, _ json: String?) async throws {
+        let server = try await ScriptedServer.start { _, _ in [.send(text), .close] }
+        let answer = try await withUpstream {
+            await $0.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
+        }
+        let response = try #require(answer.response, "\(answer)")
+        #expect((200...299).contains(response.status) && response.text == json)
+        #expect(response.isCutOff == (response.status != 204))
     }
 
     @Test func aHeadThatTricklesIsUnknownOnceItsTimeIsUp() async throws {
@@ -97,8 +127,8 @@ import Testing
     @Test(arguments: [
         "",
         "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"id\"",
-        "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"id\":1}\r\n",
+        "HTTP/1.1 422 Unprocessable\r\nContent-Length: 8\r\n\r\n{\"id\"",
+        "HTTP/1.1 503 Unavailable\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"id\":1}\r\n",
     ])
     func aConnectionThatEndsBeforeTheAnswerIsUnknown(_ text: String) async throws {
         let server = try await ScriptedServer.start { _, _ in [.send(text), .close] }
@@ -112,13 +142,13 @@ import Testing
         "SSH-2.0-OpenSSH_9.9\r\n\r\n",
         "HTTP/1.1 abc OK\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n1",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         "HTTP/1.1 200 OK\r\nNo colon\r\n\r\n",
     ])
     func whatIsNotHTTPIsUnknown(_ text: String) async throws {
         let server = try await ScriptedServer.start { _, _ in [.send(text)] }
         let answer = try await withUpstream {
-            await $0.send(request(timeout: .seconds(5)), to: UpstreamSettings(baseURL: server.baseURL))
+            await $0.send(request(timeout: .seconds(60)), to: UpstreamSettings(baseURL: server.baseURL))
         }
         #expect(answer.unknown == "the answer was not HTTP, or broke off")
     }
@@ -127,7 +157,7 @@ import Testing
         let header = "X-Huge: " + String(repeating: "x", count: 200_000)
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\n\(header)\r\n\r\n")
         let answer = try await withUpstream {
-            await $0.send(request(timeout: .seconds(5)), to: UpstreamSettings(baseURL: server.baseURL))
+            await $0.send(request(timeout: .seconds(60)), to: UpstreamSettings(baseURL: server.baseURL))
         }
         #expect(answer.unknown == "the answer was not HTTP, or broke off")
     }
@@ -171,7 +201,7 @@ import Testing
         try await withUpstream { upstream in
             await upstream.shutdown()
             let answer = await upstream.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
-            #expect(answer.notSent == "the gateway is ending")
+            #expect(answer.unready == "the gateway is ending")
         }
     }
 
@@ -180,9 +210,9 @@ import Testing
         let server = try await ScriptedServer.start(answering: created)
         let settings = UpstreamSettings(baseURL: server.baseURL, credential: .signed)
         let failed = try await withUpstream(sign: { _, _ in throw NoKey() }) { await $0.send(request(), to: settings) }
-        #expect(failed.notSent == "the credential could not be signed")
+        #expect(failed.unready == "the credential could not be signed")
         let missing = try await withUpstream { await $0.send(request(), to: settings) }
-        #expect(missing.notSent == "no signing key is configured")
+        #expect(missing.unready == "no signing key is configured")
     }
 
     @Test(arguments: ["secret\r\nX-Evil: 1", "secret\u{0}", String(repeating: "x", count: 5_000)])
@@ -190,6 +220,6 @@ import Testing
         let server = try await ScriptedServer.start(answering: created)
         let settings = UpstreamSettings(baseURL: server.baseURL, credential: .bearer(secret))
         let answer = try await withUpstream { await $0.send(request(), to: settings) }
-        #expect(answer.notSent == "the credential cannot be sent in a header")
+        #expect(answer.unready == "the credential cannot be sent in a header")
     }
 }

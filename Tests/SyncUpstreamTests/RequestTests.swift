@@ -122,7 +122,7 @@ import Testing
             credential: .header(name: "Idempotency-Key", value: "mine")
         )
         let answer = try await withUpstream { await $0.send(request(), to: settings) }
-        #expect(answer.notSent != nil)
+        #expect(answer.unready != nil)
     }
 
     @Test func credentialsAreSent() async throws {
@@ -162,7 +162,7 @@ import Testing
         guard let arrived else {
             let settings = UpstreamSettings(baseURL: "http://127.0.0.1:1/base")
             let answer = try await withUpstream { await $0.send(request("POST", path), to: settings) }
-            #expect(answer.notSent?.contains("path") == true)
+            #expect(answer.refused?.contains("path") == true)
             return
         }
         let received = try await sent(request("POST", path), path: "/base")

@@ -12,9 +12,18 @@ let noon = Timestamp(microseconds: 1_795_158_000_000_000)
 
 func uuid(_ text: String) -> UUID { UUID(uuidString: text) ?? UUID() }
 
+extension HTTPUpstreamConfiguration {
+    /// No connection is late because the machine is slow.
+    static var patient: HTTPUpstreamConfiguration {
+        var configuration = HTTPUpstreamConfiguration()
+        configuration.connectTimeout = .seconds(60)
+        return configuration
+    }
+}
+
 /// An upstream client for the time of a call.
 func withUpstream<Result>(
-    _ configuration: HTTPUpstreamConfiguration = .init(),
+    _ configuration: HTTPUpstreamConfiguration = .patient,
     sign: HTTPUpstream.Sign? = nil,
     _ body: (HTTPUpstream) async throws -> Result
 ) async throws -> Result {
@@ -62,6 +71,14 @@ extension UpstreamAnswer {
 
     var notSent: String? {
         if case .notSent(let reason) = self { reason } else { nil }
+    }
+
+    var refused: String? {
+        if case .refused(let reason) = self { reason } else { nil }
+    }
+
+    var unready: String? {
+        if case .unready(let reason) = self { reason } else { nil }
     }
 
     var unknown: String? {

@@ -12,7 +12,8 @@ import Testing
         ("https://a:443/b/", "/x?y", "https://a:443/b/x?y", "a"), ("https://a:80", "/", "https://a:80/", "a:80"),
         ("http://[::1]:8080/v1", "/x", "http://[::1]:8080/v1/x", "[::1]:8080"),
         ("http://a", "/.a/..b/c..", "http://a/.a/..b/c..", "a"),
-        ("http://a", "/a?b=/../c", "http://a/a?b=/../c", "a"), ("http://a", "/a%20b%2Fc", "http://a/a%20b%2Fc", "a"),
+        ("http://a", "/a?b=/../c", "http://a/a?b=/../c", "a"), ("http://a", "/a?%c3%28", "http://a/a?%c3%28", "a"),
+        ("http://a", "/a%20b%2Fc", "http://a/a%20b%2Fc", "a"),
     ])
     func pathsAreAppended(_ base: String, _ path: String, _ url: String, _ host: String) throws {
         let target = try RequestTarget(baseURL: base, path: path)
@@ -24,7 +25,8 @@ import Testing
         "", "x", "//x", "/\\x", "/a/..", "/../a", "/a/../b", "/./a", "/a/.", "/%2e", "/%2E%2e/a", "/.%2e/a",
         "/a%2f..%2fb", "/a%2F%2e%2e", "/..%5ca", "/%252e%252e/a", "/%25252e%25252e/a", "/..;x=1/a", "/..%3bx/a",
         "/..%00/a", "/a#b", "/a b", "/a\tb", "/a\r\nb", "/a\u{0}", "/a\u{7f}", "http://evil.example/",
-        "@evil.example/", ":80/", ".evil.example/", "?x", "#x", "%2f", "/..?x",
+        "@evil.example/", ":80/", ".evil.example/", "?x", "#x", "%2f", "/..?x", "/%2fevil.example", "/%c3%28", "/a%",
+        "/..%3fx",
     ])
     func otherPathsAreRefused(_ path: String) {
         #expect(throws: RequestTarget.Refusal.self) { try RequestTarget(baseURL: "http://a/b", path: path) }

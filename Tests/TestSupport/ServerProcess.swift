@@ -31,12 +31,11 @@ actor ServerProcess {
     func start() async throws {
         guard !isRunning else { return }
         // After a kill -9 the old children may still hold the shared memory for a moment.
-        for _ in 1...100 {
+        try await waitUntil("postgres has started; see \(directory)/log", every: .milliseconds(50)) {
+            let before = ends
             watchdog.tell("start\n")
-            if try await isReady() { return }
-            try await Task.sleep(for: .milliseconds(50))
+            return try await isReady(unless: { self.ends != before || self.watchdog.hasEnded })
         }
-        throw TestCluster.Failure(description: "postgres does not start; see \(directory)/log")
     }
 
     /// Stops the server with a signal, and returns when it has ended.
@@ -60,22 +59,26 @@ actor ServerProcess {
 
     private var isRunning: Bool { FileManager.default.fileExists(atPath: "\(directory)/running") }
 
-    /// Whether the server accepts connections; `false` where it has ended instead.
-    private func isReady() async throws -> Bool {
-        let configuration = ConnectionConfiguration(uri: "postgresql:///postgres?host=\(directory)&user=postgres")
-        for attempt in 1...400 {
-            if let connection = try? await Connection.open(configuration) {
-                await connection.closeAndWait()
-                return true
-            }
-            // The watchdog needs a moment to start it.
-            if attempt > 20, !isRunning { return false }
-            try await Task.sleep(for: .milliseconds(25))
-        }
-        return false
+    /// How often the server has ended.
+    private var ends: Int {
+        (try? FileManager.default.attributesOfItem(atPath: "\(directory)/ends")[.size] as? Int) ?? 0
     }
 
-    /// `running` exists from a start until the server has ended. A stopped process takes no other signal, hence CONT.
+    /// Whether the server accepts connections; `false` where it has ended instead.
+    private func isReady(unless hasEnded: () -> Bool) async throws -> Bool {
+        let configuration = ConnectionConfiguration(uri: "postgresql:///postgres?host=\(directory)&user=postgres")
+        var isReady = false
+        try await waitUntil("postgres answers, or has ended", every: .milliseconds(25)) {
+            if let connection = try? await Connection.open(configuration) {
+                await connection.closeAndWait()
+                isReady = true
+            }
+            return isReady || hasEnded()
+        }
+        return isReady
+    }
+
+    /// `running` exists from a start until the server has ended; `ends` then has one byte more. A stopped process takes no other signal, hence CONT.
     private static let script = """
         directory=$1; shift
         exec 2>>"$directory/log"
@@ -86,6 +89,7 @@ actor ServerProcess {
         run() {
             (trap - INT TERM HUP PIPE; exec "$@" </dev/null >>"$directory/log")
             rm -f "$directory/running"
+            echo >>"$directory/ends"
         }
         while read -r command; do
             if [ "$command" = start ]; then

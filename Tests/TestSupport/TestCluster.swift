@@ -44,6 +44,11 @@ public actor TestCluster {
         return components.string ?? base
     }
 
+    /// For a session as the superuser whose statements may take as long as they do.
+    nonisolated var configuration: ConnectionConfiguration {
+        ConnectionConfiguration(uri: uri(), connectTimeout: Waiting.limit, statementTimeout: .zero)
+    }
+
     /// Starts the server again after `stop`.
     public func start() async throws { try await server?.start() }
 

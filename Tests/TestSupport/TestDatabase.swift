@@ -41,9 +41,16 @@ public final class TestDatabase: Sendable {
         return components.string ?? uri
     }
 
-    /// A connection with default settings.
+    /// A connection whose statements may take as long as they do.
     public func connect(settings: [(String, String)] = []) async throws -> Connection {
-        try await Connection.open(ConnectionConfiguration(uri: uri, settings: settings))
+        try await Connection.open(
+            ConnectionConfiguration(
+                uri: uri,
+                settings: settings,
+                connectTimeout: Waiting.limit,
+                statementTimeout: .zero
+            )
+        )
     }
 
     /// Drops the database, throwing its clients out.
@@ -60,15 +67,14 @@ public final class TestDatabase: Sendable {
 
     static func create(_ cluster: TestCluster, from template: String) async throws -> TestDatabase {
         let name = uniqueName()
-        let connection = try await Connection.open(ConnectionConfiguration(uri: cluster.uri()))
-        for attempt in 1... {
+        let connection = try await Connection.open(cluster.configuration)
+        try await waitUntil("nobody uses \(template)", every: .milliseconds(25)) {
             do {
                 try await connection.execute(script: "CREATE DATABASE \(name) TEMPLATE \(template)")
-                break
-            } catch {
+                return true
+            } catch let error as PostgresError where error.sqlState == "55006" {
                 // Someone is still connected to the template, or copies it without sharing.
-                guard error.sqlState == "55006", attempt < 200 else { throw error }
-                try await Task.sleep(for: .milliseconds(25))
+                return false
             }
         }
         await connection.closeAndWait()
@@ -76,7 +82,7 @@ public final class TestDatabase: Sendable {
     }
 
     private static func drop(_ name: String, _ cluster: TestCluster) async throws {
-        let connection = try await Connection.open(ConnectionConfiguration(uri: cluster.uri()))
+        let connection = try await Connection.open(cluster.configuration)
         try await connection.execute(script: "DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
         await connection.closeAndWait()
     }

@@ -70,7 +70,7 @@ final class WatchedServer: Sendable {
         """
 
     private func isReady() async throws -> Bool {
-        let deadline = ContinuousClock.now + .seconds(60)
+        let deadline = ContinuousClock.now + Waiting.limit
         while ContinuousClock.now < deadline {
             if Self.accepts(port) { return true }
             if FileManager.default.fileExists(atPath: "\(directory)/ended") { break }

@@ -147,7 +147,8 @@ struct AlgorithmTests {
             (try Keys.jwks(["kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"]), "not a usable key"),
             (try Keys.jwks(["kty": "OKP", "crv": "Ed25519", "x": "AA"]), "not a usable key"),
             (try Keys.jwks(try Keys.jwk(small.publicKey, id: nil)), "2048"),
-            (TokenKeySource(name: "f", text: "{"), "not a JWKS"),
+            (TokenKeySource(name: "f", text: "{"), "f is not JSON: The text ends too early, at line 1, column 2."),
+            (TokenKeySource(name: "f", text: "{}"), "not a JWKS"),
         ]
         for (source, reason) in broken {
             let error = await #expect(throws: TokenConfigurationError.self) { try await verifier(source) }

@@ -49,9 +49,15 @@ struct ClaimTests {
         #expect(try verifier.verify(key.token(claims(["exp": Double(now) + 1.5])), now: now).expiresAt == now + 1)
         #expect(verifier.refusal(try key.token(claims(["exp": NSNull()]))) == .missingClaim("exp"))
         for value in ["\(now + 60)", 1e300, -1e300, true, [now]] as [Any] {
-            #expect(verifier.refusal(try key.token(claims(["exp": value]))) == .malformedClaim("exp"))
+            #expect(
+                verifier.refusal(try key.token(claims(["exp": value])))
+                    == .malformedClaim("exp", mustBe: "a number of seconds since 1970")
+            )
         }
-        #expect(verifier.refusal(try key.token(claims(["nbf": "soon"]))) == .malformedClaim("nbf"))
+        #expect(
+            verifier.refusal(try key.token(claims(["nbf": "soon"])))
+                == .malformedClaim("nbf", mustBe: "a number of seconds since 1970")
+        )
     }
 
     @Test("Issuer and audience are checked when configured")
@@ -67,11 +73,11 @@ struct ClaimTests {
         #expect(try refusal("https://id.example", ["other", "sluice"]) == nil)
         #expect(try refusal("https://id.example/", "sluice") == .wrongIssuer)
         #expect(try refusal(NSNull(), "sluice") == .missingClaim("iss"))
-        #expect(try refusal(["https://id.example"], "sluice") == .malformedClaim("iss"))
+        #expect(try refusal(["https://id.example"], "sluice") == .malformedClaim("iss", mustBe: "a text"))
         #expect(try refusal("https://id.example", "other") == .wrongAudience)
         #expect(try refusal("https://id.example", [String]()) == .wrongAudience)
         #expect(try refusal("https://id.example", NSNull()) == .missingClaim("aud"))
-        #expect(try refusal("https://id.example", 5) == .malformedClaim("aud"))
+        #expect(try refusal("https://id.example", 5) == .malformedClaim("aud", mustBe: "a text or a list of texts"))
     }
 
     @Test("Unconfigured, issuer and audience do not matter")
@@ -83,17 +89,18 @@ struct ClaimTests {
     func identifiers() async throws {
         let verifier = try await verifier()
         #expect(verifier.refusal(try key.token(claims(["sub": user.uuidString.lowercased()]))) == nil)
+        let uuid = "a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab"
         for name in ["sub", "org"] {
             #expect(verifier.refusal(try key.token(claims([name: NSNull()]))) == .missingClaim(name))
             let values: [Any] = ["", "auth0|1", user.uuidString + " ", "{\(user)}", 7, [user.uuidString]]
             for value in values {
-                #expect(verifier.refusal(try key.token(claims([name: value]))) == .malformedClaim(name))
+                #expect(verifier.refusal(try key.token(claims([name: value]))) == .malformedClaim(name, mustBe: uuid))
             }
             // Foundation reads +1 as 01
             let signed = "00000000-0000-4000-8000-0000000000+1"
-            #expect(verifier.refusal(try key.token(claims([name: signed]))) == .malformedClaim(name))
+            #expect(verifier.refusal(try key.token(claims([name: signed]))) == .malformedClaim(name, mustBe: uuid))
             let compact = user.uuidString.replacingOccurrences(of: "-", with: "")
-            #expect(verifier.refusal(try key.token(claims([name: compact]))) == .malformedClaim(name))
+            #expect(verifier.refusal(try key.token(claims([name: compact]))) == .malformedClaim(name, mustBe: uuid))
         }
     }
 
@@ -116,10 +123,49 @@ struct ClaimTests {
     func explanations() {
         let errors: [TokenError] = [
             .missing, .malformed, .badSignature, .expired, .notYetValid, .wrongIssuer, .wrongAudience,
-            .missingClaim("\"x"), .malformedClaim("\"x"), .unknownKey, .algorithmNotAllowed,
+            .missingClaim("\"x"), .malformedClaim("\\\"\u{7f}ü\n", mustBe: "a text"), .unknownKey, .algorithmNotAllowed,
+            .repeatedMember, .organizationNotCovered, .keysUnavailable(retryAfter: 1),
         ]
         for error in errors {
             #expect(error.explanation.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F && $0 != 0x22 && $0 != 0x5C })
+        }
+    }
+
+    @Test("An explanation says which claim and why, and not what it held")
+    func explained() {
+        #expect(TokenError.missingClaim("exp").explanation == "Claim `exp` of the token is missing.")
+        let sub = TokenError.malformedClaim("https://example.com/user", mustBe: "a UUID").explanation
+        #expect(sub == "Claim `https://example.com/user` of the token must be a UUID.")
+        for (error, name) in [
+            (TokenError.expired, "exp"), (.notYetValid, "nbf"), (.wrongIssuer, "iss"), (.wrongAudience, "aud"),
+        ] {
+            #expect(error.explanation.contains("claim `\(name)`"))
+        }
+    }
+
+    /// One reader takes the first of two members, another the last: whoever could add one would be somebody else to one
+    /// of them.
+    @Test("A member that comes twice makes a token malformed, in the header as in the payload")
+    func repeated() async throws {
+        let verifier = try await verifier()
+        let other = UUID().uuidString
+        let good = String(decoding: try json(claims()), as: UTF8.self)
+        let header = #"{"alg":"HS256","typ":"JWT"}"#
+        func token(_ header: String, _ payload: String) throws -> String {
+            let signed = base64URL(Data(header.utf8)) + "." + base64URL(Data(payload.utf8))
+            return signed + "." + base64URL(try key.sign(Data(signed.utf8)))
+        }
+        #expect(verifier.refusal(try token(header, good)) == nil)
+        for member in [
+            #""sub":"\#(other)""#, #""org":"\#(other)""#, #""exp":9999999999"#, #""s\u0075b":"\#(other)""#,
+            #""x":1,"x":1"#, #""x":{"y":1,"y":2}"#,
+        ] {
+            for payload in ["{" + member + "," + good.dropFirst(), good.dropLast() + "," + member + "}"] {
+                #expect(verifier.refusal(try token(header, payload)) == .repeatedMember, "\(payload)")
+            }
+        }
+        for twice in [#"{"alg":"none","alg":"HS256"}"#, #"{"alg":"HS256","kid":"a","kid":"b"}"#] {
+            #expect(verifier.refusal(try token(twice, good)) == .repeatedMember)
         }
     }
 

@@ -36,7 +36,7 @@ final class FakeProvider: Sendable {
     }
 }
 
-@Suite("Keys that are fetched", .timeLimit(.minutes(1)))
+@Suite("Keys that are fetched", .timeLimit(.minutes(10)))
 struct FetchedKeysTests {
     static let url = "https://id.example/keys"
     let provider = FakeProvider()
@@ -116,7 +116,7 @@ struct FetchedKeysTests {
     @Test(
         "What is no use is a failure, after which known keys go on",
         arguments: [
-            "", "{", "[]", #"{"keys":{}}"#, #"{"keys":[]}"#, #"{"keys":[{"kty":"oct","k":"AAAA"}]}"#,
+            "", "{", "[]", #"{"keys":{}}"#, #"{"keys":[{"kty":"oct","k":"AAAA"}]}"#,
             #"{"keys":[{"kty":"RSA","n":"AA","e":"AQAB"}]}"#, #"{"keys":[7,null,"x"]}"#,
         ]
     )
@@ -131,6 +131,29 @@ struct FetchedKeysTests {
         #expect(await fetch(other, at: 0) == .failed)
         provider.answer(.unchanged(cacheControl: nil))
         #expect(await fetch(other, at: 60) == .failed, "nothing is not what it was")
+    }
+
+    @Test(
+        "A key set without keys withdraws those that it held, and is looked at again soon",
+        arguments: [
+            #"{"keys":[]}"#, #"{"keys":[{"kty":"EC","crv":"P-521","x":"AA","y":"AA"}]}"#,
+            #"{"keys":[{"kty":"RSA","use":"enc","n":"AA","e":"AQAB"}]}"#,
+        ]
+    )
+    func withdrawn(text: String) async throws {
+        try provider.publish(Keys.jwk(first.publicKey, id: "1"))
+        let verifier = try await verifier()
+        #expect(await fetch(verifier, at: 0) == .changed)
+        #expect(verifier.refusal(try token(first, "1")) == nil)
+        provider.answer(.document(Array(text.utf8), etag: nil, cacheControl: "max-age=86400"))
+        #expect(await fetch(verifier, at: 600) == .changed)
+        #expect(verifier.refusal(try token(first, "1")) == .unknownKey)
+        #expect(verifier.cachedTokens == 0)
+        #expect(verifier.keyReport.empty == [Self.url] && verifier.keyReport.missing == [])
+        try provider.publish(Keys.jwk(first.publicKey, id: "1"))
+        #expect(await fetch(verifier, at: 661) == .changed)
+        #expect(verifier.refusal(try token(first, "1")) == nil)
+        #expect(verifier.keyReport.empty == [])
     }
 
     @Test("Secrets and private keys that are published are never used; what is odd does not spoil the rest")

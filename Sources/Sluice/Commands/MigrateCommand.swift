@@ -58,12 +58,15 @@ struct MigrateCommand: AsyncParsableCommand {
             if names.isEmpty { Terminal.say("The schema is up to date.") }
             if !newer.isEmpty { Terminal.say("A newer version has applied \(newer.joined(separator: ", ")).") }
             try await grant(settings)
-        } catch let error as PostgresError where error.isUnavailable {
-            throw Terminal.failure("the database cannot be reached: \(error.message)", Terminal.unavailable)
+        } catch let error as PostgresError where error.isUnavailable || error.kind == .timedOut {
+            throw Terminal.failure(
+                "the database cannot be reached: \(error.message)\(settings.databaseHint)",
+                Terminal.unavailable
+            )
         } catch let error as PostgresError {
-            throw Terminal.failure("the database refuses: \(error)")
+            throw Terminal.failure("the database refuses: \(error.words)\(settings.databaseHint)")
         } catch let error as MigratorError {
-            throw Terminal.failure("\(error)")
+            throw Terminal.failure(error.words)
         }
     }
 

@@ -104,7 +104,7 @@ struct ServeCommand: AsyncParsableCommand {
         case .unreachable(let reason):
             logger.warning(
                 "Database cannot be reached; starting without it",
-                metadata: [LogKeys.error: "\(reason)"]
+                metadata: [LogKeys.error: "\(reason)\(settings.databaseHint)"]
             )
             return DatabaseArrival(databaseURL: settings.databaseURL, logger: logger)
         case .behind(let pending):
@@ -115,7 +115,7 @@ struct ServeCommand: AsyncParsableCommand {
             )
             throw ExitCode.failure
         case .unfit(let reason):
-            logger.critical("Database cannot be used", metadata: [LogKeys.error: "\(reason)"])
+            logger.critical("Database cannot be used", metadata: [LogKeys.error: "\(reason)\(settings.databaseHint)"])
             throw ExitCode.failure
         }
     }

@@ -56,6 +56,7 @@ struct TokenCommand: AsyncParsableCommand {
         let settings = try await options.load()
         guard settings.jwtSecret != nil else {
             let message = "\(Setting.jwtSecret.variable) (or …_FILE) is not set; tokens are signed with it."
+            for name in settings.unknownNames { Terminal.complain(name) }
             throw Terminal.failure(message, Terminal.badConfiguration)
         }
         let configuration = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in

@@ -4,7 +4,7 @@ import SyncModel
 import Tokens
 
 /// The file of issuers: `{"issuers": [{"issuer", "jwks_url" | "keys_file" | "secret_file", "audience"?, "user_claim"?,
-/// "organization_claim"?, "organizations": [UUID…] | "any"}]}`. Each mistake is told with its place, and without the
+/// "organization_claim"?, "exclusive_keys"?, "organizations": [UUID…] | "any"}]}`. Each mistake is told with its place, and without the
 /// value, which may be a secret that got into the wrong line.
 struct IssuersFile {
     /// The most issuers in a file.
@@ -17,13 +17,15 @@ struct IssuersFile {
     private static let maximumBytes = 8_388_608
 
     private static let members = [
-        "issuer", "jwks_url", "keys_file", "secret_file", "audience", "user_claim", "organization_claim",
-        "organizations",
+        "issuer", "jwks_url", "keys_file", "secret_file", "audience", "exclusive_keys", "user_claim",
+        "organization_claim", "organizations",
     ]
 
     let path: String
     /// Says what holds for an issuer that does not say otherwise.
     let defaults: TokenConfiguration
+    /// Whether public keys sign for this gateway alone, where an issuer does not say.
+    let hasExclusiveKeys: Bool
 
     /// - Parameter own: the name of the issuer that other settings make; it may not come again.
     func issuers(beside own: String?) throws(ConfigurationError) -> [TrustedIssuer] {
@@ -57,9 +59,7 @@ struct IssuersFile {
         guard data.count <= Self.maximumBytes else {
             throw ConfigurationError("\(Setting.jwtIssuersFile.variable) names \(path), which is too large.")
         }
-        guard let tree = try? JSONTree(parsing: [UInt8](data)), tree.root.members != nil else {
-            throw ConfigurationError("\(Setting.jwtIssuersFile.variable) names \(path), which is not a JSON object.")
-        }
+        let tree = try JSONFile.object(data, "\(Setting.jwtIssuersFile.variable) names \(path), which")
         if let defect = tree.defects.first { throw problem(defect.pointer, "cannot be taken: \(defect.explanation)") }
         return tree.root
     }
@@ -95,7 +95,18 @@ struct IssuersFile {
         default:
             throw problem(place, "must have one of jwks_url, keys_file and secret_file")
         }
+        let isExclusive = try flag("exclusive_keys", of: value, at: place) ?? hasExclusiveKeys
+        guard issuer.secret != nil || issuer.audience != nil || isExclusive else {
+            let reason = "is missing: the issuer may sign for others with its keys, and any such token would be taken"
+            throw problem(place + "/audience", reason + #" (if it does not, say "exclusive_keys": true)"#)
+        }
         return issuer
+    }
+
+    private func flag(_ name: StaticString, of value: JSONValue, at place: String) throws(ConfigurationError) -> Bool? {
+        guard let member = value[name] else { return nil }
+        guard let flag = member.bool else { throw problem("\(place)/\(name)", "must be true or false") }
+        return flag
     }
 
     private func organizations(

@@ -20,6 +20,12 @@ extension Setting {
         fallback: "3",
         meaning: "Committers of pushes, each with a connection of its own."
     )
+    static let statementSeconds = Setting(
+        name: "statement_seconds",
+        form: .decimal(0.5...60),
+        fallback: "2.5",
+        meaning: "How long a statement may take in the database; a push waits up to 1.8 times as long, hence 4.5 s."
+    )
 
     static let publicAddress = Setting(
         name: "public_address",
@@ -58,12 +64,18 @@ extension Setting {
     static let jwtIssuer = Setting(
         name: "jwt_issuer",
         form: .text,
-        meaning: "What a token's iss must be; not checked when unset."
+        meaning: "What a token's iss must be. Public keys need it; a secret's tokens are taken without."
     )
     static let jwtAudience = Setting(
         name: "jwt_audience",
         form: .text,
-        meaning: "What a token's aud must be or hold; not checked when unset."
+        meaning: "What a token's aud must be or hold. Public keys need it; a secret's tokens are taken without."
+    )
+    static let jwtExclusiveKeys = Setting(
+        name: "jwt_exclusive_keys",
+        form: .choice(["no", "yes"]),
+        fallback: "no",
+        meaning: "With yes, public keys sign for this gateway and nobody else, so issuer and audience may be unset."
     )
     static let jwtUserClaim = Setting(
         name: "jwt_user_claim",
@@ -194,20 +206,33 @@ extension Setting {
         name: "max_body_bytes_in_flight",
         form: .number(1_024...8_589_934_592),
         fallback: "67108864",
-        meaning: "Bytes of request bodies held at the same time; beyond it, 503."
+        meaning: "Bytes of request bodies held at the same time; beyond an organization's part, 503."
+    )
+    static let maxAnswerBytesInFlight = Setting(
+        name: "max_answer_bytes_in_flight",
+        form: .number(4_194_304...8_589_934_592),
+        fallback: "67108864",
+        meaning: "Bytes of answers held at the same time; beyond an organization's part, 503."
+    )
+    static let maxDevicesPerUser = Setting(
+        name: "max_devices_per_user",
+        form: .number(1...1_000_000),
+        fallback: "1000",
+        meaning: "Devices that a user may have; one more is refused."
     )
 
     /// Every setting, in the order of the help text.
     static let all = [
-        databaseURL, databasePoolSize, committers,
+        databaseURL, databasePoolSize, committers, statementSeconds,
         publicAddress, operationsAddress,
         jwtSecret, jwtKeysFile, jwtJWKSURL, jwtIssuersFile,
-        jwtIssuer, jwtAudience, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
+        jwtIssuer, jwtAudience, jwtExclusiveKeys, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
         operatorToken, signingKeyFile, masterKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
         retentionSucceededDays, retentionDays, retentionIntervalSeconds,
         logLevel, logFormat, metricsOrganizations,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,
+        maxAnswerBytesInFlight, maxDevicesPerUser,
     ]
 
     /// The name of the variable that names a configuration file.

@@ -4,15 +4,17 @@ import Tokens
 extension Settings {
     /// Which tokens are accepted. Reads every file of keys, secrets and issuers, which may have changed.
     ///
-    /// - Throws: where no key is configured, or a file cannot be read.
+    /// - Throws: where no key is configured, a file cannot be read, or public keys may sign for others and nothing tells
+    ///   their tokens apart.
     func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {
-            throw ConfigurationError(
+            let problem =
                 "No key verifies tokens: set \(Setting.jwtSecret.variable) (or …_FILE), \(Setting.jwtKeysFile.variable), "
-                    + "\(Setting.jwtJWKSURL.variable) or \(Setting.jwtIssuersFile.variable)."
-            )
+                + "\(Setting.jwtJWKSURL.variable) or \(Setting.jwtIssuersFile.variable)."
+            throw ConfigurationError([problem] + unknownNames)
         }
+        try requireNames()
         var configuration = TokenConfiguration(
             secret: jwtSecret.map { Array($0.utf8) },
             jwksURL: jwtJWKSURL,
@@ -25,11 +27,29 @@ extension Settings {
         if let jwtKeysFile { configuration.keys = [try Self.keys(in: jwtKeysFile, .jwtKeysFile)] }
         if let jwtIssuersFile {
             let own = hasOwnKeys ? jwtIssuer : nil
-            configuration.otherIssuers = try IssuersFile(path: jwtIssuersFile, defaults: configuration).issuers(
-                beside: own
-            )
+            configuration.otherIssuers = try IssuersFile(
+                path: jwtIssuersFile,
+                defaults: configuration,
+                hasExclusiveKeys: hasExclusiveKeys
+            ).issuers(beside: own)
         }
         return configuration
+    }
+
+    /// Whoever has a private key signs for others with it, too, as a rule: providers sign the tokens of all their customers
+    /// alike. Without issuer and audience, a token that somebody got elsewhere would be good here.
+    private func requireNames() throws(ConfigurationError) {
+        let keys = [(jwtJWKSURL, Setting.jwtJWKSURL), (jwtKeysFile, .jwtKeysFile)].first { $0.0 != nil }?.1
+        guard let keys, !hasExclusiveKeys else { return }
+        let names = [(jwtIssuer, Setting.jwtIssuer), (jwtAudience, .jwtAudience)].filter { $0.0 == nil }.map(
+            \.1.variable
+        )
+        guard !names.isEmpty else { return }
+        let problem =
+            "\(keys.variable) needs \(names.joined(separator: " and ")): whoever signs with these keys may sign for others "
+            + "as well, as identity providers do for all their customers, and any such token would be taken. If "
+            + "the keys sign for this gateway alone, say so with \(Setting.jwtExclusiveKeys.variable)=yes."
+        throw ConfigurationError([problem] + unknownNames)
     }
 
     /// What signs tokens for upstreams; nil where there is no key for it.

@@ -1,12 +1,14 @@
 import Logging
 import SyncHTTP
 import SyncModel
+import SyncStore
 
 /// Every setting with a value that was checked.
 struct Settings: Sendable {
     var databaseURL: String
     var databasePoolSize: Int
     var committers: Int
+    var databasePatience: DatabasePatience
 
     var publicAddress: ListenAddress
     var operationsAddress: ListenAddress
@@ -17,6 +19,8 @@ struct Settings: Sendable {
     var jwtIssuersFile: String?
     var jwtIssuer: String?
     var jwtAudience: String?
+    /// Whether public keys are said to sign for this gateway alone.
+    var hasExclusiveKeys: Bool
     var jwtUserClaim: String
     var jwtOrganizationClaim: String
     var jwtLeewaySeconds: Int
@@ -44,9 +48,16 @@ struct Settings: Sendable {
     var maxPayloadBytes: Int
     var maxConnections: Int
     var maxBodyBytesInFlight: Int
+    var maxAnswerBytesInFlight: Int
+    var maxDevicesPerUser: Int
 
     /// What an operator should know although it stops nothing.
     var warnings: [String]
+    /// Names that mean nothing, each with the one that may have been meant: part of the warnings, and perhaps the cause
+    /// where something is missing.
+    private(set) var unknownNames: [String] = []
+    /// Whether nobody said which database, so that the default is tried.
+    private(set) var isDatabaseUnset = false
     /// Each setting as it may be shown: secrets are "set" or "not set".
     var inForce: [(name: String, value: String)]
 
@@ -61,11 +72,22 @@ struct Settings: Sendable {
         if let path = configFile ?? variable { sources.append(try .file(path)) }
         var reader = SettingsReader(sources: sources)
         var settings = Settings(&reader)
-        settings.warnings += sources.flatMap(\.unknownNames)
+        settings.unknownNames = sources.flatMap(\.unknownNames)
+        settings.warnings += settings.unknownNames
+        settings.isDatabaseUnset = !reader.isSet(.databaseURL)
         settings.check(&reader)
         settings.readMasterKeys(&reader)
-        guard reader.problems.isEmpty else { throw ConfigurationError(reader.problems) }
+        guard reader.problems.isEmpty else { throw ConfigurationError(reader.problems + settings.unknownNames) }
         return settings
+    }
+
+    /// What is tried where nobody said which database, and what else was said instead: to stand behind what is wrong with
+    /// the database. Empty where one was named.
+    var databaseHint: String {
+        guard isDatabaseUnset, let fallback = Setting.databaseURL.fallback else { return "" }
+        let tried = "\(Setting.databaseURL.variable) is not set, so \(fallback) is tried"
+        let names = unknownNames.map { "; " + $0 }.joined()
+        return "; " + tried + ", on the host and as the user that libpq takes (PGHOST, PGUSER, …)" + names
     }
 
     /// Reads all, so that all problems are told at once; a value with a problem is never used.
@@ -74,6 +96,7 @@ struct Settings: Sendable {
         databaseURL = reader.text(.databaseURL) ?? ""
         databasePoolSize = reader.number(.databasePoolSize)
         committers = reader.number(.committers)
+        databasePatience = DatabasePatience(statement: .seconds(reader.decimal(.statementSeconds)))
         publicAddress = reader.text(.publicAddress).flatMap(ListenAddress.init(parsing:)) ?? nowhere
         operationsAddress = reader.text(.operationsAddress).flatMap(ListenAddress.init(parsing:)) ?? nowhere
         jwtSecret = reader.text(.jwtSecret)
@@ -82,6 +105,7 @@ struct Settings: Sendable {
         jwtIssuersFile = reader.text(.jwtIssuersFile)
         jwtIssuer = reader.text(.jwtIssuer)
         jwtAudience = reader.text(.jwtAudience)
+        hasExclusiveKeys = reader.text(.jwtExclusiveKeys) == "yes"
         jwtUserClaim = reader.text(.jwtUserClaim) ?? ""
         jwtOrganizationClaim = reader.text(.jwtOrganizationClaim) ?? ""
         jwtLeewaySeconds = reader.number(.jwtLeewaySeconds)
@@ -103,6 +127,8 @@ struct Settings: Sendable {
         maxPayloadBytes = reader.number(.maxPayloadBytes)
         maxConnections = reader.number(.maxConnections)
         maxBodyBytesInFlight = reader.number(.maxBodyBytesInFlight)
+        maxAnswerBytesInFlight = reader.number(.maxAnswerBytesInFlight)
+        maxDevicesPerUser = reader.number(.maxDevicesPerUser)
         warnings = []
         inForce = reader.inForce
     }

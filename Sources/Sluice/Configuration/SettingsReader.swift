@@ -26,7 +26,9 @@ struct SettingsReader {
             problems += error.problems
             value = nil
         }
-        inForce.append((setting.name, Self.shown(value, setting)))
+        // a default is no secret
+        let isDefault = value != nil && value == setting.fallback
+        inForce.append((setting.name, isDefault ? value ?? "" : Self.shown(value, setting)))
         return value
     }
 
@@ -38,6 +40,15 @@ struct SettingsReader {
     /// The value in force; 0 stands for a wrong one, which is a problem then.
     mutating func decimal(_ setting: Setting) -> Double {
         text(setting).flatMap(Setting.Form.decimal) ?? 0
+    }
+
+    /// Whether a source says anything of it, right or wrong.
+    func isSet(_ setting: Setting) -> Bool {
+        do throws(ConfigurationError) {
+            return try lookUp(setting) != nil
+        } catch {
+            return true
+        }
     }
 
     /// Notes what no single setting is to blame for.

@@ -23,9 +23,8 @@ struct SettingsSource: Sendable {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw ConfigurationError("The configuration file \(path) cannot be read.")
         }
-        guard let tree = try? JSONTree(parsing: [UInt8](data)), let members = tree.root.members else {
-            throw ConfigurationError("The configuration file \(path) is not a JSON object.")
-        }
+        let tree = try JSONFile.object(data, "The configuration file \(path)")
+        let members = tree.root.members.map(Array.init) ?? []
         if let defect = tree.defects.first {
             throw ConfigurationError("In the configuration file \(path), at \(defect.pointer): \(defect.explanation)")
         }

@@ -5,7 +5,7 @@ enum DevelopmentSettings {
     /// What dev decides by itself.
     private static let own: [Setting] = [
         .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
-        .jwtIssuer, .jwtAudience, .jwtUserClaim, .jwtOrganizationClaim, .operatorToken,
+        .jwtIssuer, .jwtAudience, .jwtExclusiveKeys, .jwtUserClaim, .jwtOrganizationClaim, .operatorToken,
     ]
 
     /// Variables of the environment that have no effect here.

@@ -19,11 +19,17 @@ struct DatabaseExamination {
             let schema = await schema()
             guard schema.status == .ok else { return diagnoses + [schema] }
             return diagnoses + [schema, await role()] + (await upstreams())
-        } catch let error as PostgresError where error.isUnavailable {
+        } catch let error as PostgresError where error.isUnavailable || error.kind == .timedOut {
             let advice = "Start it, or correct \(Setting.databaseURL.variable); serve starts without it and recovers."
-            return [.failed("database", "cannot be reached: \(error.message)", advice)]
+            return [.failed("database", "cannot be reached: \(error.message)\(settings.databaseHint)", advice)]
         } catch {
-            return [.failed("database", "cannot be asked: \(error)", "Correct \(Setting.databaseURL.variable).")]
+            return [
+                .failed(
+                    "database",
+                    "cannot be asked: \(error.words)\(settings.databaseHint)",
+                    "Correct \(Setting.databaseURL.variable)."
+                )
+            ]
         }
     }
 
@@ -65,8 +71,8 @@ struct DatabaseExamination {
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
-        // committers of pushes and as many of lanes, and one that listens
-        let needed = settings.databasePoolSize + 2 * settings.committers + 1
+        // committers of pushes and as many of lanes, one for what is heavy, and one that listens
+        let needed = settings.databasePoolSize + 2 * settings.committers + 2
         let available = min(facts.maximumConnections - facts.reservedConnections, facts.connectionLimit ?? .max)
         let finding = "a gateway uses up to \(needed) of \(available)"
         if needed <= available { return .ok("connections", finding) }
@@ -108,7 +114,7 @@ struct DatabaseExamination {
             let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) { try await RoleFacts(on: $0) }
             return facts.diagnosis
         } catch {
-            return .failed("role", "cannot be asked for: \(error)", "Try again.")
+            return .failed("role", "cannot be asked for: \(error.words)", "Try again.")
         }
     }
 
@@ -119,7 +125,7 @@ struct DatabaseExamination {
             }
             return await UpstreamExamination(reader: reader).diagnoses(of: list)
         } catch {
-            return [.failed("upstreams", "cannot be listed: \(error)", "Try again.")]
+            return [.failed("upstreams", "cannot be listed: \(error.words)", "Try again.")]
         }
     }
 }

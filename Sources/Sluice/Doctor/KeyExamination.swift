@@ -8,7 +8,7 @@ struct KeyExamination {
     let reader: HTTPReader
 
     func diagnoses() async -> [Diagnosis] {
-        [await verifier()] + (await keySets()) + (await signer())
+        [await verifier()] + exclusivity() + (await keySets()) + (await signer())
     }
 
     /// As far as keys are at hand; those that are fetched are looked at by themselves.
@@ -20,6 +20,24 @@ struct KeyExamination {
         } catch {
             return .failed("keys", error.description, "Without a usable key, serve does not start.")
         }
+    }
+
+    /// Public keys whose tokens are told apart by nothing, because the operator says that they are nobody else's.
+    private func exclusivity() -> [Diagnosis] {
+        guard let configuration = try? settings.tokenConfiguration() else { return [] }
+        let open = configuration.issuers.filter { issuer in
+            (issuer.jwksURL != nil || !issuer.keys.isEmpty) && (issuer.issuer == nil || issuer.audience == nil)
+        }
+        guard !open.isEmpty else { return [] }
+        return [
+            .warning(
+                "keys that sign for nobody else",
+                "tokens of any issuer or audience are taken under them: \(Setting.jwtExclusiveKeys.variable) or "
+                    + "exclusive_keys says so",
+                "Right for a key that you made for this gateway. An identity provider's keys sign for its other "
+                    + "customers, too: set \(Setting.jwtIssuer.variable) and \(Setting.jwtAudience.variable) for them."
+            )
+        ]
     }
 
     private func keySets() async -> [Diagnosis] {

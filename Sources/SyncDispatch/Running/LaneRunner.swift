@@ -67,7 +67,7 @@ struct LaneRunner: Sendable {
     private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneTurn {
         var attempt = 1
         while true {
-            let permit = circuits.ask(lane.organization)
+            let permit = circuits.ask(lane)
             do throws(Problem) {
                 let turn = try await store.step(
                     step,
@@ -91,6 +91,15 @@ struct LaneRunner: Sendable {
         let cap = dispatch.organization.upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
         noteCap(dispatch.lane.organization, cap)
         guard case .upstream(let request, let settings) = dispatch.destination else { return .apply(dispatch) }
+        guard dispatch.canBeSent(at: now()) else {
+            // what is written next finds out whose the lane is
+            circuits.giveBack(dispatch.lane.organization)
+            logger.notice(
+                "Request was not sent: its lease is about to end",
+                metadata: metadata(dispatch.lane, dispatch.mutation)
+            )
+            return .settle(dispatch, Outcome(ofUnsent: dispatch))
+        }
         let started = ContinuousClock.now
         let answer = await flights.send(request, to: settings)
         let elapsed = ContinuousClock.now - started
@@ -98,17 +107,43 @@ struct LaneRunner: Sendable {
         if flights.isGivenUp, case .unknown = answer {
             outcome = planner.abandoned(dispatch)
         } else {
-            outcome = planner.outcome(of: answer, to: dispatch, now: now(), jitter: .random(in: 0...1))
+            outcome = planner.outcome(
+                of: answer,
+                to: dispatch,
+                othersSucceeded: await haveOthersSucceeded(answer, dispatch, request),
+                now: now(),
+                jitter: .random(in: 0...1)
+            )
         }
         note(outcome, of: dispatch, took: elapsed)
         return .settle(dispatch, outcome)
+    }
+
+    /// Whether the upstream has taken something else since it first would not take this. Where that cannot be found out
+    /// now, the mutation stays held.
+    private func haveOthersSucceeded(
+        _ answer: UpstreamAnswer,
+        _ dispatch: Dispatch,
+        _ request: UpstreamRequest
+    ) async -> Bool {
+        guard answer.mayBeOperatorsTrouble, let hold = dispatch.mutation.hold else { return false }
+        do throws(Problem) {
+            return try await store.hasSucceeded(
+                in: dispatch.lane.organization,
+                since: hold.since,
+                timeout: request.timeout
+            )
+        } catch {
+            logger.debug("Others' mutations cannot be looked at", metadata: ["reason": "\(error.detail)"])
+            return false
+        }
     }
 
     // MARK: - Telling
 
     private func note(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration) {
         metrics.attempt(outcome.kind, took: elapsed)
-        if let change = circuits.note(outcome.kind, of: dispatch.lane.organization) {
+        if let change = circuits.note(outcome.kind, of: dispatch.lane) {
             let isOpen = change == .opened
             logger.log(
                 level: isOpen ? .warning : .notice,

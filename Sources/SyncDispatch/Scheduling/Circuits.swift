@@ -15,16 +15,16 @@ final class Circuits: Sendable {
     /// How many are open.
     var openCount: Int { breakers.withLock { $0.values.count { $0.isOpen } } }
 
-    /// Asks to send something to an organization's upstream.
-    func ask(_ organization: UUID) -> CircuitBreaker.Permit {
+    /// Asks to send something of a lane to its organization's upstream.
+    func ask(_ lane: LaneKey) -> CircuitBreaker.Permit {
         let moment = now()
-        return breakers.withLock { $0[organization]?.ask(now: moment) } ?? .go
+        return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
     }
 
-    /// When to ask again; nil when something may be sent now.
-    func waits(_ organization: UUID) -> Timestamp? {
+    /// When a lane may ask again; nil when something may be sent now.
+    func waits(_ lane: LaneKey) -> Timestamp? {
         let moment = now()
-        return breakers.withLock { $0[organization]?.waits(now: moment) }
+        return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }
     }
 
     /// Whether nothing but a probe passes.
@@ -38,14 +38,14 @@ final class Circuits: Sendable {
         breakers.withLock { $0[organization]?.giveBack(now: moment) }
     }
 
-    /// Notes what came of a request; tells whether that opened or closed the circuit.
-    func note(_ kind: Outcome.Kind, of organization: UUID) -> Change? {
+    /// Notes what came of a lane's request; tells whether that opened or closed the circuit.
+    func note(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
         let moment = now()
         return breakers.withLock { breakers in
-            var breaker = breakers[organization] ?? CircuitBreaker()
+            var breaker = breakers[lane.organization] ?? CircuitBreaker()
             let wasOpen = breaker.isOpen
-            breaker.note(kind, now: moment, jitter: .random(in: 0...1))
-            breakers[organization] = breaker.isUntouched ? nil : breaker
+            breaker.note(kind, by: lane.user, now: moment, jitter: .random(in: 0...1))
+            breakers[lane.organization] = breaker.isUntouched ? nil : breaker
             return breaker.isOpen == wasOpen ? nil : breaker.isOpen ? .opened : .closed
         }
     }

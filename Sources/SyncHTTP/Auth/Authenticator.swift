@@ -22,13 +22,13 @@ struct Authenticator: Sendable {
 
     /// Whether a caller whose token was good is still served: what takes long asks again.
     ///
-    /// - Throws: `store_unavailable` when nobody knows.
+    /// - Throws: `store_unavailable`, `overloaded` when nobody knows.
     func isServed(_ caller: Caller) async throws -> Bool {
         do throws(Problem) {
             _ = try await organization(caller.organization.id, serving: caller.user)
             return true
         } catch {
-            if error.code == .storeUnavailable { throw error }
+            if error.code == .storeUnavailable || error.code == .overloaded { throw error }
             return false
         }
     }
@@ -63,7 +63,9 @@ struct Authenticator: Sendable {
         { exchange in
             let caller = try await caller(exchange.headers)
             var exchange = exchange
+            exchange.user = LaneKey(organization: caller.organization.id, user: caller.user)
             exchange.checkInterval = checkInterval
+            try exchange.hold.belongs(to: exchange.user)
             exchange.isStillServed = { [id = caller.organization.id] in try await activeOrganization(id) }
             guard caller.organization.settings.hasQuota else { return try await endpoint(exchange, caller) }
             return try await quotas.answer(exchange, caller, by: endpoint)
@@ -78,7 +80,7 @@ struct Authenticator: Sendable {
             case .organizationNotCovered:
                 throw Self.unknown
             case .keysUnavailable(let seconds):
-                var problem = Problem(.overloaded, error.explanation)
+                var problem = Problem(.keysUnavailable, error.explanation)
                 problem.retryAfter = seconds
                 throw problem
             default:

@@ -8,6 +8,7 @@ struct BacklogEndpoint: Sendable {
 
     func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try Query(of: exchange)
+        try await exchange.hold.enter(AnswerHold.mutation)
         let json = try await LongWork.run {
             try await store.backlog.backlog(organization: caller.organization.id, user: caller.user).json()
         }

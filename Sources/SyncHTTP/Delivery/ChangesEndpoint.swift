@@ -24,7 +24,8 @@ struct ChangesEndpoint: Sendable {
                     entityTypes: types,
                     organization: caller.organization,
                     user: caller.user,
-                    wait: wait
+                    wait: wait,
+                    room: exchange.hold.room()
                 )
             }
         }

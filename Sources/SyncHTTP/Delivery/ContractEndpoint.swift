@@ -1,19 +1,21 @@
 import CContract
 import Crypto
 import HTTPTypes
+import NIOCore
 
 /// `GET /openapi.json`: what this gateway can do, for programs that write clients. No token is asked for.
 struct ContractEndpoint: Sendable {
-    private let document: [UInt8]
+    private let document: ByteBuffer
     private let tag: EntityTag
 
     init() {
-        document = Array(UnsafeBufferPointer(start: contract_bytes(), count: contract_length()))
-        tag = EntityTag(of: document)
+        let bytes = Array(UnsafeBufferPointer(start: contract_bytes(), count: contract_length()))
+        document = ByteBuffer(bytes: bytes)
+        tag = EntityTag(of: bytes)
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        var answer = Answer(.ok, json: document)
+        var answer = Answer(.ok, sharedJSON: document)
         if tag.isAmong(exchange.headers[.ifNoneMatch]) { answer = Answer(.notModified) }
         answer.headers[.eTag] = tag.text
         answer.headers[.cacheControl] = "public, max-age=300"

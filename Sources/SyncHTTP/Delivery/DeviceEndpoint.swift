@@ -10,7 +10,7 @@ struct DeviceEndpoint: Sendable {
     let store: Store
     private let bodies: BodyReader
 
-    init(store: Store, budget: ByteBudget) {
+    init(store: Store, budget: FairBudget) {
         self.store = store
         bodies = BodyReader(limit: Self.bodyBytes, budget: budget)
     }

@@ -17,6 +17,7 @@ struct MappingEndpoint: Sendable {
         let since = try query.text("since")
         let statuses = try query.mappingStatuses("status")
         let limit = try query.limit(default: Self.defaultLimit)
+        try await exchange.hold.enter(AnswerHold.mapping * limit)
         let page = try await LongWork.run {
             try await store.mappings.list(
                 since: since,
@@ -36,12 +37,20 @@ struct MappingEndpoint: Sendable {
         let lookup = try await bodies.withBody(of: exchange) { body in
             try await LongWork.read(body) { body throws(Problem) in try MappingLookup(body: body, limit: limit) }
         }
-        let mappings = try await store.mappings.lookup(
-            lookup.clientIDs,
-            entityType: lookup.entityType,
-            organization: caller.organization.id,
-            user: caller.user
-        )
+        try await exchange.hold.enter(AnswerHold.mapping * lookup.count)
+        let lane = LaneKey(organization: caller.organization.id, user: caller.user)
+        var mappings: [IDMapping] = []
+        if !lookup.clientIDs.isEmpty {
+            mappings = try await store.mappings.lookup(
+                lookup.clientIDs,
+                entityType: lookup.entityType,
+                organization: lane.organization,
+                user: lane.user
+            )
+        }
+        if !lookup.numbers.isEmpty, let device = lookup.deviceID, let type = lookup.entityType {
+            mappings += try await store.mappings.lookup(lookup.numbers, of: device, entityType: type, lane: lane)
+        }
         var writer = JSONWriter(capacity: 64 + mappings.count * 192)
         writer.beginObject()
         writer.idMappings(mappings)

@@ -2,13 +2,17 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// The body of a look-up: `{"client_ids":[…],"entity_type"?}`.
+/// The body of a look-up: `{"client_ids":[…],"entity_type"?,"device_id"?}`. Ids that a device counted itself are numbers,
+/// and mean something together with its id and a type alone.
 struct MappingLookup: Sendable {
     /// The most ids that one look-up may name.
     static let maximumIDs = 1_000
 
     private(set) var clientIDs: [UUID] = []
+    /// Ids that the device counted.
+    private(set) var numbers: [Int64] = []
     private(set) var entityType: String?
+    private(set) var deviceID: UUID?
 
     /// Reads a body.
     ///
@@ -16,35 +20,54 @@ struct MappingLookup: Sendable {
     init(body: [UInt8], limit: Int) throws(Problem) {
         let (tree, members) = try JSONTree.object(in: body, limit: limit)
         if let defect = tree.defects.first { throw Problem(defect) }
+        var isGiven = false
         for (name, value) in members {
             if name.equals("client_ids") {
-                clientIDs = try Self.clientIDs(value)
+                isGiven = true
+                try readIDs(value)
+            } else if name.equals("device_id") {
+                deviceID = try Self.deviceID(value)
             } else if name.equals("entity_type") {
                 entityType = try Self.entityType(value)
             } else {
                 let pointer = JSONPointer().appending(member: name.string).text
-                let detail = "'\(name.string)' is not a member of a look-up: client_ids, entity_type"
+                let detail = "'\(name.string)' is not a member of a look-up: client_ids, entity_type, device_id"
                 throw Self.problem(pointer, Rule.unknownMember, detail)
             }
         }
-        if clientIDs.isEmpty { throw Self.problem("/client_ids", Rule.required, "client_ids is required") }
+        guard isGiven else { throw Self.problem("/client_ids", Rule.required, "client_ids is required") }
+        guard !numbers.isEmpty else { return }
+        let detail = "a number is an id of one device and one type, so it is needed"
+        if deviceID == nil { throw Self.problem("/device_id", Rule.required, detail) }
+        if entityType == nil { throw Self.problem("/entity_type", Rule.required, detail) }
     }
 
-    private static func clientIDs(_ value: JSONValue) throws(Problem) -> [UUID] {
+    /// How many ids it names.
+    var count: Int { clientIDs.count + numbers.count }
+
+    private mutating func readIDs(_ value: JSONValue) throws(Problem) {
         guard let elements = value.elements else {
-            throw problem("/client_ids", Rule.memberType, "client_ids must be an array")
+            throw Self.problem("/client_ids", Rule.memberType, "client_ids must be an array")
         }
-        guard (1...maximumIDs).contains(elements.count) else {
-            throw problem("/client_ids", Rule.range, "client_ids must hold 1 to \(maximumIDs) ids")
+        guard elements.count <= Self.maximumIDs else {
+            throw Self.problem("/client_ids", Rule.range, "client_ids may hold \(Self.maximumIDs) ids")
         }
-        var ids: [UUID] = []
         for (index, element) in elements.enumerated() {
-            guard let id = element.uuid else {
-                throw problem("/client_ids/\(index)", Rule.clientID, "a client id must be a UUID")
+            if let id = element.uuid {
+                clientIDs.append(id)
+            } else if let number = element.int64 {
+                numbers.append(number)
+            } else {
+                let detail = "a client id must be a UUID, or a 64-bit integer that the device counted"
+                throw Self.problem("/client_ids/\(index)", Rule.clientID, detail)
             }
-            ids.append(id)
         }
-        return ids
+    }
+
+    private static func deviceID(_ value: JSONValue) throws(Problem) -> UUID? {
+        if value.isNull { return nil }
+        guard let id = value.uuid else { throw problem("/device_id", Rule.uuid, "device_id must be a UUID") }
+        return id
     }
 
     private static func entityType(_ value: JSONValue) throws(Problem) -> String? {

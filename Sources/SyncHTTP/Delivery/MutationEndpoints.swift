@@ -12,7 +12,13 @@ struct MutationEndpoints: Sendable {
         let id = try exchange.uuid(at: 0)
         let wait = try Query(of: exchange, allowing: ["wait"]).wait(upTo: longestWait)
         let read: @Sendable (Duration) async throws -> [UInt8]? = { wait in
-            try await store.mutations.mutation(id, organization: caller.organization, user: caller.user, wait: wait)
+            try await store.mutations.mutation(
+                id,
+                organization: caller.organization,
+                user: caller.user,
+                wait: wait,
+                room: exchange.hold.room(for: AnswerHold.mutation)
+            )
         }
         var found: [UInt8]??
         if wait > .zero { found = try await ClientPresence.whileWaited(on: exchange) { try await read(wait) } }
@@ -33,6 +39,7 @@ struct MutationEndpoints: Sendable {
             limit: try query.limit(default: 100),
             cursor: try query.text("cursor")
         )
+        try await exchange.hold.enter()
         let page = try await LongWork.run {
             try await store.mutations.list(filter, organization: caller.organization, user: caller.user)
         }

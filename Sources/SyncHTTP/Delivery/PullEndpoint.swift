@@ -11,7 +11,7 @@ struct PullEndpoint: Sendable {
     let longestWait: Duration
     private let bodies: BodyReader
 
-    init(store: Store, budget: ByteBudget, longestWait: Duration) {
+    init(store: Store, budget: FairBudget, longestWait: Duration) {
         self.store = store
         self.longestWait = longestWait
         bodies = BodyReader(limit: Self.bodyBytes, budget: budget)
@@ -31,7 +31,8 @@ struct PullEndpoint: Sendable {
                     device: device,
                     organization: caller.organization,
                     user: caller.user,
-                    wait: wait
+                    wait: wait,
+                    room: exchange.hold.room()
                 )
             }
         }

@@ -8,16 +8,17 @@ import SyncModel
 struct BodyReader: Sendable {
     /// The largest body, in bytes.
     let limit: Int
-    let budget: ByteBudget
+    let budget: FairBudget
 
-    /// Lends a request's JSON text, checked for its media type and size alone. It counts as held until `use` returns.
+    /// Lends a request's JSON text, checked for its media type and size alone. It counts as held until `use` returns,
+    /// which keeps nothing of it.
     func withBody<Result>(of exchange: Exchange, _ use: ([UInt8]) async throws -> Result) async throws -> Result {
         try MediaType.requireJSON(exchange.headers)
         let announced = try announcedLength(exchange.headers)
         if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
         var held = 0
-        defer { budget.giveBack(held) }
-        let body = try await collect(exchange.request.body, announced: announced, held: &held)
+        defer { budget.giveBack(held, of: exchange.user) }
+        let body = try await collect(exchange.request.body, of: exchange.user, announced: announced, held: &held)
         return try await use(body)
     }
 
@@ -42,12 +43,17 @@ struct BodyReader: Sendable {
         return length
     }
 
-    private func collect(_ body: RequestBody, announced: Int?, held: inout Int) async throws -> [UInt8] {
+    private func collect(
+        _ body: RequestBody,
+        of user: LaneKey,
+        announced: Int?,
+        held: inout Int
+    ) async throws -> [UInt8] {
         var bytes: [UInt8] = []
         do {
             for try await part in body {
                 guard bytes.count + part.readableBytes <= limit else { throw tooLarge }
-                guard budget.take(part.readableBytes) else { throw noRoom }
+                try budget.take(part.readableBytes, for: user, besides: held)
                 held += part.readableBytes
                 if bytes.isEmpty { bytes.reserveCapacity(firstCapacity(part.readableBytes, announced)) }
                 bytes.append(contentsOf: part.readableBytesView)
@@ -80,11 +86,5 @@ struct BodyReader: Sendable {
 
     private var tooLarge: Problem {
         Problem(.payloadTooLarge, "At most \(limit) bytes are taken.")
-    }
-
-    private var noRoom: Problem {
-        var problem = Problem(.overloaded, "Too much is being received at once.")
-        problem.retryAfter = 1
-        return problem
     }
 }

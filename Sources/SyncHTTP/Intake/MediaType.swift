@@ -13,16 +13,29 @@ enum MediaType {
         }
     }
 
-    /// `application/json`, and at most a `charset` that says UTF-8, which JSON is in any case.
+    /// `application/json` with any parameters: none means anything for JSON, which is UTF-8 in any case (RFC 8259, 11).
     static func isJSON(_ value: String) -> Bool {
         if value == "application/json" { return true }
-        let parts = value.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false).map {
-            $0.trimmed.lowercased
+        let type = value.utf8.prefix { $0 != UInt8(ascii: ";") }
+        return type.trimmed.lowercased == "application/json" && isOne(value)
+    }
+
+    /// Several fields of a name are joined by commas, which may stand in quotes only.
+    private static func isOne(_ value: String) -> Bool {
+        var isQuoted = false
+        var isEscaped = false
+        for byte in value.utf8 {
+            if isEscaped {
+                isEscaped = false
+            } else if byte == UInt8(ascii: "\\") {
+                isEscaped = isQuoted
+            } else if byte == UInt8(ascii: "\"") {
+                isQuoted.toggle()
+            } else if byte == UInt8(ascii: ","), !isQuoted {
+                return false
+            }
         }
-        guard parts[0] == "application/json" else { return false }
-        return parts.dropFirst().allSatisfy { parameter in
-            ["", "charset=utf-8", "charset=\"utf-8\""].contains(parameter)
-        }
+        return true
     }
 
     static func isIdentity(_ value: String) -> Bool {

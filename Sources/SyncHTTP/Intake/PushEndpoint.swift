@@ -9,14 +9,14 @@ struct PushEndpoint: Sendable {
     let bodies: BodyReader
     let limits: IntakeLimits
     let longestWait: Duration
-    private let gate = IntakeGate(capacity: Self.decodedBytes)
+    /// What is decoded at a time.
+    private let gate: FairGate
     private let metrics = PushMetrics()
-    /// Bodies that are decoded at the same time, in bytes: some hundreds of full pushes, or thousands of small ones.
-    private static let decodedBytes = 4_194_304
 
-    init(store: Store, bodies: BodyReader, limits: IntakeLimits, longestWait: Duration) {
+    init(store: Store, bodies: BodyReader, gate: FairGate, limits: IntakeLimits, longestWait: Duration) {
         self.store = store
         self.bodies = bodies
+        self.gate = gate
         self.limits = limits
         self.longestWait = longestWait
     }
@@ -25,13 +25,17 @@ struct PushEndpoint: Sendable {
         _ = try Query(of: exchange)
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         do {
-            return try await bodies.withBody(of: exchange) { body in
-                let accepted = try await withPush(body) { try await accept($0, exchange, caller, preferences) }
-                let answer = try await settle(accepted, exchange, caller, preferences)
-                var reply = reply(answer, preferences)
-                reply.standing = answer.standing
-                return reply
+            let accepted = try await bodies.withBody(of: exchange) { body in
+                let answer = try await withPush(body, of: exchange) {
+                    try await accept($0, exchange, caller, preferences)
+                }
+                // what is committed needs its body no more, however long the answer is held
+                return waits(for: answer, preferences) ? answer.withoutBody() : answer
             }
+            let answer = await settle(accepted, exchange, caller, preferences)
+            var reply = reply(answer, preferences)
+            reply.standing = answer.standing
+            return reply
         } catch {
             metrics.record(error)
             throw refusal(error, preferences)
@@ -43,8 +47,8 @@ struct PushEndpoint: Sendable {
         let preferences = Preferences(exchange.headers, longestWait: longestWait).withoutWait
         do {
             let json = try await bodies.withBody(of: exchange) { body in
-                try await withPush(body) { push in
-                    try await LongWork.run {
+                try await withPush(body, of: exchange) { push in
+                    try await LongWork.run(on: body.count) {
                         try await store.previews.preview(
                             push,
                             organization: caller.organization,
@@ -61,9 +65,13 @@ struct PushEndpoint: Sendable {
     }
 
     /// Reads a push once there is room for it, and keeps the room until `use` returns.
-    private func withPush<Value>(_ body: [UInt8], _ use: (PushRequest) async throws -> Value) async throws -> Value {
+    private func withPush<Value>(
+        _ body: [UInt8],
+        of exchange: Exchange,
+        _ use: (PushRequest) async throws -> Value
+    ) async throws -> Value {
         let limits = limits
-        return try await gate.admit(body.count) {
+        return try await gate.admit(body.count, for: exchange.user) {
             let push = try await LongWork.read(body) { body throws(Problem) in
                 try PushRequest(body: body, limits: limits)
             }
@@ -94,14 +102,19 @@ struct PushEndpoint: Sendable {
         exchange.headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceparent
     }
 
-    /// Waits if the caller asked for it. What is accepted stays accepted, so a wait that ends early is no failure.
+    private func waits(for answer: PushAnswer, _ preferences: Preferences) -> Bool {
+        (preferences.wait ?? .zero) > .zero && !answer.unsettled.isEmpty
+    }
+
+    /// Waits if the caller asked for it. What is accepted stays accepted, so a wait that ends early, or for which there is
+    /// no room, is no failure.
     private func settle(
         _ answer: PushAnswer,
         _ exchange: Exchange,
         _ caller: Caller,
         _ preferences: Preferences
-    ) async throws -> PushAnswer {
-        guard let wait = preferences.wait, wait > .zero, !answer.unsettled.isEmpty else { return answer }
+    ) async -> PushAnswer {
+        guard let wait = preferences.wait, waits(for: answer, preferences) else { return answer }
         let settled = try? await ClientPresence.whileWaited(on: exchange) {
             try await store.mutations.refresh(
                 answer,

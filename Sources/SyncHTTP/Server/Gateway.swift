@@ -9,6 +9,7 @@ import Telemetry
 /// Takes every request of a server: gives it an id, finds its route, turns errors into answers, counts and logs.
 struct Gateway: Sendable {
     let routes: RouteTable
+    let budgets: Budgets
     let logger: Logger
     let now: TimeSource
     /// Requests that are not answered yet; nil counts none.
@@ -18,8 +19,15 @@ struct Gateway: Sendable {
     private let date = HTTPDate()
     private let storeWarnings = OncePerSecond()
 
-    init(routes: RouteTable, logger: Logger, now: @escaping TimeSource, inFlight: Meter? = nil) {
+    init(
+        routes: RouteTable,
+        budgets: Budgets,
+        logger: Logger,
+        now: @escaping TimeSource,
+        inFlight: Meter? = nil
+    ) {
         self.routes = routes
+        self.budgets = budgets
         self.logger = logger
         self.now = now
         self.inFlight = inFlight
@@ -53,7 +61,8 @@ struct Gateway: Sendable {
         on channel: any Channel,
         since started: NIODeadline
     ) async -> Reply {
-        let (answer, route, failure) = await answer(request, requestID: requestID, channel: channel)
+        let hold = AnswerHold(budgets.answers, pages: budgets.pages)
+        let (answer, route, failure) = await answer(request, requestID: requestID, channel: channel, hold: hold)
         let elapsed = (NIODeadline.now() - started).nanoseconds
         (route?.meters ?? unmatched).record(answer.status, nanoseconds: elapsed)
         let level = level(for: answer.status)
@@ -62,14 +71,18 @@ struct Gateway: Sendable {
             logger.log(level: level, "Request answered", metadata: line.metadata(failure: failure))
         }
         let response = answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
-        guard let successor = answer.successor, request.method != .head else { return .response(response) }
+        if hold.settle(at: request.method == .head ? 0 : answer.body?.count ?? 0) {
+            await ConnectionGuard.release(hold, behindNextResponseOn: channel)
+        }
+        guard let successor = answer.successor else { return .response(response) }
         return .handover(response.head, to: successor)
     }
 
     private func answer(
         _ request: Request,
         requestID: String,
-        channel: any Channel
+        channel: any Channel,
+        hold: AnswerHold
     ) async -> (Answer, Route?, failure: (any Error)?) {
         var matched: Route?
         do {
@@ -78,7 +91,14 @@ struct Gateway: Sendable {
             if let mediaType = route.mediaType, !Accept.allows(mediaType, request.headers) {
                 throw Problem(.notAcceptable, "Answers are \(mediaType); the Accept header excludes that.")
             }
-            let exchange = Exchange(request: request, requestID: requestID, parameters: parameters, channel: channel)
+            let exchange = Exchange(
+                request: request,
+                requestID: requestID,
+                parameters: parameters,
+                channel: channel,
+                hold: hold,
+                budgets: budgets
+            )
             return (try await route.endpoint(exchange), route, nil)
         } catch {
             return (Refusal(of: error).answer(requestID: requestID), matched, error)

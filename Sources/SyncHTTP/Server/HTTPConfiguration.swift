@@ -17,9 +17,17 @@ public struct HTTPConfiguration: Sendable {
     public var limits = IntakeLimits()
     /// The largest body that `/admin` takes, in bytes.
     public var adminBodyBytes = 65_536
-    /// How many bytes of request bodies are held at the same time, over all requests; beyond it, requests are answered
-    /// 503 `overloaded`. A body counts from its first byte until its request is answered.
+    /// How many bytes of request bodies are held at the same time, over all requests; an organization that holds its
+    /// part is answered 503 `overloaded`. A body counts from its first byte until what it asks for is done, a push's
+    /// until it is committed. `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
     public var heldBodyBytes = 67_108_864
+    /// How many bytes of answers are held at the same time, over all requests; who asks for a page waits for room, and is
+    /// answered 503 `overloaded` where none comes. An answer counts until the system has taken it for the client.
+    /// `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
+    public var heldAnswerBytes = 67_108_864
+    /// Pages that are read from the database at the same time; who asks for one more waits for a turn. The rest of the
+    /// database's connections is for what is short.
+    public var concurrentPages = 4
     /// Open connections of the public server; more wait in the system's queue. `SLUICE_MAX_CONNECTIONS`.
     public var maximumConnections = 10_000
     /// Open connections of the operations server.
@@ -29,8 +37,11 @@ public struct HTTPConfiguration: Sendable {
     public var bodyTimeout: Duration = .seconds(30)
     /// How long a connection may stay without a complete request head, be it silent or slow.
     public var idleTimeout: Duration = .seconds(75)
-    /// How long a client may take to accept what fills the connection's send buffer.
+    /// How long a client may take to accept what fills the connection's send buffer. Of a large answer it has to take
+    /// ``leastProgress`` bytes in this time, again and again.
     public var writeTimeout: Duration = .seconds(60)
+    /// Who takes less than this many bytes within ``writeTimeout`` is cut off.
+    public var leastProgress = 65_536
     /// What is left of the timeouts above once the server shuts down.
     public var shutdownTimeout: Duration = .seconds(5)
     /// The longest `wait` that is granted; a longer one is cut to this.
@@ -43,7 +54,8 @@ public struct HTTPConfiguration: Sendable {
     public var keepAlive: Duration = .seconds(15)
     /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.
     public var maximumStream: Duration = .seconds(3_600)
-    /// Listeners to events, beside the connections; more are answered 503.
+    /// Listeners to events, beside the connections. Where there are so many, one more ends the oldest of the organization
+    /// that has the most, and is answered 503 where that is its own.
     public var maximumListeners = 10_000
     /// Listeners that one user may have; one more ends the oldest.
     public var listenersPerUser = 100

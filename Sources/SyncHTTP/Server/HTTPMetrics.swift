@@ -14,6 +14,10 @@ public enum HTTPMetrics {
     static let eventStreamEnds = "sluice_event_streams_ended_total"
     static let heldEventBytes = "sluice_event_stream_held_bytes"
     static let heldBodyBytes = "sluice_http_held_body_bytes"
+    static let heldAnswerBytes = "sluice_http_held_answer_bytes"
+    static let waits = "sluice_http_waits"
+    static let overloads = "sluice_http_overloads_total"
+    static let cutOff = "sluice_http_clients_cut_off_total"
     static let ready = "sluice_ready"
 
     /// Tells the registry what the metrics mean. Comes before a server is made.
@@ -68,5 +72,22 @@ public enum HTTPMetrics {
         )
         registry.describe(ready, kind: .gauge, help: "1 if this replica can serve requests, as /readyz says; else 0.")
         registry.describe(heldBodyBytes, kind: .gauge, help: "Bytes of request bodies that are held now.")
+        registry.describe(
+            heldAnswerBytes,
+            kind: .gauge,
+            help: "Bytes of answers that are being made, or that clients have not taken yet."
+        )
+        registry.describe(waits, kind: .gauge, help: "Requests that are held until something happens.")
+        registry.describe(
+            overloads,
+            kind: .counter,
+            help:
+                "Requests answered 503 as their organization held its part of a budget: bodies, decoding, answers, waits or listeners."
+        )
+        registry.describe(
+            cutOff,
+            kind: .counter,
+            help: "Connections ended as the client was too slow: it did not take an answer, or send a body."
+        )
     }
 }

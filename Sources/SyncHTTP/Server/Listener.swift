@@ -46,13 +46,13 @@ struct Listener: Service {
     }
 
     private var builder: HTTPServerBuilder {
-        let configuration = configuration
+        let (configuration, cutOffs) = (configuration, gateway.budgets.cutOffs)
         return HTTPServerBuilder { responder in
             EventLoopBound(
                 base: HTTP1Channel(
                     responder: responder,
                     configuration: HTTP1Channel.Configuration(
-                        additionalChannelHandlers: [ConnectionGuard(configuration)],
+                        additionalChannelHandlers: [ConnectionGuard(configuration, cutOffs)],
                         idleTimeout: TimeAmount(configuration.idleTimeout),
                         httpDecoderConfiguration: .init(
                             maxHeaderFieldSize: 16_384,

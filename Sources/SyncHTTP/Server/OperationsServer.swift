@@ -7,6 +7,7 @@ public import Telemetry
 /// The server that operators and their machines talk to: health, metrics and, with an operator token, `/admin`.
 public struct OperationsServer: Service {
     private let listener: Listener
+    private let budgets: Budgets
 
     /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
     ///
@@ -28,18 +29,28 @@ public struct OperationsServer: Service {
             async let reasons = store.readiness()
             return await reasons + readiness()
         }
-        let health = HealthEndpoints(version: configuration.version, reasons: reasons, notices: notices)
+        let health = HealthEndpoints(version: configuration.version, reasons: reasons) { store.notices + notices() }
         routes.add(.get, "/livez", answers: nil, health.live)
         routes.add(.get, "/readyz", answers: nil, health.ready)
         routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: registry, reasons: reasons).scrape)
+        // operators have budgets of their own, and share them
+        budgets = Budgets(configuration)
         if let token = configuration.operatorTokens {
-            Self.addAdministration(to: &routes, configuration, store: store, token: token, logger: logger)
+            let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budgets.bodies)
+            Self.addAdministration(
+                to: &routes,
+                configuration,
+                store: store,
+                token: token,
+                bodies: bodies,
+                logger: logger
+            )
         }
         listener = Listener(
             address: configuration.operationsAddress,
             maximumConnections: configuration.maximumOperationsConnections,
             configuration: configuration,
-            gateway: Gateway(routes: routes, logger: logger, now: configuration.now),
+            gateway: Gateway(routes: routes, budgets: budgets, logger: logger, now: configuration.now),
             onRunning: onRunning
         )
     }
@@ -49,7 +60,7 @@ public struct OperationsServer: Service {
 
     /// Serves until graceful shutdown.
     public func run() async throws {
-        try await listener.run()
+        try await budgets.turningAway { [listener] in try await listener.run() }
     }
 
     private static func addAdministration(
@@ -57,10 +68,9 @@ public struct OperationsServer: Service {
         _ configuration: HTTPConfiguration,
         store: Store,
         token: OperatorTokens,
+        bodies: BodyReader,
         logger: Logger
     ) {
-        let budget = ByteBudget(limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
-        let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budget)
         let organizations = OrganizationEndpoints(store: store, bodies: bodies)
         let users = UserEndpoints(store: store)
         let types = EntityTypeEndpoints(store: store, bodies: bodies)

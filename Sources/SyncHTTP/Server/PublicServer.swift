@@ -11,6 +11,7 @@ public import Tokens
 public struct PublicServer: Service {
     private let listener: Listener
     private let events: EventHub
+    private let budgets: Budgets
 
     /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
     ///
@@ -30,12 +31,20 @@ public struct PublicServer: Service {
             checkInterval: configuration.checkInterval
         )
         events = EventHub(store: store, authenticator: authenticator, configuration: configuration)
+        budgets = Budgets(configuration)
         listener = Listener(
             address: configuration.publicAddress,
             maximumConnections: configuration.maximumConnections,
             configuration: configuration,
             gateway: Gateway(
-                routes: Self.routes(configuration, store: store, authenticator: authenticator, events: events),
+                routes: Self.routes(
+                    configuration,
+                    store: store,
+                    authenticator: authenticator,
+                    events: events,
+                    budgets: budgets
+                ),
+                budgets: budgets,
                 logger: logger,
                 now: configuration.now,
                 inFlight: Meter(label: HTTPMetrics.inFlight)
@@ -49,10 +58,12 @@ public struct PublicServer: Service {
 
     /// Serves until graceful shutdown.
     public func run() async throws {
-        try await withThrowingTaskGroup(of: Void.self) { [events, listener] group in
-            group.addTask { try await events.run() }
-            group.addTask { try await listener.run() }
-            try await group.waitForAll()
+        try await budgets.turningAway { [events, listener] in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await events.run() }
+                group.addTask { try await listener.run() }
+                try await group.waitForAll()
+            }
         }
     }
 
@@ -60,12 +71,19 @@ public struct PublicServer: Service {
         _ configuration: HTTPConfiguration,
         store: Store,
         authenticator: Authenticator,
-        events hub: EventHub
+        events hub: EventHub,
+        budgets: Budgets
     ) -> RouteTable {
-        let budget = ByteBudget(limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
+        let budget = budgets.bodies
         let bodies = BodyReader(limit: configuration.limits.bodyBytes, budget: budget)
         let wait = configuration.maximumWait
-        let pushes = PushEndpoint(store: store, bodies: bodies, limits: configuration.limits, longestWait: wait)
+        let pushes = PushEndpoint(
+            store: store,
+            bodies: bodies,
+            gate: budgets.decoding,
+            limits: configuration.limits,
+            longestWait: wait
+        )
         let mutations = MutationEndpoints(store: store, longestWait: wait)
         let settling = SettleEndpoints(
             store: store,

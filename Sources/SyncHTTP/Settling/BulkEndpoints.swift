@@ -27,6 +27,7 @@ struct BulkEndpoints: Sendable {
             cursor: try query.text("cursor")
         )
         let organization = try await organization(exchange)
+        try await exchange.hold.enter()
         let page = try await LongWork.run {
             try await store.mutations.list(filter, organization: organization, of: user)
         }

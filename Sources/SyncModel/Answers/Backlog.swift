@@ -129,8 +129,7 @@ extension Backlog {
         writer.member("is_truncated", isTruncated)
         writer.name("head")
         if let head { head.writeHead(to: &writer) } else { writer.null() }
-        writer.name("held_by")
-        if let hold { hold.write(to: &writer) } else { writer.null() }
+        writer.heldBy(hold)
         writer.endObject()
         writer.endObject()
         return writer.bytes
@@ -190,6 +189,14 @@ extension Backlog.Mutation {
         }
         writer.endArray()
         writer.endObject()
+    }
+}
+
+extension JSONWriter {
+    /// Writes the member `held_by`, as every answer that has it shows it.
+    mutating func heldBy(_ hold: LaneHold?) {
+        name("held_by")
+        if let hold { hold.write(to: &self) } else { null() }
     }
 }
 

@@ -8,7 +8,7 @@ public struct PushAnswer: Sendable {
     /// A pull that has reached this cursor has seen what the push did.
     public var feed: String
     /// What is answered.
-    public var push: PushRequest
+    private var subject: Subject
     /// In request order.
     public var verdicts: [PushVerdict]
     /// Resolved mappings of this user that the batch touches.
@@ -24,13 +24,23 @@ public struct PushAnswer: Sendable {
     ) {
         self.acceptedSequence = acceptedSequence
         self.feed = feed
-        self.push = push
+        subject = .push(push)
         self.verdicts = verdicts
         self.mappings = mappings
     }
 
+    /// By place in the request.
+    public var warnings: [Int: PushWarning] = [:]
+
     /// Blocked mutations that a settled one blocks, so that nothing but a person moves them: settled as well.
     public var stuck: Set<UUID> = []
+
+    /// The lane as the push found it.
+    public var lane = LaneState()
+
+    /// What keeps the head of the user's lane from running, so that what is behind it waits; nil where nothing does, where
+    /// all that is queued waits for other mutations, and where it could not be found out.
+    public var hold: LaneHold?
 
     /// What is left of the user's quota; nil where there is none.
     public var standing: QuotaStanding?
@@ -40,6 +50,38 @@ public struct PushAnswer: Sendable {
         verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)
     }
 
+    /// Which mappings the answer shows once they are resolved.
+    public var touched: TouchedMappings {
+        switch subject {
+        case .push(let push): TouchedMappings(push)
+        case .names(_, let touched): touched
+        }
+    }
+
+    /// The same without the push's body: for an answer that is held for long.
+    public func withoutBody() -> PushAnswer {
+        guard case .push(let push) = subject else { return self }
+        var answer = self
+        let names = zip(push.entries, verdicts).map { $1.record == nil ? EntryName($0) : nil }
+        answer.subject = .names(names, TouchedMappings(push))
+        return answer
+    }
+
+    /// What is answered: a push as it came, or what an answer needs to know of it.
+    private enum Subject: Sendable {
+        case push(PushRequest)
+        /// The names of entries that have no record, by index.
+        case names([EntryName?], TouchedMappings)
+
+        /// The name of an entry; only of those that have no record.
+        func entry(_ index: Int) -> EntryName {
+            switch self {
+            case .push(let push): EntryName(push.entries[index])
+            case .names(let names, _): names[index] ?? EntryName()
+            }
+        }
+    }
+
     /// The body, JSON.
     public func json() -> [UInt8] {
         var writer = JSONWriter()
@@ -47,17 +89,40 @@ public struct PushAnswer: Sendable {
         writer.beginObject()
         writer.member("accepted_sequence", acceptedSequence)
         writer.member("feed", feed)
+        writer.heldBy(hold)
         writer.name("results")
         writer.beginArray()
-        for (entry, verdict) in zip(push.entries, verdicts) {
+        for (index, verdict) in verdicts.enumerated() {
             writer.beginObject()
-            verdict.writeResultMembers(of: entry, to: &writer)
+            verdict.writeResultMembers(of: subject.entry(index), to: &writer)
+            if let warning = warnings[index] { writer.warnings([warning], at: index) }
             writer.endObject()
         }
         writer.endArray()
         writer.idMappings(mappings)
         writer.endObject()
         return writer.bytes
+    }
+}
+
+/// What a rejected entry is answered with of itself: as far as it could be read.
+struct EntryName: Sendable {
+    var id: UUID?
+    var idempotencyKey: UUID?
+    var sequenceNumber: Int64?
+    var localID: UUID?
+    var localNumber: Int64?
+    var serverID: ServerID?
+
+    init() {}
+
+    init(_ entry: PushEntry) {
+        id = entry.id
+        idempotencyKey = entry.idempotencyKey
+        sequenceNumber = entry.sequenceNumber
+        localID = entry.mutation?.localID
+        localNumber = entry.mutation?.localNumber
+        serverID = entry.mutation?.serverID
     }
 }
 
@@ -82,17 +147,19 @@ extension PushVerdict {
     }
 
     /// Writes the members of an entry's result into an object that is open.
-    func writeResultMembers(of entry: PushEntry, to writer: inout JSONWriter) {
+    ///
+    /// - Parameter entry: asked for the entry's name where there is no record.
+    func writeResultMembers(of entry: @autoclosure () -> EntryName, to writer: inout JSONWriter) {
         switch self {
         case .accepted(let record): record.writeResultMembers(replayed: false, to: &writer)
         case .replayed(let record): record.writeResultMembers(replayed: true, to: &writer)
-        case .rejected(let problem): Self.writeRejected(entry, problem.json, replayed: false, to: &writer)
-        case .rejectedBefore(let error): Self.writeRejected(entry, error, replayed: true, to: &writer)
+        case .rejected(let problem): Self.writeRejected(entry(), problem.json, replayed: false, to: &writer)
+        case .rejectedBefore(let error): Self.writeRejected(entry(), error, replayed: true, to: &writer)
         }
     }
 
     private static func writeRejected(
-        _ entry: PushEntry,
+        _ entry: EntryName,
         _ error: [UInt8],
         replayed: Bool,
         to writer: inout JSONWriter
@@ -104,10 +171,10 @@ extension PushVerdict {
         writer.member("replayed", replayed)
         writer.name("revision")
         writer.null()
-        writer.localID(entry.mutation?.localID, number: entry.mutation?.localNumber)
-        writer.member("server_id", entry.mutation?.serverID)
-        writer.name("version")
-        writer.null()
+        writer.localID(entry.localID, number: entry.localNumber)
+        writer.member("server_id", entry.serverID)
+        writer.member(null: "version")
+        writer.member(null: "etag")
         writer.member("attempt_count", 0 as Int64)
         writer.name("next_retry_at")
         writer.null()
@@ -135,6 +202,7 @@ extension MutationRecord {
         writer.localID(localID, number: localNumber)
         writer.member("server_id", serverID)
         writer.member("version", version)
+        writer.member("etag", etag)
         writer.member("attempt_count", Int64(attemptCount))
         writer.member("next_retry_at", nextRetryAt?.rfc3339)
         writer.name("blocked_by")
@@ -148,6 +216,7 @@ extension MutationRecord {
         writeResponse(to: &writer)
         writer.name("error")
         if let error { writer.raw(error) } else { writer.null() }
+        writer.unreadable(unreadable)
     }
 
     /// The upstream's answer; the built-in store's is an empty object, for what it holds stands in the feed.
@@ -158,13 +227,35 @@ extension MutationRecord {
         writer.name("body")
         if let responseBody {
             writer.raw(responseBody)
-        } else if responseStatus == 204 {
+        } else if responseStatus == 204 || unreadable.contains("response") {
             writer.null()
         } else {
             writer.beginObject()
             writer.endObject()
         }
         writer.endObject()
+    }
+}
+
+extension JSONWriter {
+    /// Writes the member `warnings` of a result; of most there is none.
+    mutating func warnings(_ warnings: [PushWarning], at index: Int) {
+        name("warnings")
+        beginArray()
+        for warning in warnings {
+            beginObject()
+            switch warning {
+            case .clientIDWasData:
+                member("code", "client_id_was_data" as StaticString)
+                member("pointer", "/mutations/\(index)/local_id")
+                let detail =
+                    "an earlier mutation of this device names this id: nobody had created it then, so there it is data and"
+                    + " no server id takes its place; send creates before what names them, or correct that entity"
+                member("detail", detail)
+            }
+            endObject()
+        }
+        endArray()
     }
 }
 
@@ -185,6 +276,15 @@ extension MutationStatus {
 }
 
 extension JSONWriter {
+    /// Writes the member `unreadable`: the names of those that are stored and cannot be opened; nothing where all can.
+    public mutating func unreadable(_ names: [String]) {
+        guard !names.isEmpty else { return }
+        name("unreadable")
+        beginArray()
+        for name in names { string(name) }
+        endArray()
+    }
+
     /// Writes the member `id_mappings`, as every answer that has it shows it.
     public mutating func idMappings(_ mappings: [IDMapping]) {
         name("id_mappings")

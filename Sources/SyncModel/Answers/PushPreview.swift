@@ -11,6 +11,10 @@ public struct PushPreview: Sendable {
         public let verdict: PushVerdict
         /// What would be sent; nil where nothing would, and for what is not new.
         public let request: PreviewedRequest?
+        /// What its turn would be in conflict with before anything is sent: a problem object as JSON.
+        public let conflict: [UInt8]?
+        /// What the client would be told besides; nil for nothing.
+        public let warning: PushWarning?
     }
 
     /// The device's watermark afterwards.
@@ -29,9 +33,11 @@ public struct PushPreview: Sendable {
         writer.beginArray()
         for result in results {
             writer.beginObject()
-            result.verdict.writeResultMembers(of: result.entry, to: &writer)
+            result.verdict.writeResultMembers(of: EntryName(result.entry), to: &writer)
             writer.name("request")
             if let request = result.request { request.write(to: &writer) } else { writer.null() }
+            writer.member("conflict", raw: result.conflict)
+            if let warning = result.warning { writer.warnings([warning], at: result.entry.index) }
             writer.endObject()
         }
         writer.endArray()

@@ -7,6 +7,8 @@ public struct PushLocalIDs: Sendable {
 
     /// What stands in the relations of an entry, by the entry's index; entries that have none are left out.
     private var references: [Int: [LocalReference]] = [:]
+    /// Types of the entries whose relations may hold such ids, by the entry's index.
+    private var types: [Int: EntityType] = [:]
     /// Entries whose relations hold more than may be looked up.
     private(set) var crowded: Set<Int> = []
     /// Every id of the device that the push names, by what stands for it; those of creates too.
@@ -27,6 +29,7 @@ public struct PushLocalIDs: Sendable {
                 if mutation.operation == .create { created.insert(clientID) }
             }
             guard let type = type(mutation.entityType), type.holdsLocalIDs else { continue }
+            types[entry.index] = type
             let found = type.localReferences(in: mutation.payload, on: push.deviceID)
             guard !found.isEmpty else { continue }
             // what holds too many by itself is refused for that
@@ -44,5 +47,10 @@ public struct PushLocalIDs: Sendable {
     /// What stands in the relations of an entry.
     public func references(of index: Int) -> [LocalReference] {
         references.isEmpty ? [] : references[index] ?? []
+    }
+
+    /// The type of an entry's entity, where its payloads may hold ids of the device.
+    func type(of index: Int) -> EntityType? {
+        types.isEmpty ? nil : types[index]
     }
 }

@@ -6,12 +6,16 @@ public final class Dispatch: Sendable {
     public let lane: LaneKey
     /// The lease that its outcome has to be written under.
     public let token: Int64
+    /// When that lease ends, unless it is renewed.
+    public let leasedUntil: Timestamp
     /// What runs; `attemptCount` does not count the request that is to be sent.
     public let mutation: QueuedMutation
     /// The type of its entity.
     public let type: EntityType
     /// The entity's permanent id, unless this creates it.
     public let serverID: ServerID?
+    /// The entity's version in the feed when the turn came, where the user may know of it.
+    public let entityVersion: Int64?
     /// The tenant as it was when the turn came.
     public let organization: Organization
     /// Where it goes.
@@ -29,23 +33,34 @@ public final class Dispatch: Sendable {
     public init(
         lane: LaneKey,
         token: Int64,
+        leasedUntil: Timestamp,
         mutation: QueuedMutation,
         type: EntityType,
         serverID: ServerID?,
+        entityVersion: Int64? = nil,
         organization: Organization,
         destination: Destination
     ) {
         self.lane = lane
         self.token = token
+        self.leasedUntil = leasedUntil
         self.mutation = mutation
         self.type = type
         self.serverID = serverID
+        self.entityVersion = entityVersion
         self.organization = organization
         self.destination = destination
     }
 
     /// Requests sent once this one is: what a failure is counted as.
     public var attempts: Int16 { mutation.attemptCount + 1 }
+
+    /// Whether a request that is sent now is over before the lease is. What the row said is some time ago: the process may
+    /// have stood still since (product rule 13).
+    public func canBeSent(at now: Timestamp) -> Bool {
+        guard case .upstream(let request, _) = destination else { return true }
+        return now.adding(seconds: request.timeout / .seconds(1)) < leasedUntil
+    }
 
     /// The writer, for runs of versions.
     public var writer: Writer { Writer(user: lane.user, device: mutation.deviceID) }

@@ -47,30 +47,65 @@ extension Dispatch {
 }
 
 extension Outcome {
-    /// The entity that the outcome writes to the feed; nil for none.
+    /// The entity that the outcome writes to the feed, or shows from it; nil for none.
     public func entityKey(of dispatch: Dispatch) -> EntityKey? {
-        if case .none = entity { return nil }
+        if case .none = entity, status != .discarded { return nil }
         return serverID.map { EntityKey(type: dispatch.mutation.entityType, id: $0.text) }
     }
 
-    /// Lets the feed learn what an upstream did.
+    /// Lets the feed learn what an upstream did, and a client that gave way what stands there now.
     ///
     /// - Parameter entities: the organization's, as loaded under their locks; changed by the outcome.
     /// - Returns: the entity's version afterwards; nil when the feed does not learn of it.
-    public func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
+    public mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
         let stored = entities[key]
-        // what one user's token shows is not another user's to read
-        if let stored, dispatch.type.visibility == .user, stored.owner != dispatch.lane.user { return nil }
+        // what one user's token shows is not another user's to read, and that it is there is not the one's to know
+        if let stored, !stored.isVisible(to: dispatch.lane.user, dispatch.type.visibility) {
+            return versionAsIfNew(id, dispatch)
+        }
+        let version = write(key, id, over: stored, dispatch, &entities)
+        guard status == .discarded, let error, let current = entities[key] else { return version }
+        self.error = Problem.json(error, current: current.json(type: key.type, id: id))
+        return current.version
+    }
+
+    /// The version that a private entity would have if nobody had one of its id: only a create makes one.
+    private mutating func versionAsIfNew(_ id: ServerID, _ dispatch: Dispatch) -> Int64? {
+        guard case .document(let document, let etag) = entity, dispatch.mutation.operation == .create else {
+            return nil
+        }
+        if status == .discarded, let error {
+            let type = dispatch.mutation.entityType
+            let current = CurrentEntity(type: type, id: id, version: 1, etag: etag, document: document)
+            self.error = Problem.json(error, current: current.json)
+        }
+        return 1
+    }
+
+    /// - Returns: the entity's version, where the outcome says it.
+    private func write(
+        _ key: EntityKey,
+        _ id: ServerID,
+        over stored: EntityState?,
+        _ dispatch: Dispatch,
+        _ entities: inout EntityTable
+    ) -> Int64? {
+        guard mayChange(stored, dispatch) else {
+            // what has been deleted, or made, before is what the mutation came to
+            return ground == .missing && stored?.isDeleted == false ? nil : stored?.version
+        }
         let next: EntityState
         switch entity {
         case .none: return nil
         case .document(let document, let etag):
+            if ground == .adopted, let stored, stored.document == document { return stored.version }
             next = state(stored, id, document: document, etag: etag, dispatch)
         case .patch(let patch, let etag):
-            guard let stored, !stored.isDeleted, let document = BuiltInStore.merge(patch, into: stored.document) else {
-                return nil
-            }
+            // what cannot be opened is not patched: the feed shows what it showed
+            guard let stored, !stored.isDeleted, !stored.isUnreadable,
+                let document = BuiltInStore.merge(patch, into: stored.document)
+            else { return nil }
             next = state(stored, id, document: document, etag: etag, dispatch)
         case .deleted:
             if let stored, stored.isDeleted { return stored.version }
@@ -80,6 +115,25 @@ extension Outcome {
         return next.version
     }
 
+    /// Whether the ground that the outcome stands on carries a change of what is stored.
+    private func mayChange(_ stored: EntityState?, _ dispatch: Dispatch) -> Bool {
+        let isCreate = dispatch.mutation.operation == .create
+        let isPrivate = dispatch.type.visibility == .user
+        guard let stored else {
+            // what is private belongs to who created it: a change makes nobody its owner
+            return isCreate || (!isPrivate && ground != .missing)
+        }
+        switch ground {
+        case .written: return true
+        // anybody can ask for the wrong path
+        case .missing: return isPrivate || stored.lastWriter.isOwn(of: dispatch.lane.user)
+        case .created: return stored.mayBeMade(by: dispatch.lane.user)
+        case .adopted:
+            return Adoption(user: dispatch.lane.user, visibility: dispatch.type.visibility, isCreate: isCreate)
+                .isPossible(over: stored, isNewer: !isCreate && stored.version != dispatch.entityVersion)
+        }
+    }
+
     private func state(
         _ stored: EntityState?,
         _ id: ServerID,
@@ -87,8 +141,9 @@ extension Outcome {
         etag: String?,
         _ dispatch: Dispatch
     ) -> EntityState {
+        let writer = ground == .adopted ? Writer.adopting(dispatch.lane.user) : dispatch.writer
         var next =
-            stored?.written(document, isDeleted: document == nil, by: dispatch.writer)
+            stored?.written(document, isDeleted: document == nil, by: writer)
             ?? EntityState(
                 isIntegerID: id.isInteger,
                 version: 1,
@@ -96,7 +151,7 @@ extension Outcome {
                 document: document,
                 owner: dispatch.lane.user,
                 clientID: dispatch.createdClientID,
-                lastWriter: dispatch.writer,
+                lastWriter: writer,
                 runBase: 0,
                 isStored: false
             )

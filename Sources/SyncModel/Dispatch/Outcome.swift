@@ -26,10 +26,16 @@ public struct Outcome: Sendable {
     public var isOutcomeUnknown = false
     /// 409s in a row that were taken for an echo.
     public var conflictRetries: Int16 = 0
+    /// Set while the upstream's answers may be the operator's trouble.
+    public var hold: MutationHold?
     /// What the next attempt sends instead, to have its way.
     public var override: SentRequest?
+    /// The entity's validator, of an answer that says it of this entity; nil of everything but a success.
+    public var etag: String?
     /// What the feed learns.
     public var entity: EntityChange = .none
+    /// On what ground it learns that.
+    public var ground: Ground = .written
     /// What is counted.
     public var kind: Kind
 
@@ -41,6 +47,18 @@ public struct Outcome: Sendable {
         /// The patch took effect, and the upstream did not show the result: merged into what is known of the entity.
         case patch([UInt8], etag: String?)
         case deleted
+    }
+
+    /// How the feed comes to know of a change: what others have written is not changed on every ground.
+    public enum Ground: Sendable, Hashable {
+        /// The upstream took a write of this entity.
+        case written
+        /// It made an entity, and says that this is its id.
+        case created
+        /// It showed the entity's state in a conflict that it won.
+        case adopted
+        /// It has no such entity: 404 or 410 to a delete.
+        case missing
     }
 
     /// Classes of outcomes, for metrics and the circuit breaker.
@@ -58,8 +76,10 @@ public struct Outcome: Sendable {
         case serverError = "server_error"
         /// Tried again later: no answer, or no connection.
         case unreachable
-        /// 401, 407 or a redirect: the operator's trouble.
+        /// Tried again later, and no attempt is spent: 401, 407 or a redirect, as long as that may be the operator's trouble.
         case misconfigured
+        /// Not sent: the gateway itself refuses it, or cannot send anything to that upstream. Says nothing of the upstream.
+        case refused
         /// Given up when the gateway shut down, or its worker was lost.
         case abandoned
     }
@@ -74,6 +94,12 @@ public struct Outcome: Sendable {
         resolution = dispatch.mutation.resolution
         // what a strategy settled keeps the conflict beside it
         error = dispatch.mutation.error
+    }
+
+    /// Whether it counts as a try of the mapping of a create (product rule 10): what may be the operator's trouble does
+    /// not, nor what was not sent.
+    public var isFailedTry: Bool {
+        status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }
 
     /// Whether a mutation that depends on this one may run now (product rule 3).
@@ -97,7 +123,16 @@ extension Outcome {
         error = mutation.error
         override = mutation.override
         conflictRetries = mutation.conflictRetries
+        hold = mutation.hold
         isOutcomeUnknown = wasSent || mutation.isOutcomeUnknown
+        if let problem = Problem.unreadable(mutation) {
+            // written back without what cannot be opened: never to be sent like that
+            status = .failed
+            if mutation.unreadable.contains("sent_payload") { override = nil }
+            error = problem.json
+            lastError = problem.detail
+            return
+        }
         guard wasSent else { return }
         lastError = "the worker that sent it was lost before it had an answer"
         if isExhausted {
@@ -105,10 +140,27 @@ extension Outcome {
         }
     }
 
+    /// What becomes of a mutation whose turn had come, and that was not sent after all: its turn comes again.
+    public init(ofUnsent dispatch: Dispatch) {
+        self.init(ofLost: dispatch.mutation, wasSent: false)
+    }
+
     /// What becomes of a mutation that was marked as in flight, but never sent: its turn comes again, and no attempt was
     /// spent.
     public init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
         self.init(ofLost: mutation, wasSent: false)
         attemptCount = isForwarded ? max(0, mutation.attemptCount - 1) : mutation.attemptCount
+    }
+}
+
+extension Problem {
+    /// Why a mutation can never be sent as it is stored; nil where all of it can be opened.
+    static func unreadable(_ mutation: QueuedMutation) -> Problem? {
+        guard !mutation.unreadable.isEmpty else { return nil }
+        let what = mutation.unreadable.joined(separator: ", ")
+        return Problem(
+            .validationFailed,
+            "what is stored of it cannot be opened (\(what)): retry it with another payload, or discard it"
+        )
     }
 }

@@ -13,8 +13,17 @@ public struct OutcomePlanner: Sendable {
 
     /// What the answer comes to.
     ///
-    /// - Parameter jitter: 0 to 1, drawn anew for each attempt.
-    public func outcome(of answer: UpstreamAnswer, to dispatch: Dispatch, now: Timestamp, jitter: Double) -> Outcome {
+    /// - Parameters:
+    ///   - othersSucceeded: whether the upstream has taken something else since the mutation was first held; of interest
+    ///     only where the answer ``UpstreamAnswer/mayBeOperatorsTrouble``.
+    ///   - jitter: 0 to 1, drawn anew for each attempt.
+    public func outcome(
+        of answer: UpstreamAnswer,
+        to dispatch: Dispatch,
+        othersSucceeded: Bool = false,
+        now: Timestamp,
+        jitter: Double
+    ) -> Outcome {
         guard case .upstream(let request, let upstream) = dispatch.destination else {
             return abandoned(dispatch)
         }
@@ -23,15 +32,18 @@ public struct OutcomePlanner: Sendable {
             request: request,
             upstream: upstream,
             policy: policy,
+            othersSucceeded: othersSucceeded,
             now: now,
             jitter: jitter
         )
         switch answer {
         case .response(let response): return attempt.outcome(of: response)
         case .notSent(let reason):
-            return attempt.again(.unreachable, "the upstream was not reached: \(reason)")
+            return attempt.notAnswered("the upstream was not reached: \(reason)")
+        case .refused(let reason): return attempt.refused(reason)
+        case .unready(let reason): return attempt.unready(reason)
         case .unknown(let reason):
-            var outcome = attempt.again(.unreachable, "the upstream did not answer: \(reason)")
+            var outcome = attempt.notAnswered("the upstream did not answer: \(reason)")
             outcome.isOutcomeUnknown = true
             return outcome
         }
@@ -44,6 +56,7 @@ public struct OutcomePlanner: Sendable {
         outcome.isOutcomeUnknown = true
         outcome.override = dispatch.mutation.override
         outcome.conflictRetries = dispatch.mutation.conflictRetries
+        outcome.hold = dispatch.mutation.hold
         outcome.lastError = "the gateway ended while the request was under way"
         if dispatch.attempts >= dispatch.mutation.maxAttempts {
             outcome.status = .failed
@@ -59,6 +72,7 @@ private struct Attempt {
     let request: UpstreamRequest
     let upstream: UpstreamSettings
     let policy: RetryPolicy
+    let othersSucceeded: Bool
     let now: Timestamp
     let jitter: Double
 
@@ -68,7 +82,7 @@ private struct Attempt {
         switch response.status {
         case 200...299: succeeded(response)
         case 404, 410: mutation.operation == .delete ? succeeded(response) : rejected(response)
-        case 401, 407, 300...399: misconfigured(response)
+        case _ where response.mayBeOperatorsTrouble: othersSucceeded ? rejectedAlone(response) : held(response)
         case 408, 425, 429: again(.deferred, Self.status(response), response)
         case 409: mayBeEcho(response) ? echo(response) : conflict(response)
         case 412: conflict(response)
@@ -84,27 +98,17 @@ private struct Attempt {
         outcome.responseStatus = Int16(response.status)
         outcome.responseBody = response.json
         let shown = UpstreamEntity(in: response.json, idPointer: upstream.idPointer)
-        switch mutation.operation {
-        case .create:
+        if mutation.operation == .create {
             // one that has its way over an entity, or that chose its id itself, knows which one it is
             guard let id = dispatch.serverID ?? shown?.id ?? UpstreamEntity(location: response.location)?.id else {
                 return unnamed(response)
             }
             outcome.serverID = id
-            outcome.entity = document(shown?.document ?? request.body, response)
-        case .replace:
-            outcome.entity = document(own(shown)?.document ?? request.body, response)
-        case .update:
-            if let document = own(shown)?.document {
-                outcome.entity = .document(document, etag: response.etag)
-            } else if request.method == "PUT" {
-                outcome.entity = document(request.body, response)
-            } else if let body = request.body {
-                outcome.entity = .patch(body, etag: response.etag)
-            }
-        case .delete:
-            outcome.entity = .deleted
         }
+        guard let id = outcome.serverID else { return outcome }
+        let testimony = Testimony(about: id, of: mutation, request, response, shown)
+        outcome.etag = testimony.etag
+        (outcome.entity, outcome.ground) = testimony.change
         return outcome
     }
 
@@ -113,12 +117,14 @@ private struct Attempt {
         shown?.id.text == dispatch.serverID?.text ? shown : nil
     }
 
-    private func document(_ document: [UInt8]?, _ response: UpstreamResponse) -> Outcome.EntityChange {
-        document.map { .document($0, etag: response.etag) } ?? .none
-    }
-
-    /// A create took effect, but nobody can tell as what.
+    /// A create took effect, but nobody can tell as what. An answer that broke off is asked for once more; of one that is
+    /// whole a person has to decide (``SettleSubject/mayHaveTakenEffect``).
     private func unnamed(_ response: UpstreamResponse) -> Outcome {
+        if response.isCutOff {
+            var outcome = again(.unreachable, Self.status(response) + ", but the answer broke off", nil)
+            outcome.isOutcomeUnknown = true
+            return outcome
+        }
         let place = upstream.idPointer
         return failed(
             .upstreamRejected,
@@ -169,21 +175,72 @@ private struct Attempt {
         return outcome
     }
 
+    /// No answer says nothing of whose trouble the answers before it were.
+    func notAnswered(_ reason: String) -> Outcome {
+        var outcome = again(.unreachable, reason)
+        if outcome.status == .pending { outcome.hold = mutation.hold }
+        return outcome
+    }
+
     private func serverError(_ response: UpstreamResponse) -> Outcome {
         var outcome = again(.serverError, Self.status(response), response)
         outcome.isOutcomeUnknown = true
         return outcome
     }
 
-    /// The operator's trouble: no attempt is spent, and the circuit opens.
-    private func misconfigured(_ response: UpstreamResponse) -> Outcome {
+    /// It may be the operator's trouble, and as long as that may be no attempt is spent.
+    private func held(_ response: UpstreamResponse) -> Outcome {
+        let hold = MutationHold.next(after: mutation.hold, now: now)
         var outcome = Outcome(.pending, .misconfigured, of: dispatch)
         outcome.attemptCount = mutation.attemptCount
+        outcome.hold = hold
+        outcome.nextRetryAt = policy.nextTry(after: hold, now: now, notBefore: response.retryAt, jitter: jitter)
         outcome.lastError = words(response)
         outcome.lastErrorCode = Int16(response.status)
         outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
         outcome.override = mutation.override
         outcome.conflictRetries = mutation.conflictRetries
+        return outcome
+    }
+
+    /// It is the mutation's own trouble: the upstream takes what others send. Of an earlier attempt such an answer says
+    /// nothing, for it need not come from what takes requests.
+    private func rejectedAlone(_ response: UpstreamResponse) -> Outcome {
+        var outcome = failed(
+            .upstreamRejected,
+            Self.status(response) + ", and has taken other requests since: this is about this request alone",
+            response
+        )
+        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
+        return outcome
+    }
+
+    // MARK: - Not sent
+
+    /// The gateway itself would not send it, now or later: no attempt is spent, and the lane goes on.
+    func refused(_ reason: String) -> Outcome {
+        let problem = Problem(.validationFailed, "it cannot be sent: \(reason)")
+        var outcome = unsent(.failed, problem.detail)
+        outcome.error = problem.json
+        return outcome
+    }
+
+    /// Nothing can be sent as the upstream is set up: the lane waits, as one does that has nowhere to send to, and no
+    /// attempt is spent.
+    func unready(_ reason: String) -> Outcome {
+        var outcome = unsent(.pending, "nothing can be sent to the upstream: \(reason)")
+        outcome.nextRetryAt = now.adding(seconds: TurnPlanner.pauseWithoutUpstream)
+        return outcome
+    }
+
+    private func unsent(_ status: MutationStatus, _ reason: String) -> Outcome {
+        var outcome = Outcome(status, .refused, of: dispatch)
+        outcome.attemptCount = mutation.attemptCount
+        outcome.lastError = reason
+        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
+        outcome.override = mutation.override
+        outcome.conflictRetries = mutation.conflictRetries
+        if status == .pending { outcome.hold = mutation.hold }
         return outcome
     }
 
@@ -211,7 +268,8 @@ private struct Attempt {
         outcome.lastErrorCode = Int16(response.status)
         var problem = Problem(.conflict, Self.status(response))
         if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
-            problem.current = Self.current(mutation.entityType, id, document)
+            let etag = etag(of: id, response)
+            problem.current = CurrentEntity(type: mutation.entityType, id: id, etag: etag, document: document).json
         }
         outcome.error = problem.json
         // a revision that had its way once and conflicts again is for a person
@@ -221,20 +279,25 @@ private struct Attempt {
         }
         switch mutation.strategy {
         case .manual: return outcome
-        case .serverWins: return adopted(outcome, shown)
+        case .serverWins: return adopted(outcome, shown, response)
         case .clientWins: return overridden(outcome, shown)
         }
     }
 
-    private func adopted(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
+    /// The validator of what stands in the way, where the request was for that and nothing else.
+    private func etag(of id: ServerID, _ response: UpstreamResponse) -> String? {
+        id.isSegment(of: request.path) ? response.etag : nil
+    }
+
+    private func adopted(_ conflict: Outcome, _ shown: UpstreamEntity?, _ response: UpstreamResponse) -> Outcome {
         guard let id = dispatch.serverID ?? shown?.id else { return conflict }
         var outcome = conflict
         outcome.status = .discarded
         outcome.kind = .discarded
         outcome.resolution = .serverWins
         outcome.serverID = id
-        // not our write: its validator is no ground for overwriting it
-        if let document = shown?.document { outcome.entity = .document(document, etag: nil) }
+        if let document = shown?.document { outcome.entity = .document(document, etag: etag(of: id, response)) }
+        outcome.ground = .adopted
         return outcome
     }
 
@@ -261,20 +324,6 @@ private struct Attempt {
         return outcome
     }
 
-    private static func current(_ type: String, _ id: ServerID, _ document: [UInt8]) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("entity_type", type)
-        writer.member("id", id)
-        writer.name("version")
-        writer.null()
-        writer.member("deleted", false)
-        writer.name("document")
-        writer.raw(document)
-        writer.endObject()
-        return writer.bytes
-    }
-
     // MARK: - Words
 
     /// "Error message or server response body from the most recent failed attempt" (seed 001, `last_error`).
@@ -283,7 +332,9 @@ private struct Attempt {
         return Self.status(response) + ": " + String(decoding: json.prefix(1_000), as: UTF8.self)
     }
 
-    private static func status(_ response: UpstreamResponse) -> String { "the upstream answered \(response.status)" }
+    private static func status(_ response: UpstreamResponse) -> String {
+        "the upstream answered \(response.status)" + (response.pointer.map { " (\($0))" } ?? "")
+    }
 }
 
 extension Problem {

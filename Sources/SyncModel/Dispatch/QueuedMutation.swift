@@ -32,6 +32,9 @@ public final class QueuedMutation: Sendable {
     public let baseVersion: Int64?
     /// Client ids of the user in endpoint and payload, and the entity's own unless this creates it.
     public let references: [UUID]
+    /// The types in which these were created, as its push or a person's edit decided. What was accepted before that was
+    /// noted has none.
+    public let referenceTypes: [UUID: String]
     /// 1, and one more for each time it was sent again with a new upstream key.
     public let revision: Int32
     /// Requests sent so far.
@@ -48,12 +51,16 @@ public final class QueuedMutation: Sendable {
     public let isOutcomeUnknown: Bool
     /// 409s that were taken for an echo of an earlier attempt.
     public let conflictRetries: Int16
+    /// Set while the upstream's last answers may be the operator's trouble.
+    public let hold: MutationHold?
     /// What this revision sends to have its way in a conflict; nil for what the client wrote.
     public let override: SentRequest?
     /// The problem that is kept beside a settled conflict, JSON.
     public let error: [UInt8]?
     /// W3C trace context of the push.
     public let traceparent: String?
+    /// What of it cannot be opened, so that it cannot be sent. Nothing, as a rule.
+    public let unreadable: [String]
 
     /// Creates the value.
     public init(
@@ -71,6 +78,7 @@ public final class QueuedMutation: Sendable {
         headers: [UInt8]?,
         baseVersion: Int64?,
         references: [UUID],
+        referenceTypes: [UUID: String] = [:],
         revision: Int32,
         attemptCount: Int16,
         maxAttempts: Int16,
@@ -79,9 +87,11 @@ public final class QueuedMutation: Sendable {
         resolution: ConflictResolution?,
         isOutcomeUnknown: Bool,
         conflictRetries: Int16,
+        hold: MutationHold? = nil,
         override: SentRequest?,
         error: [UInt8]?,
-        traceparent: String?
+        traceparent: String?,
+        unreadable: [String] = []
     ) {
         self.id = id
         self.deviceID = deviceID
@@ -97,6 +107,7 @@ public final class QueuedMutation: Sendable {
         self.headers = headers
         self.baseVersion = baseVersion
         self.references = references
+        self.referenceTypes = referenceTypes
         self.revision = revision
         self.attemptCount = attemptCount
         self.maxAttempts = maxAttempts
@@ -105,9 +116,11 @@ public final class QueuedMutation: Sendable {
         self.resolution = resolution
         self.isOutcomeUnknown = isOutcomeUnknown
         self.conflictRetries = conflictRetries
+        self.hold = hold
         self.override = override
         self.error = error
         self.traceparent = traceparent
+        self.unreadable = unreadable
     }
 
     /// The trace that belongs to its requests and to what is logged of them: the one of the push, else one of the

@@ -4,6 +4,9 @@ public struct RetryPolicy: Sendable, Hashable {
     public var base: Double
     /// `SLUICE_RETRY_CAP_SECONDS`: the longest pause before jitter, in seconds.
     public var cap: Double
+    /// The longest pause of a mutation whose answers may be the operator's trouble, in seconds before jitter: once that is
+    /// mended, nobody waits for long.
+    public static let longestHold: Double = 300
     /// 409s in a row that are taken for the echo of an earlier attempt.
     public static let conflictRetries: Int16 = 2
 
@@ -30,5 +33,12 @@ public struct RetryPolicy: Sendable, Hashable {
         let pause = min(cap, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))
         let due = now.adding(seconds: pause)
         return notBefore.map { max($0, due) } ?? due
+    }
+
+    /// When a mutation is tried again whose answers may be the operator's trouble; the parameters as above, but that the
+    /// answers count and not the attempts.
+    func nextTry(after hold: MutationHold, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
+        RetryPolicy(base: base, cap: min(cap, Self.longestHold))
+            .nextTry(after: hold.count, now: now, notBefore: notBefore, jitter: jitter)
     }
 }

@@ -11,6 +11,8 @@ public struct TurnPlanner: Sendable {
         public var lane: LaneKey
         /// The lease that it runs under.
         public var token: Int64
+        /// When that lease ends.
+        public var leasedUntil: Timestamp
         /// The tenant.
         public var organization: Organization
         /// The type of the mutation's entity.
@@ -24,6 +26,7 @@ public struct TurnPlanner: Sendable {
         public init(
             lane: LaneKey,
             token: Int64,
+            leasedUntil: Timestamp,
             organization: Organization,
             type: EntityType,
             mappings: [UUID: [ResolvedID]],
@@ -31,6 +34,7 @@ public struct TurnPlanner: Sendable {
         ) {
             self.lane = lane
             self.token = token
+            self.leasedUntil = leasedUntil
             self.organization = organization
             self.type = type
             self.mappings = mappings
@@ -52,24 +56,48 @@ public struct TurnPlanner: Sendable {
         }
     }
 
-    /// What If-Match is made of.
+    /// The entity that a mutation changes, as the feed knows it: what a `base_version` is judged by, and what If-Match is
+    /// made of.
     public struct KnownEntity: Sendable, Hashable {
         /// The upstream's validator of this state.
         public var etag: String?
+        /// Whose the entity is.
+        public var owner: UUID
         /// Who wrote last through us.
         public var lastWriter: Writer
         /// Our count of its states.
         public var version: Int64
         /// The version before the last writer's uninterrupted run.
         public var runBase: Int64
+        /// Whether it is a tombstone.
+        public var isDeleted: Bool
+        /// JSON; nil where nobody needs it: the mutation was made on this very version.
+        public var document: [UInt8]?
+        /// Whether its document is stored and cannot be opened.
+        public var isUnreadable: Bool
 
         /// Creates the value.
-        public init(etag: String?, lastWriter: Writer, version: Int64, runBase: Int64) {
+        public init(
+            etag: String?,
+            owner: UUID,
+            lastWriter: Writer,
+            version: Int64,
+            runBase: Int64,
+            isDeleted: Bool = false,
+            document: [UInt8]? = nil,
+            isUnreadable: Bool = false
+        ) {
             self.etag = etag
+            self.owner = owner
             self.lastWriter = lastWriter
             self.version = version
             self.runBase = runBase
+            self.isDeleted = isDeleted
+            self.document = document
+            self.isUnreadable = isUnreadable
         }
+
+        var run: VersionRun { VersionRun(version: version, base: runBase, lastWriter: lastWriter) }
     }
 
     /// What is to be done.
@@ -80,6 +108,8 @@ public struct TurnPlanner: Sendable {
         case hold(until: Timestamp)
         /// It can never run as it is.
         case fail(Outcome)
+        /// It is in conflict with what is known here, and nothing is sent; the entity's version, where it gave way to that.
+        case conflict(Outcome, version: Int64?)
     }
 
     /// How long a lane waits that has nowhere to send to, in seconds.
@@ -118,7 +148,9 @@ public struct TurnPlanner: Sendable {
         now: Timestamp,
         heldUntil: Timestamp?
     ) throws(Problem) -> Decision {
+        if let problem = Problem.unreadable(mutation) { throw problem }
         if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
+        try checkTypes(mutation, surroundings)
         let own = ownServerID(mutation, surroundings)
         if mutation.operation != .create, own == nil {
             throw Problem(.dependencyRejected, "the entity it changes has no server id")
@@ -127,6 +159,7 @@ public struct TurnPlanner: Sendable {
             let payload = try body(mutation, surroundings, own, instead: nil) ?? []
             return .run(dispatch(mutation, surroundings, own, .builtIn(payload: payload)))
         }
+        if let conflict = versionConflict(mutation, surroundings, own) { return conflict }
         if let heldUntil, heldUntil > now { return .hold(until: heldUntil) }
         guard let upstream = surroundings.organization.upstream else {
             return .hold(until: now.adding(seconds: Self.pauseWithoutUpstream))
@@ -136,11 +169,10 @@ public struct TurnPlanner: Sendable {
             throw Problem(.validationFailed, detail)
         }
         let resolved = mutation.override?.endpoint ?? self.path(path, mutation, surroundings, own)
-        guard Endpoint.staysBelow(resolved) else {
-            let detail = "with ids in place its endpoint has a '.' or '..' segment"
-            throw Problem(.validationFailed, detail)
+        if let problem = PathRules.problem(in: resolved) {
+            throw Problem(.validationFailed, "with ids in place its endpoint \(problem)")
         }
-        let headers = headers(mutation)
+        let headers = headers(mutation, upstream)
         let request = UpstreamRequest(
             organization: surroundings.lane.organization,
             user: surroundings.lane.user,
@@ -157,7 +189,7 @@ public struct TurnPlanner: Sendable {
         return .run(dispatch(mutation, surroundings, own, .upstream(request, upstream)))
     }
 
-    private func dispatch(
+    func dispatch(
         _ mutation: QueuedMutation,
         _ surroundings: Surroundings,
         _ serverID: ServerID?,
@@ -166,9 +198,11 @@ public struct TurnPlanner: Sendable {
         Dispatch(
             lane: surroundings.lane,
             token: surroundings.token,
+            leasedUntil: surroundings.leasedUntil,
             mutation: mutation,
             type: surroundings.type,
             serverID: serverID,
+            entityVersion: surroundings.visibleEntity?.version,
             organization: surroundings.organization,
             destination: destination
         )
@@ -185,8 +219,12 @@ public struct TurnPlanner: Sendable {
             of: dispatch(mutation, surroundings, nil, .builtIn(payload: []))
         )
         outcome.attemptCount = mutation.attemptCount
+        // an earlier attempt may have taken effect all the same
+        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
         outcome.error = problem.json
         outcome.lastError = problem.detail
+        // nothing was learned of an earlier attempt
+        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
         return .fail(outcome)
     }
 
@@ -207,7 +245,16 @@ public struct TurnPlanner: Sendable {
     {
         if id == mutation.localID { return own }
         guard mutation.references.contains(id) else { return nil }
-        return surroundings.mappings[id]?.first?.serverID
+        let type = mutation.referenceTypes[id]
+        return surroundings.mappings[id]?.first { type == nil || $0.entityType == type }?.serverID
+    }
+
+    /// Of a client id whose type was not noted, more than one cannot be chosen from.
+    private func checkTypes(_ mutation: QueuedMutation, _ surroundings: Surroundings) throws(Problem) {
+        for id in mutation.references where mutation.referenceTypes[id] == nil && id != mutation.localID {
+            guard let known = surroundings.mappings[id], Set(known.map(\.entityType)).count > 1 else { continue }
+            throw .ambiguous("client id \(id.lowercased)", known.map(\.entityType))
+        }
     }
 
     private func path(_ path: Endpoint, _ mutation: QueuedMutation, _ surroundings: Surroundings, _ own: ServerID?)
@@ -271,10 +318,12 @@ public struct TurnPlanner: Sendable {
 
     // MARK: - Headers
 
-    private func headers(_ mutation: QueuedMutation) -> [String: String] {
+    private func headers(_ mutation: QueuedMutation, _ upstream: UpstreamSettings) -> [String: String] {
         guard let json = mutation.headers, let members = try? JSONTree(parsing: json).root.members else { return [:] }
         var headers: [String: String] = [:]
-        for (name, value) in members { headers[name.string.lowercased()] = value.string }
+        for (name, value) in members where upstream.allows(name.string) {
+            headers[name.string.lowercased()] = value.string
+        }
         return headers
     }
 
@@ -286,13 +335,14 @@ public struct TurnPlanner: Sendable {
         _ surroundings: Surroundings,
         _ headers: [String: String]
     ) -> String? {
-        guard mutation.operation != .create, let entity = surroundings.entity, let etag = entity.etag else {
-            return nil
-        }
+        guard mutation.operation != .create, mutation.resolution != .clientWins,
+            let entity = surroundings.visibleEntity, let etag = entity.etag, HeaderField.isValue(etag)
+        else { return nil }
         let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
-        let namesState = mutation.baseVersion != nil || headers["if-match"] != nil
-        if namesState, entity.lastWriter == writer, (mutation.baseVersion ?? .max) >= entity.runBase { return etag }
-        return mutation.baseVersion == entity.version ? etag : nil
+        if let baseVersion = mutation.baseVersion {
+            return entity.run.verdict(on: baseVersion, from: writer) == .fits ? etag : Self.passedValidator
+        }
+        return headers["if-match"] != nil && entity.lastWriter == writer ? etag : nil
     }
 
     // MARK: - The upstream's key
@@ -306,5 +356,12 @@ public struct TurnPlanner: Sendable {
         }
         withUnsafeBytes(of: mutation.revision.bigEndian) { hash.update(bufferPointer: $0) }
         return UUID(hash: hash.finalize())
+    }
+}
+
+extension TurnPlanner.Surroundings {
+    /// The entity, where it is the mutation's user's to see: of another's nothing is sent.
+    var visibleEntity: TurnPlanner.KnownEntity? {
+        type.visibility == .organization || entity?.owner == lane.user ? entity : nil
     }
 }

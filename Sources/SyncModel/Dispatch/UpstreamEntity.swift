@@ -25,7 +25,8 @@ struct UpstreamEntity {
         var path = location.prefix { $0 != "?" && $0 != "#" }
         // a host is no id
         if let authority = path.range(of: "//") { path = path[authority.upperBound...].drop { $0 != "/" } }
-        guard let segment = path.split(separator: "/").last, let text = String(segment).removingPercentEncoding,
+        guard let segment = path.utf8.split(separator: UInt8(ascii: "/")).last,
+            let text = String(validating: PercentEncoding.decoded(segment), as: UTF8.self),
             let id = ServerID(segment: text)
         else { return nil }
         self.id = id

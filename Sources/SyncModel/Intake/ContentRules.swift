@@ -36,13 +36,18 @@ enum ContentRules {
         return value
     }
 
-    /// What the built-in store keeps is an object; an upstream may take anything. Relations hold ids.
+    /// What the built-in store keeps is an object; an upstream may take anything, but a delete has nothing to say or says
+    /// it in an object. Relations hold ids.
     static func checkPayload(
         _ payload: JSONValue?,
         of operation: Operation,
         in type: EntityType
     ) throws(Refusal) {
-        guard type.isForwarded || operation == .delete || payload?.kind == .object else {
+        if operation == .delete {
+            guard payload.map({ $0.kind == .object || $0.isNull }) ?? true else {
+                throw Refusal(rule: Rule.payload, detail: "the payload of a delete must be an object or null")
+            }
+        } else if !type.isForwarded, payload?.kind != .object {
             let detail = "the payload of a \(operation.rawValue) must be an object"
             throw Refusal(rule: Rule.payload, detail: detail)
         }

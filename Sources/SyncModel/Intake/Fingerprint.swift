@@ -3,21 +3,26 @@ public import Foundation
 import JSONText
 
 /// A mutation's content in a form that two tries of it share (product rule 5): a hash of the canonical form with every
-/// UUID cut out, and those UUIDs beside it in order. A worker that put server ids in the place of client ids between
-/// two tries changes only the latter, pairwise.
+/// UUID cut out, those UUIDs beside it in order, and where they stood. A worker that put other UUIDs in the place of
+/// client ids between two tries changes the UUIDs only, pairwise; where it put in integers or other strings is found by
+/// the places (``ContentComparison``).
 public struct Fingerprint: Sendable, Hashable {
     /// Version of the canonical form (one byte), then SHA-256.
     public let digest: [UInt8]
     /// The UUIDs, in canonical order: entity, endpoint, payload, headers.
     public let identifiers: [UUID]
+    /// Where ids stand behind the entity, as it is stored (``IDPlaces``). Empty where none do, and of mutations that were
+    /// stored before places were noted: these are compared by digest and UUIDs alone.
+    public let places: [UInt8]
 
     /// Raised whenever the canonical form changes; stored records of another version compare unequal.
     static let version: UInt8 = 1
 
-    /// Creates the value from its stored form.
-    public init(digest: [UInt8], identifiers: [UUID]) {
+    /// Creates the value from its stored parts.
+    public init(digest: [UInt8], identifiers: [UUID], places: [UInt8] = []) {
         self.digest = digest
         self.identifiers = identifiers
+        self.places = places
     }
 
     /// Takes the fingerprint of a mutation's content: operation, entity type, entity, endpoint, payload, headers and
@@ -32,21 +37,16 @@ public struct Fingerprint: Sendable, Hashable {
         headers: JSONValue?,
         baseVersion: Int64?
     ) {
-        var canonical: [UInt8] = []
-        canonical.reserveCapacity(256 + (payload?.rawCount ?? 0))
+        var canonical = Fingerprint.head(operation, entityType, room: 256 + (payload?.rawCount ?? 0))
         var identifiers: [UUID] = []
-        canonical += operation.rawValue.utf8
-        canonical.append(0)
-        canonical += entityType.utf8
-        canonical.append(0)
         // the client id wins where both are given: a worker adds the server id once it knows it
         if let uuid = localID ?? serverID?.uuid {
-            canonical.append(1)
+            canonical.append(JSONValue.identifierMarker)
             identifiers.append(uuid)
         } else if let serverID {
-            canonical.append(serverID.isInteger ? 2 : 3)
-            canonical += serverID.text.utf8
+            Fingerprint.append(serverID, to: &canonical)
         }
+        let (start, own) = (canonical.count, identifiers.count)
         canonical.append(0)
         endpoint?.appendCanonical(to: &canonical, identifiers: &identifiers)
         canonical.append(0)
@@ -55,15 +55,52 @@ public struct Fingerprint: Sendable, Hashable {
         headers?.appendCanonical(to: &canonical, identifiers: &identifiers)
         canonical.append(0)
         if let baseVersion { canonical += String(baseVersion).utf8 }
-        var digest: [UInt8] = [Fingerprint.version]
-        digest += SHA256.hash(data: canonical)
-        self.init(digest: digest, identifiers: identifiers)
+        self.init(
+            digest: Fingerprint.digest(of: canonical),
+            identifiers: identifiers,
+            places: IDPlaces(ofMarkersIn: canonical, from: start, count: identifiers.count - own).stored
+        )
     }
 
+    // MARK: - Parts of the canonical form
+
+    /// Everything before the entity.
+    static func head(_ operation: Operation, _ entityType: String, room: Int) -> [UInt8] {
+        var canonical: [UInt8] = []
+        canonical.reserveCapacity(room)
+        canonical += operation.rawValue.utf8
+        canonical.append(0)
+        canonical += entityType.utf8
+        canonical.append(0)
+        return canonical
+    }
+
+    /// An entity that is named by a server id that is no UUID.
+    static func append(_ serverID: ServerID, to canonical: inout [UInt8]) {
+        canonical.append(serverID.isInteger ? 2 : 3)
+        canonical += serverID.text.utf8
+    }
+
+    /// The digest of a canonical form.
+    static func digest(of canonical: [UInt8]) -> [UInt8] {
+        var digest: [UInt8] = [Fingerprint.version]
+        digest += SHA256.hash(data: canonical)
+        return digest
+    }
+
+    // MARK: - Comparing
+
     /// Pairs of UUIDs in which two tries of the same text differ; nil when the texts themselves differ.
-    public func differences(from other: Fingerprint) -> [(stored: UUID, given: UUID)]? {
+    func differences(from other: Fingerprint) -> [(stored: UUID, given: UUID)]? {
         guard digest == other.digest, identifiers.count == other.identifiers.count else { return nil }
         return zip(identifiers, other.identifiers).filter { $0 != $1 }.map { (stored: $0, given: $1) }
+    }
+
+    /// Where ids stand, and whether the entity was named by the first of the UUIDs; nil where that was not noted.
+    var layout: (places: [IDPlaces.Place], namesEntity: Bool)? {
+        guard let places = IDPlaces.places(places) else { return nil }
+        let rest = identifiers.count - places.count { $0.number == nil }
+        return rest == 0 || rest == 1 ? (places, rest == 1) : nil
     }
 }
 
@@ -71,15 +108,21 @@ extension Fingerprint {
     private static let digestBytes = 33
 
     /// Reads the stored form: the digest, then 16 bytes for each identifier.
-    public init(stored: [UInt8]) {
+    ///
+    /// - Parameter places: what is stored beside it; nil for nothing.
+    public init(stored: [UInt8], places: [UInt8]?) {
         let rest = stored.dropFirst(Fingerprint.digestBytes)
         let identifiers = stride(from: rest.startIndex, to: rest.endIndex - 15, by: 16).map { start in
             rest[start..<start + 16].withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
         }
-        self.init(digest: Array(stored.prefix(Fingerprint.digestBytes)), identifiers: identifiers)
+        self.init(
+            digest: Array(stored.prefix(Fingerprint.digestBytes)),
+            identifiers: identifiers,
+            places: places ?? []
+        )
     }
 
-    /// The stored form.
+    /// The stored form. The places are stored apart: a gateway of a version before them reads the rest as it did.
     public var stored: [UInt8] {
         var bytes = digest
         bytes.reserveCapacity(digest.count + identifiers.count * 16)

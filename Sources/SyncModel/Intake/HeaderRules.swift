@@ -1,6 +1,7 @@
 import JSONText
 
-/// Which headers a mutation may carry: an object of strings, none that the gateway or the connection owns.
+/// Which headers a mutation may carry: an object of strings, none that the gateway or the connection owns, and of the
+/// others those that every organization takes, and those that its operator lists.
 enum HeaderRules {
     static let maximumCount = 32
 
@@ -47,6 +48,22 @@ enum HeaderRules {
         if count > maximumCount {
             let detail = "at most \(maximumCount) headers, got \(count)"
             report(ProblemDetail(pointer: pointer, rule: Rule.range, detail: detail))
+        }
+    }
+
+    /// What of headers that pass ``check(_:pointer:report:)`` the organization does not let mutations carry.
+    ///
+    /// - Parameter upstream: the organization's; nil where it has none.
+    static func refused(_ headers: JSONValue, by upstream: UpstreamSettings?, pointer: String) -> [ProblemDetail] {
+        (headers.members.map(Array.init) ?? []).compactMap { name, _ in
+            let name = name.string
+            if UpstreamSettings.alwaysAllowedHeaders.contains(name.lowercased()) { return nil }
+            if let upstream, upstream.allows(name) { return nil }
+            let detail =
+                HeaderField.isReserved(name)
+                ? "\(name) is never a mutation's to set; leave it out"
+                : "\(name) is not among the headers that mutations of this organization may carry"
+            return ProblemDetail(pointer: pointer + JSONPointer.member(name), rule: Rule.header, detail: detail)
         }
     }
 }

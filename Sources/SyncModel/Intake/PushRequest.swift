@@ -42,17 +42,6 @@ public struct PushRequest: Sendable {
         }
         bodyBytes = body.count
     }
-
-    /// Every UUID of the push that may be a client id of the user, once each.
-    public var clientIDs: [UUID] {
-        var seen: Set<UUID> = []
-        for mutation in entries.lazy.compactMap(\.mutation) {
-            if let localID = mutation.localID { seen.insert(localID) }
-            seen.formUnion(mutation.references)
-            seen.formUnion(mutation.dependencyIDs)
-        }
-        return Array(seen)
-    }
 }
 
 /// The members around the mutations.

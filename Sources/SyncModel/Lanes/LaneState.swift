@@ -62,6 +62,10 @@ public struct LaneState: Sendable, Hashable {
         readyAt = haltedBy == nil && queuedCount > 0 ? now : nil
     }
 
+    /// Whether something may keep the lane's head from running: a person is waited for, or something is queued that nobody
+    /// runs. In the usual case nothing is, and nobody has to look at the head.
+    public var mayBeHeld: Bool { leaseOwner == nil && (haltedBy != nil || queuedCount > 0) }
+
     /// Whether a worker may claim the lane now.
     public func isReady(at now: Timestamp) -> Bool {
         readyAt.map { $0 <= now } ?? false

@@ -19,14 +19,15 @@ extension BuiltInStore {
     /// - Parameter index: where the mutation stands in its push; nil when that is long ago.
     static func apply(_ write: Write, type: String, index: Int?, to entities: inout EntityTable) -> Result {
         let key = EntityKey(type: type, id: write.id.text)
-        let stored = entities[key]
-        switch decide(write, on: stored) {
+        switch decide(write, on: entities[key]) {
+        case .unchanged(let state):
+            return Result(status: .succeeded, serverID: write.id, version: state?.version, responseStatus: 204)
         case .applied(let state, let resolution, let current):
-            if let state { entities.write(key, state) }
+            entities.write(key, state)
             return Result(
                 status: .succeeded,
                 serverID: write.id,
-                version: state?.version ?? stored?.version,
+                version: state.version,
                 resolution: resolution,
                 responseStatus: write.operation == .create ? 201 : write.operation == .delete ? 204 : 200,
                 error: current.map { conflict(write, type, $0).json }
@@ -74,6 +75,6 @@ extension BuiltInStore {
         guard let current else { return "another writer changed the entity" }
         if current.isDeleted { return "another writer deleted the entity" }
         guard let base = write.baseVersion else { return "another writer changed the entity" }
-        return "base_version is \(base), but another writer made version \(current.version)"
+        return current.run.words(on: base)
     }
 }

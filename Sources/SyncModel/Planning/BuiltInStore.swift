@@ -21,8 +21,10 @@ enum BuiltInStore {
     }
 
     enum Outcome {
-        /// Took effect; the state to write, or nil where nothing changes (a repeated delete).
-        case applied(EntityState?, resolution: ConflictResolution?, current: EntityState?)
+        /// Took effect; the state to write, and what a strategy wrote over.
+        case applied(EntityState, resolution: ConflictResolution?, current: EntityState?)
+        /// There was nothing to do: the entity is gone. Its tombstone, where the caller may know of it.
+        case unchanged(EntityState?)
         /// Gave way to what stands there.
         case adopted(current: EntityState?)
         /// Waits for a person; what stands there, when the caller may see it.
@@ -32,15 +34,14 @@ enum BuiltInStore {
     }
 
     static func decide(_ write: Write, on stored: EntityState?) -> Outcome {
-        let isHidden = write.visibility == .user && stored.map { $0.owner != write.writer.user } ?? false
         // what belongs to somebody else does not exist, except that its id is taken
-        let state = isHidden ? nil : stored
+        let state = stored.flatMap { $0.isVisible(to: write.writer.user, write.visibility) ? $0 : nil }
         switch write.operation {
         case .create:
             guard stored == nil else { return settleCreate(write, current: state) }
             return .applied(created(write), resolution: nil, current: nil)
         case .delete:
-            guard let state, !state.isDeleted else { return .applied(nil, resolution: nil, current: nil) }
+            guard let state, !state.isDeleted else { return .unchanged(state) }
             guard state.accepts(baseVersion: write.baseVersion, from: write.writer) else {
                 return settle(write, current: state)
             }
@@ -93,6 +94,12 @@ enum BuiltInStore {
             let next = state.written(write.payload, isDeleted: false, by: write.writer)
             return .applied(next, resolution: resolution, current: current)
         case .update:
+            guard !state.isUnreadable else {
+                return .refused(
+                    status: 422,
+                    "what is stored of the entity cannot be opened: replace it whole, or delete it"
+                )
+            }
             guard let merged = merge(write.payload, into: state.document) else {
                 return .refused(status: 413, "the document would grow past \(maximumDocumentBytes) bytes")
             }
@@ -108,21 +115,5 @@ enum BuiltInStore {
             merged.count <= maximumDocumentBytes
         else { return nil }
         return merged
-    }
-}
-
-extension EntityState {
-    /// The entity as a feed entry shows it in a conflict's `current`.
-    func json(type: String, id: ServerID) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("entity_type", type)
-        writer.member("id", id)
-        writer.member("version", version)
-        writer.member("deleted", isDeleted)
-        writer.name("document")
-        if let document { writer.raw(document) } else { writer.null() }
-        writer.endObject()
-        return writer.bytes
     }
 }

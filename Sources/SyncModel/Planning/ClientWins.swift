@@ -60,7 +60,7 @@ public enum ClientWins {
         guard idSpace != .shared, let serverID else { return nil }
         let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let path = parts[0].hasSuffix("/") ? parts[0].dropLast() : parts[0]
-        let id = String(decoding: Endpoint.percentEncoded(serverID.text), as: UTF8.self)
+        let id = String(decoding: PercentEncoding.encoded(serverID.text), as: UTF8.self)
         let query = parts.count > 1 ? "?" + parts[1] : ""
         return SentRequest(method: "PUT", endpoint: path + "/" + id + query)
     }

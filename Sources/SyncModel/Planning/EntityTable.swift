@@ -26,6 +26,15 @@ public struct Writer: Sendable, Hashable {
         self.user = user
         self.device = device
     }
+
+    /// Who stands as the writer of a state that a user took over from the upstream: no device, so that nobody's edits
+    /// count as made on it who has not seen it.
+    static func adopting(_ user: UUID) -> Writer { Writer(user: user, device: noDevice) }
+
+    /// Whether it is one of a user's devices that wrote, and not a state that was taken over.
+    func isOwn(of user: UUID) -> Bool { self.user == user && device != Self.noDevice }
+
+    private static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))
 }
 
 /// One entity of the built-in store as it stands.
@@ -36,8 +45,10 @@ public struct EntityState: Sendable {
     public var version: Int64
     /// Whether it is a tombstone.
     public var isDeleted: Bool
-    /// JSON text as written; nil for a tombstone.
+    /// JSON text as written; nil for a tombstone, and for one that cannot be opened.
     public var document: [UInt8]?
+    /// Whether the document is stored and cannot be opened: it can be replaced or deleted, and not patched.
+    public var isUnreadable = false
     /// The creator.
     public var owner: UUID
     /// The creator's temporary id.
@@ -76,17 +87,24 @@ public struct EntityState: Sendable {
         self.etag = etag
     }
 
-    /// Whether a writer who saw `baseVersion` may write: nobody else wrote since. A writer's own writes since then,
-    /// made offline on the same version, do not count against it.
+    /// What a `base_version` is judged by.
+    var run: VersionRun { VersionRun(version: version, base: runBase, lastWriter: lastWriter) }
+
+    /// Whether a writer who saw `baseVersion` may write.
     func accepts(baseVersion: Int64?, from writer: Writer) -> Bool {
-        guard let baseVersion else { return true }
-        return baseVersion >= version || (writer == lastWriter && baseVersion >= runBase)
+        run.verdict(on: baseVersion, from: writer) == .fits
+    }
+
+    /// Whether a user is told of the entity: what is private exists for its creator alone.
+    func isVisible(to user: UUID, _ visibility: Visibility) -> Bool {
+        visibility == .organization || owner == user
     }
 
     /// The state after one more write.
     func written(_ document: [UInt8]?, isDeleted: Bool, by writer: Writer) -> EntityState {
         var next = self
         next.document = document
+        next.isUnreadable = false
         next.isDeleted = isDeleted
         next.version = version + 1
         next.etag = nil

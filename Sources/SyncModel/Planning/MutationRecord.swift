@@ -30,6 +30,8 @@ public final class MutationRecord: Sendable {
     public let serverID: ServerID?
     /// The entity's version after the mutation took effect.
     public let version: Int64?
+    /// The upstream's validator of the entity after the mutation took effect there.
+    public let etag: String?
     /// Requests sent to an upstream so far; 0 for built-in types.
     public let attemptCount: Int16
     /// When the next try is due, after one that failed.
@@ -52,6 +54,8 @@ public final class MutationRecord: Sendable {
     public let acceptedAt: Timestamp
     /// When it became final; set exactly then.
     public let syncedAt: Timestamp?
+    /// Members of the answer that are stored and cannot be opened: they are shown as null. None, as a rule.
+    public let unreadable: [String]
 
     /// Creates a record; what is left out has the value of a new mutation.
     public init(
@@ -68,6 +72,7 @@ public final class MutationRecord: Sendable {
         localNumber: Int64? = nil,
         serverID: ServerID?,
         version: Int64? = nil,
+        etag: String? = nil,
         attemptCount: Int16 = 0,
         nextRetryAt: Timestamp? = nil,
         dependsOn: [UUID] = [],
@@ -78,7 +83,8 @@ public final class MutationRecord: Sendable {
         lastError: String? = nil,
         fingerprint: Fingerprint,
         acceptedAt: Timestamp,
-        syncedAt: Timestamp? = nil
+        syncedAt: Timestamp? = nil,
+        unreadable: [String] = []
     ) {
         self.id = id
         self.idempotencyKey = idempotencyKey
@@ -93,6 +99,7 @@ public final class MutationRecord: Sendable {
         self.localNumber = localNumber
         self.serverID = serverID
         self.version = version
+        self.etag = etag
         self.attemptCount = attemptCount
         self.nextRetryAt = nextRetryAt
         self.dependsOn = dependsOn
@@ -104,6 +111,7 @@ public final class MutationRecord: Sendable {
         self.fingerprint = fingerprint
         self.acceptedAt = acceptedAt
         self.syncedAt = syncedAt
+        self.unreadable = unreadable
     }
 
     /// Whether a mutation that depends on this one may run.

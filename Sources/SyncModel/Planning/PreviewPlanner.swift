@@ -52,22 +52,25 @@ public struct PreviewPlanner {
     }
 
     private var preview: PushPreview {
-        var requests: [UUID: PreviewedRequest] = [:]
+        var turns: [UUID: Turn] = [:]
         let indices = Dictionary(
             push.entries.compactMap { entry in entry.mutation.map { (ObjectIdentifier($0), entry.index) } }
         ) { first, _ in first }
         for new in plan.mutations {
             let references = indices[ObjectIdentifier(new.mutation)].map(snapshot.localIDs.references) ?? []
-            requests[new.mutation.id] = request(of: new, references)
+            turns[new.mutation.id] = turn(of: new, references)
         }
         return PushPreview(
             acceptedSequence: plan.acceptedSequence,
             results: zip(push.entries, plan.verdicts).map { entry, verdict in
                 let isNew = if case .accepted = verdict { true } else { false }
+                let turn = isNew ? entry.id.flatMap { turns[$0] } : nil
                 return PushPreview.Result(
                     entry: entry,
                     verdict: shown(verdict),
-                    request: isNew ? entry.id.flatMap { requests[$0] } : nil
+                    request: turn?.request,
+                    conflict: turn?.conflict,
+                    warning: plan.warnings[entry.index]
                 )
             },
             mappings: plan.touchedMappings.filter { !isMadeUp($0.serverID) }
@@ -103,13 +106,21 @@ public struct PreviewPlanner {
 
     // MARK: - Requests
 
-    /// What would be sent if its turn were now; nil for what is not forwarded and for what could not be sent.
+    /// What a mutation's turn would come to if it were now.
+    private struct Turn {
+        /// What would be sent.
+        var request: PreviewedRequest?
+        /// What it would be in conflict with before anything is sent: a problem object as JSON.
+        var conflict: [UInt8]?
+    }
+
+    /// What its turn would come to now; nil for what is not forwarded and for what could not be sent.
     ///
     /// - Parameter related: what stands in its relations.
-    private func request(of new: NewMutation, _ related: [LocalReference]) -> PreviewedRequest? {
+    private func turn(of new: NewMutation, _ related: [LocalReference]) -> Turn? {
         let mutation = new.mutation
         guard let type = context.type(mutation.entityType), type.isForwarded else { return nil }
-        var mappings = resolved(new.references)
+        var mappings = resolved(new)
         var unknown = Set(new.references.filter { mappings[$0] == nil })
         // an id of the device stands for itself where it leads nowhere yet
         for id in unknown {
@@ -124,30 +135,46 @@ public struct PreviewPlanner {
         } else if let localID = mutation.localID {
             unknown.remove(localID)
         }
-        let surroundings = TurnPlanner.Surroundings(
+        var surroundings = TurnPlanner.Surroundings(
             lane: LaneKey(organization: context.organization.id, user: context.user),
             token: 0,
+            leasedUntil: context.now,
             organization: context.organization,
             type: type,
             mappings: mappings,
             entity: entity(of: new, type)
         )
-        guard case .run(let dispatch) = turns.decide(new.queued, surroundings, now: context.now, heldUntil: nil),
-            case .upstream(let request, _) = dispatch.destination
-        else { return nil }
+        var turn = Turn()
+        var queued = new.queued
+        var decision = turns.decide(queued, surroundings, now: context.now, heldUntil: nil)
+        if case .conflict(let outcome, _) = decision {
+            if new.record.status == .blocked {
+                // what it waits for writes the entity first, and then it stands at another version
+                surroundings.entity = nil
+            } else {
+                turn.conflict = outcome.error
+                guard outcome.override != nil else { return turn }
+                queued = queued.overridden(by: outcome)
+            }
+            decision = turns.decide(queued, surroundings, now: context.now, heldUntil: nil)
+        }
+        guard case .run(let dispatch) = decision, case .upstream(let request, _) = dispatch.destination else {
+            return turn.conflict == nil ? nil : turn
+        }
         let named = mutation.namedIDs + related.map(\.clientID)
         var seen: Set<UUID> = []
         let unresolved = named.filter { unknown.contains($0) && seen.insert($0).inserted }
-        return PreviewedRequest(
+        turn.request = PreviewedRequest(
             request,
             unresolved: unresolved.map { snapshot.localIDs.named[$0]?.standIn ?? ServerID($0) }
         )
+        return turn
     }
 
-    private func resolved(_ ids: [UUID]) -> [UUID: [TurnPlanner.ResolvedID]] {
+    private func resolved(_ new: NewMutation) -> [UUID: [TurnPlanner.ResolvedID]] {
         var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
-        for id in ids {
-            let known = (snapshot.mappings[id] ?? []).filter { $0.status == .resolved }
+        for (id, type) in zip(new.references, new.referenceTypes) {
+            let known = (snapshot.mappings[id] ?? []).filter { $0.status == .resolved && $0.entityType == type }
             let resolved = known.compactMap { mapping in
                 mapping.serverID.map { TurnPlanner.ResolvedID(entityType: mapping.entityType, serverID: $0) }
             }
@@ -156,16 +183,20 @@ public struct PreviewPlanner {
         return mappings
     }
 
-    /// What If-Match is made of. Of an entity that is not the caller's to see, not even that is told.
+    /// What a `base_version` is judged by, and If-Match is made of.
     private func entity(of new: NewMutation, _ type: EntityType) -> TurnPlanner.KnownEntity? {
-        guard let id = new.record.serverID, let state = entities[EntityKey(type: type.name, id: id.text)],
-            type.visibility == .organization || state.owner == context.user
-        else { return nil }
+        guard let id = new.record.serverID, let state = entities[EntityKey(type: type.name, id: id.text)] else {
+            return nil
+        }
         return TurnPlanner.KnownEntity(
             etag: state.etag,
+            owner: state.owner,
             lastWriter: state.lastWriter,
             version: state.version,
-            runBase: state.runBase
+            runBase: state.runBase,
+            isDeleted: state.isDeleted,
+            document: state.document,
+            isUnreadable: state.isUnreadable
         )
     }
 }
@@ -190,6 +221,39 @@ extension Mutation {
     }
 }
 
+extension QueuedMutation {
+    /// The mutation as it has its way over a conflict.
+    fileprivate func overridden(by outcome: Outcome) -> QueuedMutation {
+        QueuedMutation(
+            id: id,
+            deviceID: deviceID,
+            position: position,
+            acceptedAt: acceptedAt,
+            operation: operation,
+            entityType: entityType,
+            localID: localID,
+            localNumber: localNumber,
+            serverID: serverID,
+            endpoint: endpoint,
+            payload: payload,
+            headers: headers,
+            baseVersion: baseVersion,
+            references: references,
+            revision: outcome.revision,
+            attemptCount: attemptCount,
+            maxAttempts: maxAttempts,
+            nextRetryAt: nil,
+            strategy: strategy,
+            resolution: outcome.resolution,
+            isOutcomeUnknown: false,
+            conflictRetries: 0,
+            override: outcome.override,
+            error: outcome.error,
+            traceparent: traceparent
+        )
+    }
+}
+
 extension NewMutation {
     /// The mutation as it will wait for its turn.
     fileprivate var queued: QueuedMutation {
@@ -208,6 +272,7 @@ extension NewMutation {
             headers: mutation.headers.map { Array($0.raw) },
             baseVersion: mutation.baseVersion,
             references: references,
+            referenceTypes: Dictionary(zip(references, referenceTypes)) { first, _ in first },
             revision: record.revision,
             attemptCount: record.attemptCount,
             maxAttempts: mutation.maxAttempts,
@@ -240,6 +305,7 @@ extension MutationRecord {
             localNumber: localNumber,
             serverID: serverID,
             version: version,
+            etag: etag,
             attemptCount: attemptCount,
             nextRetryAt: nextRetryAt,
             dependsOn: dependsOn,

@@ -14,7 +14,15 @@ struct PushJudge {
         /// Entries of this push that must succeed first.
         var entries: [Int] = []
         /// Where the client ids in endpoint and payload lead.
-        var references: [UUID: Target] = [:]
+        private(set) var references: [UUID: Target] = [:]
+        /// The types that they were created in.
+        private(set) var referenceTypes: [UUID: String] = [:]
+
+        /// Notes where a client id leads.
+        mutating func refer(to id: UUID, of type: String, _ target: Target) {
+            references[id] = target
+            referenceTypes[id] = type
+        }
     }
 
     /// What a client id leads to.
@@ -27,7 +35,9 @@ struct PushJudge {
     }
 
     private let snapshot: PushSnapshot
+    private let open: OpenMutations
     private let types: (String) -> EntityType?
+    private let upstream: UpstreamSettings?
     private let deviceID: UUID
 
     /// By index, of all entries but the accepted ones.
@@ -35,8 +45,15 @@ struct PushJudge {
     private(set) var accepted: [Accepted] = []
     /// Refused entries to remember, by key.
     private(set) var rejections: [UUID: Rejection] = [:]
-    /// Set when the snapshot has to be read again with every key looked up.
-    private(set) var needsProbe = false
+    /// Whether an entry is refused though not everything was looked up: what is known may be a repetition, may be what
+    /// another entry depends on, and may have the id or client id that is refused. What replays a refusal rests on a key
+    /// that was found.
+    var needsProbe: Bool {
+        !snapshot.isComplete
+            && verdicts.contains { verdict in
+                if case .rejected? = verdict { true } else { false }
+            }
+    }
 
     /// Entries that are judged here for the first time and leave a record, be it of a mutation or of a refusal.
     var newCount: Int { accepted.count + rejections.count }
@@ -58,9 +75,17 @@ struct PushJudge {
         let type: String
     }
 
-    init(_ push: PushRequest, snapshot: PushSnapshot, types: @escaping (String) -> EntityType?) {
+    /// - Parameter upstream: the organization's, which says what headers its mutations may carry.
+    init(
+        _ push: PushRequest,
+        snapshot: PushSnapshot,
+        upstream: UpstreamSettings?,
+        types: @escaping (String) -> EntityType?
+    ) {
         self.snapshot = snapshot
+        open = OpenMutations(snapshot.open)
         self.types = types
+        self.upstream = upstream
         deviceID = push.deviceID
         verdicts = Array(repeating: nil, count: push.entries.count)
         accepted.reserveCapacity(push.entries.count)
@@ -97,10 +122,9 @@ struct PushJudge {
         }
         if snapshot.knownByKey[key] != nil {
             verdicts[entry.index] = .rejected(.keyReused(index: entry.index))
-        } else if let earlier = rejections[key] ?? snapshot.rejections[key], earlier.sequenceNumber == number {
+        } else if let earlier = rejection(under: key, number) {
             verdicts[entry.index] = .rejectedBefore(earlier.error)
         } else if number <= snapshot.watermark {
-            if !snapshot.probedKeys.contains(key) { needsProbe = true }
             verdicts[entry.index] = .rejected(problem)
         } else {
             reject(problem, index: entry.index, id: entry.id, key: key, number: number)
@@ -129,6 +153,7 @@ struct PushJudge {
                 )
             }
             judged = Accepted(index: index, mutation: mutation, type: try entityType(of: mutation, index: index))
+            try judgeHeaders(of: mutation, index: index)
             try judgeIdentity(of: mutation, in: &judged)
             try judgeDependencies(rank: rank, in: &judged)
             try judgeReferences(rank: rank, in: &judged)
@@ -142,23 +167,22 @@ struct PushJudge {
     private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
         let key = mutation.idempotencyKey
         if let known = snapshot.knownByKey[key] {
-            let isSame =
-                known.id == mutation.id
-                && known.fingerprint.differences(from: mutation.fingerprint)?
-                    .allSatisfy { snapshot.areEquivalent($0.stored, $0.given, in: known) } ?? false
+            if snapshot.uncompared.contains(index) { return .rejected(.tooManyToCompare(index: index)) }
+            let isSame = snapshot.isRepetition(mutation, at: index, by: deviceID, of: FirstTry(known))
             return isSame ? .replayed(known) : .rejected(.keyReused(index: index))
         }
         if let first = acceptedByKey[key] {
-            let isSame = first.mutation.id == mutation.id && first.mutation.fingerprint == mutation.fingerprint
+            let isSame = snapshot.isRepetition(
+                mutation,
+                at: index,
+                by: deviceID,
+                of: FirstTry(first.mutation, by: deviceID, snapshot.localIDs.references(of: first.index))
+            )
             // the record is filled in once the first has run
             return isSame ? .replayed(placeholder(for: mutation)) : .rejected(.keyReused(index: index))
         }
-        let earlier = rejections[key] ?? snapshot.rejections[key]
-        if let earlier, earlier.sequenceNumber == mutation.sequenceNumber {
-            return .rejectedBefore(earlier.error)
-        }
+        if let earlier = rejection(under: key, mutation.sequenceNumber) { return .rejectedBefore(earlier.error) }
         if mutation.sequenceNumber <= snapshot.watermark {
-            if !snapshot.probedKeys.contains(key) { needsProbe = true }
             return .rejected(.sequenceUsed(index: index, watermark: snapshot.watermark))
         }
         if snapshot.knownByID[mutation.id] != nil || acceptedByID[mutation.id] != nil {
@@ -172,6 +196,13 @@ struct PushJudge {
             return .rejected(problem)
         }
         return nil
+    }
+
+    /// The refusal that an entry repeats. Numbers are a device's own: under the same number of another device the key is
+    /// judged afresh.
+    private func rejection(under key: UUID, _ number: Int64) -> Rejection? {
+        guard let earlier = rejections[key] ?? snapshot.rejections[key] else { return nil }
+        return earlier.sequenceNumber == number && earlier.deviceID == deviceID ? earlier : nil
     }
 
     private mutating func accept(_ judged: Accepted) {
@@ -224,6 +255,13 @@ struct PushJudge {
             throw at(index, "/entity_type", Rule.entityType, detail)
         }
         return type
+    }
+
+    /// Not before its key was looked up: what was taken once is answered as it was then, whatever is on the list now.
+    private func judgeHeaders(of mutation: Mutation, index: Int) throws(Problem) {
+        guard let headers = mutation.headers else { return }
+        let errors = HeaderRules.refused(headers, by: upstream, pointer: "/mutations/\(index)/headers")
+        if let first = errors.first { throw Problem(.validationFailed, first.detail, errors: errors) }
     }
 
     private mutating func judgeIdentity(of mutation: Mutation, in judged: inout Accepted) throws(Problem) {
@@ -311,14 +349,14 @@ struct PushJudge {
                 let detail = "local_id and server_id name different entities"
                 throw at(judged.index, "/server_id", Rule.entityReference, detail)
             }
-            judged.references[localID] = target(mapping, in: &judged)
+            judged.refer(to: localID, of: type, target(mapping, in: &judged))
         } else if let entry = createdBy[ClientKey(id: localID, type: type)] {
-            judged.references[localID] = .entry(entry)
+            judged.refer(to: localID, of: type, .entry(entry))
             judged.entries.append(entry)
         } else if rejectedCreates[localID]?.contains(type) == true {
             throw dependencyRejected(judged.index, "/local_id")
         } else if let serverID = mutation.serverID {
-            judged.references[localID] = .server(serverID)
+            judged.refer(to: localID, of: type, .server(serverID))
         } else if snapshot.mapping(localID, type: type) != nil {
             throw dependencyRejected(judged.index, "/local_id")
         } else {
@@ -343,14 +381,8 @@ struct PushJudge {
         {
             judged.entries.append(entry)
         }
-        guard !snapshot.open.isEmpty else { return }
-        let earlier = snapshot.open.filter { open in
-            open.entityType == mutation.entityType
-                && ((mutation.localID != nil && open.localID == mutation.localID)
-                    || (serverID != nil && open.serverID == serverID))
-        }
         // the last of them: those before it are its own dependencies
-        if let last = earlier.max(by: { $0.position < $1.position }), !judged.stored.contains(last.id) {
+        if let last = open.last(of: mutation, serverID), !judged.stored.contains(last.id) {
             judged.stored.append(last.id)
         }
     }
@@ -443,30 +475,26 @@ struct PushJudge {
         guard !known.isEmpty || !here.isEmpty else { return nil }
         let earlier = here.filter { createdBy[ClientKey(id: id, type: $0.type)] != nil }
         let refused = here.filter { rejectedCreates[id]?.contains($0.type) == true && $0.rank <= rank }
-        if Set(stored.map(\.entityType)).union(earlier.map(\.type)).count > 1 {
-            let types = Set(stored.map(\.entityType)).union(earlier.map(\.type)).sorted().joined(separator: "' and '")
-            throw Problem(
-                .referenceAmbiguous,
-                pointer: "/mutations/\(judged.index)" + pointer,
-                rule: Rule.entityReference,
-                "\(name(of: id)) names entities in '\(types)'; use the server id instead"
-            )
+        let types = Set(stored.map(\.entityType)).union(earlier.map(\.type))
+        guard types.count <= 1 else {
+            throw .ambiguous(name(of: id), types, at: "/mutations/\(judged.index)" + pointer)
         }
-        let target: Target
+        let (target, type): (Target, String)
         if let mapping = stored.first {
-            target = self.target(mapping, in: &judged)
+            (target, type) = (self.target(mapping, in: &judged), mapping.entityType)
         } else if let create = earlier.first,
             let entry = createdBy[ClientKey(id: id, type: create.type)]
         {
-            target = .entry(entry)
+            (target, type) = (.entry(entry), create.type)
             if !judged.entries.contains(entry) { judged.entries.append(entry) }
-        } else if !refused.isEmpty || here.isEmpty {
+        } else if !refused.isEmpty || !here.contains(where: { $0.rank > rank }) {
+            // what stands before it here and was not taken in is a repetition of a create that was discarded
             throw dependencyRejected(judged.index, pointer)
         } else {
             let detail = "\(name(of: id)) is created later in this push; put the create before its use"
             throw at(judged.index, pointer, Rule.dependencies, detail)
         }
-        judged.references[id] = target
+        judged.refer(to: id, of: type, target)
         return target
     }
 
@@ -511,6 +539,35 @@ struct PushJudge {
     }
 }
 
+/// The latest open mutation on each entity, by both of the names that it may go by.
+private struct OpenMutations {
+    private struct Name<ID: Hashable>: Hashable {
+        let type: String
+        let id: ID
+    }
+
+    private var byClientID: [Name<UUID>: OpenMutation] = [:]
+    private var byServerID: [Name<ServerID>: OpenMutation] = [:]
+
+    init(_ mutations: [OpenMutation]) {
+        for mutation in mutations.sorted(by: { $0.position < $1.position }) {
+            if let id = mutation.localID { byClientID[Name(type: mutation.entityType, id: id)] = mutation }
+            if let id = mutation.serverID { byServerID[Name(type: mutation.entityType, id: id)] = mutation }
+        }
+    }
+
+    /// The last one on the entity that a mutation writes.
+    func last(of mutation: Mutation, _ serverID: ServerID?) -> OpenMutation? {
+        if byClientID.isEmpty, byServerID.isEmpty { return nil }
+        let type = mutation.entityType
+        let found = [
+            mutation.localID.flatMap { byClientID[Name(type: type, id: $0)] },
+            serverID.flatMap { byServerID[Name(type: type, id: $0)] },
+        ]
+        return found.compactMap { $0 }.max { $0.position < $1.position }
+    }
+}
+
 extension Problem {
     fileprivate static func keyReused(index: Int) -> Problem {
         Problem(
@@ -519,6 +576,14 @@ extension Problem {
             rule: "idempotency_key_unique_per_mutation",
             "this key came before with other content; a changed mutation needs a new key"
         )
+    }
+
+    /// A repetition in which more ids differ than are looked up for one push: nothing is said about it.
+    fileprivate static func tooManyToCompare(index: Int) -> Problem {
+        let detail =
+            "this key came before, and the repetitions of a push may name \(ComparedIDs.limit) ids that are to be compared;"
+            + " send this one again in another push"
+        return Problem(.validationFailed, pointer: "/mutations/\(index)", rule: Rule.range, detail)
     }
 
     fileprivate static func sequenceUsed(index: Int, watermark: Int64) -> Problem {

@@ -18,6 +18,8 @@ public struct PushPlanner {
         public var now: Timestamp
         /// Makes a server id; UUIDv7 in production.
         public var makeID: @Sendable () -> UUID
+        /// Devices that a user may have.
+        public var deviceLimit = 1_000
 
         /// Creates the value.
         public init(
@@ -73,10 +75,26 @@ public struct PushPlanner {
             problem.expected = snapshot.watermark
             throw .problem(problem)
         }
-        let judge = PushJudge(push, snapshot: snapshot, types: context.type)
+        let judge = PushJudge(
+            push,
+            snapshot: snapshot,
+            upstream: context.organization.upstream,
+            types: context.type
+        )
         if judge.needsProbe { throw .needsProbe }
         if context.isStrict, let problem = judge.strictProblem() { throw .problem(problem) }
-        let allowance = try MutationAllowance.spend(judge.newCount, snapshot.allowance, context)
+        let isOneTooMany = !snapshot.isDeviceKnown && snapshot.deviceCount >= context.deviceLimit
+        if isOneTooMany, judge.newCount > 0 {
+            // what was taken for new may be a repetition, and those are answered
+            throw snapshot.isComplete ? .problem(.oneDeviceTooMany(limit: context.deviceLimit)) : .needsProbe
+        }
+        let allowance: (bucket: TokenBucket, standing: QuotaStanding)?
+        do throws(PushRefusal) {
+            allowance = try MutationAllowance.spend(judge.newCount, snapshot.allowance, context)
+        } catch {
+            // what was taken for new may be a repetition, and those are free
+            throw snapshot.isComplete ? error : .needsProbe
+        }
         var planner = PushPlanner(push, snapshot, context, entities)
         // one owner at a time: a table that two hold is copied at its next write
         entities = EntityTable()
@@ -85,6 +103,8 @@ public struct PushPlanner {
         var plan = planner.finish(judge)
         plan.allowance = judge.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
+        // repetitions are answered, and leave nothing behind
+        if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
         return plan
     }
 
@@ -127,7 +147,7 @@ public struct PushPlanner {
             responseStatus: outcome.responseStatus,
             error: outcome.error,
             lastError: outcome.lastError,
-            fingerprint: mutation.fingerprint,
+            fingerprint: mutation.fingerprint(noting: snapshot.localIDs.references(of: accepted.index)),
             acceptedAt: context.now,
             syncedAt: outcome.status.isFinal ? context.now : nil
         )
@@ -139,13 +159,15 @@ public struct PushPlanner {
             plan.typesToRegister.append(accepted.type)
         }
         records[accepted.index] = record
+        let references = record.status.isFinal ? [] : accepted.references.keys.sorted()
         plan.mutations.append(
             NewMutation(
                 mutation: mutation,
                 record: record,
                 priority: mutation.priority ?? accepted.type.defaultPriority,
                 conflictResolution: strategy(of: mutation),
-                references: record.status.isFinal ? [] : accepted.references.keys.sorted()
+                references: references,
+                referenceTypes: references.map { accepted.referenceTypes[$0] ?? mutation.entityType }
             )
         )
     }
@@ -282,7 +304,27 @@ public struct PushPlanner {
             return .replayed(recordsByKey[record.idempotencyKey] ?? record)
         }
         plan.touchedMappings = touchedMappings()
+        plan.warnings = warnings()
+        // what is just data in a mutation
+        let strays = judge.accepted.lazy.reversed().flatMap { accepted in
+            accepted.mutation.references.lazy.reversed()
+                .filter { accepted.references[$0] == nil && $0 != accepted.mutation.localID }
+        }
+        plan.strayIDs = snapshot.strayIDs.adding(strays)
         return plan
+    }
+
+    /// What a create is told whose client id was named before it was one; a repetition is told the same.
+    private func warnings() -> [Int: PushWarning] {
+        guard !snapshot.strayIDs.isEmpty else { return [:] }
+        var warnings: [Int: PushWarning] = [:]
+        for (entry, verdict) in zip(push.entries, plan.verdicts) where verdict.record != nil {
+            guard let mutation = entry.mutation, mutation.operation == .create, let localID = mutation.localID,
+                snapshot.strayIDs.contains(localID)
+            else { continue }
+            warnings[entry.index] = .clientIDWasData
+        }
+        return warnings
     }
 
     /// Made when it is first asked for, once every accepted entry has run: few pushes repeat anything.
@@ -293,17 +335,22 @@ public struct PushPlanner {
     private func touchedMappings() -> [IDMapping] {
         guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
         let created = Dictionary(grouping: plan.mappings.lazy.map(\.mapping), by: \.clientID)
-        var seen: Set<UUID> = []
+        var seen: Set<TouchedMappings.Key> = []
         var touched: [IDMapping] = []
-        func touch(_ id: UUID) {
-            guard seen.insert(id).inserted else { return }
-            if let known = snapshot.mappings[id] { touched += known.filter { $0.status == .resolved } }
-            if let new = created[id] { touched += new.filter { $0.status == .resolved } }
+        func touch(_ id: UUID, of type: String? = nil) {
+            func add(_ mapping: IDMapping) {
+                guard mapping.status == .resolved, type == nil || mapping.entityType == type,
+                    seen.insert(.init(clientID: id, entityType: mapping.entityType)).inserted
+                else { return }
+                touched.append(mapping)
+            }
+            snapshot.mappings[id]?.forEach(add)
+            created[id]?.forEach(add)
         }
         for mutation in push.entries.compactMap(\.mutation) {
-            if let localID = mutation.localID { touch(localID) }
-            mutation.references.forEach(touch)
-            mutation.dependencyIDs.forEach(touch)
+            if let localID = mutation.localID { touch(localID, of: mutation.entityType) }
+            for id in mutation.references { touch(id) }
+            for id in mutation.dependencyIDs { touch(id) }
         }
         for entry in push.entries { snapshot.localIDs.references(of: entry.index).forEach { touch($0.clientID) } }
         return touched

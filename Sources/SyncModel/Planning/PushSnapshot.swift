@@ -29,8 +29,16 @@ public struct PushSnapshot: Sendable {
     public var lane = LaneState()
     /// The device's highest judged number; 0 for a new device.
     public var watermark: Int64 = 0
-    /// Keys that were looked up: for the others, absence below is no knowledge.
-    public var probedKeys: Set<UUID> = []
+    /// Whether the device is known.
+    public var isDeviceKnown = false
+    /// How many devices the user has; counted where the device is not known, and no further than the limit.
+    public var deviceCount = 0
+    /// UUIDs that the device's mutations named lately, and that stood for nothing.
+    public var strayIDs = StrayIDs()
+    /// Whether everything that the push names was looked up. Where it was not, what is absent below may be there all the
+    /// same. That is enough to accept an entry, for unique indexes stop what is known after all; it is never enough to
+    /// refuse one (product rule 5).
+    public var isComplete = false
     /// Known mutations by idempotency key.
     public var knownByKey: [UUID: MutationRecord] = [:]
     /// Known mutations by id.
@@ -45,6 +53,10 @@ public struct PushSnapshot: Sendable {
     public var pinnedIDs: Set<UUID> = []
     /// Ids that a pull assigned and that only this push confirms, if it takes effect.
     public var tentativeIDs: [UUID: ServerID] = [:]
+    /// Where ids lead that nothing but repetitions name, by what stands for them: ids of devices that first tries held.
+    public var comparedIDs: [UUID: [ServerID]] = [:]
+    /// Repetitions whose ids were too many to be looked up with the others'.
+    public var uncompared: Set<Int> = []
     /// Open mutations on entities of the push.
     public var open: [OpenMutation] = []
     /// What the user has used of the quota of new mutations; nil for nothing, and where there is no quota.
@@ -56,33 +68,12 @@ public struct PushSnapshot: Sendable {
 
 extension PushSnapshot {
     /// The mapping of a client id under one type.
-    func mapping(_ clientID: UUID, type: String) -> IDMapping? {
+    public func mapping(_ clientID: UUID, type: String) -> IDMapping? {
         mappings[clientID]?.first { $0.entityType == type }
     }
 
     /// The mapping of a client id under one type, unless another create may take the client id over.
     func usableMapping(_ clientID: UUID, type: String) -> IDMapping? {
         mapping(clientID, type: type).flatMap { $0.isAbandoned ? nil : $0 }
-    }
-
-    /// Whether a given UUID may stand where a stored one stood: they are mapped to each other for this user, or both are
-    /// names of the entity of the mutation itself.
-    func areEquivalent(_ first: UUID, _ second: UUID, in record: MutationRecord) -> Bool {
-        func maps(_ client: UUID, to server: UUID) -> Bool {
-            mappings[client]?.contains { $0.serverID?.uuid == server } ?? false
-                || (client == record.localID && server == record.serverID?.uuid)
-        }
-        return maps(first, to: second) || maps(second, to: first)
-    }
-
-    /// Client ids whose mappings are needed to compare repeated entries with what is stored, beyond those that the
-    /// push itself names.
-    public func identifiersToCompare(_ entries: [PushEntry]) -> [UUID] {
-        entries.flatMap { entry -> [UUID] in
-            guard let mutation = entry.mutation, let known = knownByKey[mutation.idempotencyKey],
-                let differences = known.fingerprint.differences(from: mutation.fingerprint)
-            else { return [] }
-            return differences.flatMap { [$0.stored, $0.given] }
-        }
     }
 }

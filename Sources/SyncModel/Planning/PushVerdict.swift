@@ -27,19 +27,23 @@ public final class NewMutation: Sendable {
     /// Client ids of the user that endpoint and payload name, and the entity's own unless this creates it: what is put
     /// in place when its turn comes. Empty for what is final.
     public let references: [UUID]
+    /// The types that these were created in, side by side: others may share a client id later.
+    public let referenceTypes: [String]
 
     init(
         mutation: Mutation,
         record: MutationRecord,
         priority: Int16,
         conflictResolution: ConflictResolution,
-        references: [UUID]
+        references: [UUID],
+        referenceTypes: [String]
     ) {
         self.mutation = mutation
         self.record = record
         self.priority = priority
         self.conflictResolution = conflictResolution
         self.references = references
+        self.referenceTypes = referenceTypes
     }
 }
 
@@ -59,6 +63,10 @@ public struct PushPlan: Sendable {
     public var verdicts: [PushVerdict] = []
     /// The device's watermark afterwards: the highest number judged.
     public var acceptedSequence: Int64 = 0
+    /// By place in the request, of entries that were taken.
+    public var warnings: [Int: PushWarning] = [:]
+    /// UUIDs that the device's mutations named and that stood for nothing, afterwards; nil: as they were.
+    public var strayIDs: StrayIDs?
     /// In running order.
     public var mutations: [NewMutation] = []
     /// New mappings; one row each, pending ones too. Those of ids of the device stand among them.
@@ -90,6 +98,7 @@ public struct PushPlan: Sendable {
 public enum PushRefusal: Error, Sendable {
     /// The whole push is refused and changes nothing.
     case problem(Problem)
-    /// The snapshot took a key for new without looking it up, and its number says otherwise: read again, looking up all.
+    /// The push would be refused, or an entry of it, though the snapshot leaves out some of what the push names: look up
+    /// the rest and plan again.
     case needsProbe
 }

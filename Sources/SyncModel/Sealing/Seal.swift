@@ -20,17 +20,29 @@ public struct Seal: Sendable {
         let digits: [UInt8]
         let current: SymmetricKey
         let all: [Int32: SymmetricKey]
+        /// Older ones that are there and do not open.
+        let closed: Set<Int32>
 
-        init(organization: UUID, number: Int32, current: SymmetricKey, all: [Int32: SymmetricKey]) {
+        init(
+            organization: UUID,
+            number: Int32,
+            current: SymmetricKey,
+            all: [Int32: SymmetricKey],
+            closed: Set<Int32>
+        ) {
             self.organization = organization
             self.number = number
             digits = Array(String(number).utf8)
             self.current = current
             self.all = all
+            self.closed = closed
         }
     }
 
     private let state: State
+    private var closing = Closing.known
+    /// Told of each value that stays closed.
+    private let observer: (@Sendable (SealedPlace, SealError) -> Void)?
 
     /// For an organization without data keys.
     public static let plain = Seal(state: .plain)
@@ -42,13 +54,22 @@ public struct Seal: Sendable {
 
     private init(state: State) {
         self.state = state
+        observer = nil
     }
 
     /// Unwraps an organization's data keys. One of an older number that does not open is left out; where the newest does
     /// not, all is locked.
     ///
-    /// - Parameter masters: nil where none are configured.
-    public init(of organization: UUID, _ wrapped: [WrappedKey], _ masters: MasterKeys?) {
+    /// - Parameters:
+    ///   - masters: nil where none are configured.
+    ///   - observer: told of each value that stays closed, see ``read(json:as:_:)``.
+    public init(
+        of organization: UUID,
+        _ wrapped: [WrappedKey],
+        _ masters: MasterKeys?,
+        observer: (@Sendable (SealedPlace, SealError) -> Void)? = nil
+    ) {
+        self.observer = observer
         guard let newest = wrapped.max(by: { $0.number < $1.number }) else {
             state = .plain
             return
@@ -60,11 +81,13 @@ public struct Seal: Sendable {
         do throws(SealError) {
             let current = try newest.unwrapped(of: organization, masters)
             var all = [newest.number: current]
+            var closed: Set<Int32> = []
             for key in wrapped where key.number != newest.number {
                 all[key.number] = try? key.unwrapped(of: organization, masters)
+                if all[key.number] == nil { closed.insert(key.number) }
             }
             state = .sealed(
-                DataKeys(organization: organization, number: newest.number, current: current, all: all)
+                DataKeys(organization: organization, number: newest.number, current: current, all: all, closed: closed)
             )
         } catch {
             state = .locked(error.description)
@@ -102,7 +125,8 @@ public struct Seal: Sendable {
 
     /// A value that was read from a json column.
     public func open(json stored: [UInt8]?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> [UInt8]? {
-        guard let stored, SealedText.isSealed(json: stored) else { return stored }
+        guard let stored else { return nil }
+        guard SealedText.isSealed(json: stored) else { return SealedText.unescaped(json: stored) }
         return try open(stored, place(), isJSON: true)
     }
 
@@ -123,8 +147,82 @@ public struct Seal: Sendable {
 
     /// A value that was read from a text column.
     public func open(text stored: String?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> String? {
-        guard let stored, SealedText.isSealed(text: stored) else { return stored }
+        guard let stored else { return nil }
+        guard SealedText.isSealed(text: stored) else { return SealedText.unescaped(text: stored) }
         return String(decoding: try open(Array(stored.utf8), place(), isJSON: false), as: UTF8.self)
+    }
+
+    // MARK: - Values that stay closed
+
+    /// Which values stay closed when they do not open; for others the reader is told why, and tries again.
+    public enum Closing: Sendable, Hashable {
+        /// What was changed, or belongs elsewhere.
+        case damaged
+        /// Also what is under a data key that is there, and the master key is not that opens it.
+        case known
+        /// Also what is under a data key that is nowhere: there are no newer ones.
+        case everything
+    }
+
+    /// The same, but for what stays closed.
+    public func closing(_ closing: Closing) -> Seal {
+        var seal = self
+        seal.closing = closing
+        return seal
+    }
+
+    /// The same, with nothing newer to be had.
+    public var lastWord: Seal { closing(.everything) }
+
+    /// Whether a data key of the number is there, and only the master key is lacking that opens it.
+    public func isThere(_ number: Int32) -> Bool {
+        if case .sealed(let keys) = state { keys.closed.contains(number) } else { false }
+    }
+
+    /// Whether a value stays closed: then its row is shown without it.
+    private func isHopeless(_ error: SealError) -> Bool {
+        switch error {
+        case .locked: false
+        case .damaged: true
+        case .unknownKey(let number): closing == .everything || (closing == .known && isThere(number))
+        }
+    }
+
+    /// A value that was read from a json column; nil where it stays closed, which its member's name then tells.
+    ///
+    /// - Parameter unreadable: gets the name of the member that shows it.
+    /// - Throws: ``SealError`` where all is locked, and where newer keys may open it.
+    public func read(
+        json stored: [UInt8]?,
+        as place: @autoclosure () -> SealedPlace,
+        _ unreadable: inout [String]
+    ) throws(SealError) -> [UInt8]? {
+        do throws(SealError) {
+            return try open(json: stored, as: place())
+        } catch {
+            try note(error, place(), &unreadable)
+            return nil
+        }
+    }
+
+    /// A value that was read from a text column, as ``read(json:as:_:)`` does it.
+    public func read(
+        text stored: String?,
+        as place: @autoclosure () -> SealedPlace,
+        _ unreadable: inout [String]
+    ) throws(SealError) -> String? {
+        do throws(SealError) {
+            return try open(text: stored, as: place())
+        } catch {
+            try note(error, place(), &unreadable)
+            return nil
+        }
+    }
+
+    private func note(_ error: SealError, _ place: SealedPlace, _ unreadable: inout [String]) throws(SealError) {
+        guard isHopeless(error) else { throw error }
+        observer?(place, error)
+        unreadable.append(place.member)
     }
 
     // MARK: -
@@ -149,14 +247,10 @@ public struct Seal: Sendable {
     }
 
     private func open(_ stored: [UInt8], _ place: SealedPlace, isJSON: Bool) throws(SealError) -> [UInt8] {
-        let keys: DataKeys
-        switch state {
-        case .sealed(let own): keys = own
-        case .locked(let reason): throw .locked(reason)
-        // another replica may have made the organization's first key a moment ago
-        case .plain: throw .unknownKey(SealedText.read(stored, isJSON: isJSON)?.number ?? 0)
-        }
+        if case .locked(let reason) = state { throw .locked(reason) }
         guard let (number, sealed) = SealedText.read(stored, isJSON: isJSON) else { throw .damaged(place.name) }
+        // another replica may have made the organization's first key a moment ago
+        guard case .sealed(let keys) = state else { throw .unknownKey(number) }
         guard let key = keys.all[number] else { throw .unknownKey(number) }
         do {
             let box = try AES.GCM.SealedBox(combined: sealed)

@@ -1,4 +1,5 @@
 public import Foundation
+import JSONText
 
 /// Where a sealed value belongs: organization, column and row. It is authenticated with the value, so that a ciphertext
 /// that was moved to another tenant, column or row does not open there.
@@ -38,12 +39,36 @@ public enum SealedPlace: Sendable, Hashable {
     }
 
     /// What it is called in a log.
-    var name: String {
+    public var name: String {
         switch self {
         case .mutation(let column, _, _): "\(column) of a mutation"
         case .rejection: "error of a refused entry"
         case .document: "document"
         case .upstream(let column): "\(column) of an upstream"
+        }
+    }
+
+    /// The member of an answer that shows it.
+    var member: String {
+        switch self {
+        case .mutation(.payload, _, _): "payload"
+        case .mutation(.headers, _, _), .upstream(.headers): "headers"
+        case .mutation(.sentPayload, _, _): "sent_payload"
+        case .mutation(.responseBody, _, _): "response"
+        case .mutation(.error, _, _), .rejection: "error"
+        case .mutation(.lastError, _, _): "last_error"
+        case .document: "document"
+        case .upstream(.credential): "credential"
+        }
+    }
+
+    /// Which row it is in, for a log: names no content.
+    public var row: String {
+        switch self {
+        case .mutation(_, let user, let id): "mutation \(id.lowercased) of user \(user.lowercased)"
+        case .rejection(let user, let key): "refused entry with key \(key.lowercased) of user \(user.lowercased)"
+        case .document(let type, let id): "entity \(id) of type \(type)"
+        case .upstream: "upstream"
         }
     }
 

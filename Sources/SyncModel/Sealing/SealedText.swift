@@ -3,13 +3,17 @@ import Foundation
 /// How a sealed value is written: `sluice-sealed:1:NUMBER:BASE64` of nonce, ciphertext and tag; in a json column as a
 /// JSON string of that, and in a text column as it is.
 ///
-/// What begins so is sealed, and nothing else is. Plain values that begin so are written another way that means the same
-/// (``escaped(json:)``, ``escaped(text:)``), so that nobody can make an upstream's answer look like a sealed one.
+/// What begins so is sealed, and nothing else is. A plain value that begins so, behind spaces or not, is stored with one
+/// more space in front of it (``escaped(json:)``, ``escaped(text:)``), which is taken away when it is read: nobody can make
+/// a payload or an upstream's answer look like a sealed value, and what comes out is what went in, to the byte.
 public enum SealedText {
     /// Of the form.
     static let version: UInt8 = 1
     static let prefix = Array("sluice-sealed:1:".utf8)
     private static let quote = UInt8(ascii: "\"")
+    private static let space = UInt8(ascii: " ")
+    /// Nonce and tag: no sealed value has fewer bytes.
+    private static let overhead = 28
 
     /// Whether a value of a json column is sealed.
     @inline(__always)
@@ -27,15 +31,32 @@ public enum SealedText {
         return (isJSON ? "\"" : "") + String(decoding: prefix, as: UTF8.self) + digits
     }
 
-    /// A plain value for a json column: a string that begins like a sealed one gets its first letter as an escape
-    /// sequence, which is the same string (RFC 8259, section 7).
-    static func escaped(json: [UInt8]) -> [UInt8] {
-        guard isSealed(json: json) else { return json }
-        return [quote] + Array("\\u0073".utf8) + json.dropFirst(2)
+    /// Whether a plain value of a json column may not be stored as it is.
+    @inline(__always)
+    public static func needsEscape(json: some Collection<UInt8>) -> Bool {
+        // most are objects
+        guard let first = json.first, first == quote || first == space else { return false }
+        return isSealed(json: json.drop { $0 == space })
     }
 
-    /// A plain value for a text column: words for people, to which a space does nothing.
-    static func escaped(text: String) -> String { isSealed(text: text) ? " " + text : text }
+    /// Whether a plain value of a text column may not be stored as it is.
+    public static func needsEscape(text: String) -> Bool { text.utf8.drop { $0 == space }.starts(with: prefix) }
+
+    /// A plain value for a json column. White space in front of a JSON text means nothing (RFC 8259, section 2).
+    static func escaped(json: [UInt8]) -> [UInt8] { needsEscape(json: json) ? [space] + json : json }
+
+    /// The plain value that ``escaped(json:)`` made something of.
+    static func unescaped(json: [UInt8]) -> [UInt8] {
+        json.first == space && needsEscape(json: json) ? Array(json.dropFirst()) : json
+    }
+
+    /// A plain value for a text column.
+    static func escaped(text: String) -> String { needsEscape(text: text) ? " " + text : text }
+
+    /// The plain value that ``escaped(text:)`` made something of.
+    static func unescaped(text: String) -> String {
+        text.utf8.first == space && needsEscape(text: text) ? String(text.dropFirst()) : text
+    }
 
     static func written(_ sealed: Data, number: [UInt8], isJSON: Bool) -> [UInt8] {
         let encoded = sealed.base64EncodedData()
@@ -61,7 +82,9 @@ public enum SealedText {
         guard let end = rest.firstIndex(of: UInt8(ascii: ":")),
             let number = Int32(String(decoding: rest[..<end], as: UTF8.self)), number > 0
         else { return nil }
-        guard let sealed = Data(base64Encoded: Data(rest[rest.index(after: end)...])) else { return nil }
+        guard let sealed = Data(base64Encoded: Data(rest[rest.index(after: end)...])), sealed.count >= overhead else {
+            return nil
+        }
         return (number, sealed)
     }
 }

@@ -4,8 +4,10 @@ import JSONText
 struct ConflictState {
     /// Its permanent id, when it is told.
     let id: ServerID?
-    /// Its version here, when it is told.
+    /// Its version here; nil where only the upstream's answer told of it.
     let version: Int64?
+    /// The upstream's validator of it.
+    let etag: String?
     /// Whether it was deleted.
     let isDeleted: Bool
     /// Its document, JSON; nil where it is unknown or the entity was deleted.
@@ -18,10 +20,14 @@ struct ConflictState {
         else { return nil }
         id = current["id"].flatMap(ServerID.init(json:))
         version = current["version"]?.int64
+        etag = current["etag"]?.string
         let isDeleted = current["deleted"]?.bool ?? false
         self.isDeleted = isDeleted
         document = current["document"].flatMap { $0.isNull || isDeleted ? nil : Array($0.raw) }
     }
+
+    /// The document, where the upstream itself told it: what the feed knew may be behind that.
+    var toldDocument: [UInt8]? { version == nil ? document : nil }
 
     /// The entity that a mutation is about as far as it is known. What stands in a create's way is what the last answer
     /// names: the id that the mutation has may be that of another, which was in its way before.

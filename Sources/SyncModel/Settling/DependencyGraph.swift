@@ -128,4 +128,18 @@ public struct DependencyGraph: Sendable {
         }
         return finished.reversed().map { nodes[$0] }.filter { !ids.contains($0.id) }
     }
+
+    /// Those of some mutations on which nothing depends that is not among them. What one that drops out depends on drops
+    /// out as well, and so on; each is looked at once.
+    public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
+        var unneeded = ids
+        var open: [UUID] = []
+        for node in nodes where !ids.contains(node.id) { open += node.dependsOn.filter(ids.contains) }
+        let places = Dictionary(nodes.enumerated().map { ($1.id, $0) }) { first, _ in first }
+        while let id = open.popLast() {
+            guard unneeded.remove(id) != nil, let place = places[id] else { continue }
+            open += nodes[place].dependsOn.filter(unneeded.contains)
+        }
+        return unneeded
+    }
 }

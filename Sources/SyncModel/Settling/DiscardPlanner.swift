@@ -61,14 +61,19 @@ public struct DiscardPlanner {
     }
 
     /// Client ids that the discarded ones would have resolved.
-    public var lostClientIDs: [UUID] {
-        subjects.values.filter { $0.operation == .create }.compactMap(\.entity.localID)
+    public var lostReferences: [ClientReference] {
+        subjects.values.filter { $0.operation == .create }.compactMap { node in
+            node.entity.localID.map { ClientReference(clientID: $0, entityType: node.entity.type) }
+        }
     }
 
     /// Adds what is to be written.
-    public func plan(_ knowledge: Knowledge, into plan: inout SettlePlan) {
+    ///
+    /// - Parameter discards: mutations that are discarded at most; nil for as many as the limit allows.
+    public func plan(_ knowledge: Knowledge, discards: Int? = nil, into plan: inout SettlePlan) {
+        let limit = min(limit, max(1, discards ?? limit))
         for node in kept { plan.add(release(node, knowledge)) }
-        if choice == .keep, direct.count > limit {
+        if choice == .keep, direct.count > self.limit {
             plan.isComplete = false
             return
         }

@@ -27,7 +27,8 @@ public struct RestartPlanner {
 
     // MARK: - The two ways
 
-    /// A retry (product rule 6): a new revision exactly when the last answer was definitive or the content is edited.
+    /// A retry (product rule 6): a new revision exactly when the last answer was definitive or the content is edited. An
+    /// answer which says that a create took effect, but not as what, is not definitive.
     ///
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` for content that does not fit.
     public static func retry(
@@ -36,10 +37,11 @@ public struct RestartPlanner {
         _ knowledge: Knowledge
     ) throws(Problem) -> RestartPlanner {
         try subject.require([.failed, .conflict], to: "retry")
-        if subject.isOutcomeUnknown, !request.edit.isEmpty, !request.isForced {
+        if subject.mayHaveTakenEffect, !request.edit.isEmpty, !request.isForced {
+            let last = subject.hasTakenEffect ? "took effect upstream" : "is of unknown outcome"
             throw Problem(
                 .statusTransitionMustBeValid,
-                "the outcome of the last attempt is unknown, so an edited retry could take effect beside it;"
+                "the last attempt \(last), so an edited retry could take effect beside it;"
                     + " retry it unchanged, or accept that with \"force\": true"
             )
         }
@@ -47,7 +49,7 @@ public struct RestartPlanner {
             subject,
             request.edit,
             knowledge,
-            raisesRevision: !subject.isOutcomeUnknown || !request.edit.isEmpty
+            raisesRevision: !subject.mayHaveTakenEffect || !request.edit.isEmpty
         )
     }
 
@@ -96,8 +98,13 @@ public struct RestartPlanner {
         restart = MutationRestart(
             record: subject.record,
             revision: subject.record.revision + (raisesRevision ? 1 : 0),
-            isOutcomeUnknown: subject.isOutcomeUnknown && !raisesRevision
+            isOutcomeUnknown: subject.mayHaveTakenEffect && !raisesRevision
         )
+        if edit.payload == nil, subject.record.unreadable.contains("payload") {
+            let detail =
+                "what is stored of the payload cannot be opened: send another one with the retry, or discard it"
+            throw Problem(.validationFailed, pointer: "/payload", rule: Rule.payload, detail)
+        }
         do throws(ContentRules.Refusal) {
             try ContentRules.checkPayload(content.payload, of: subject.record.operation, in: subject.type)
         } catch {
@@ -110,7 +117,16 @@ public struct RestartPlanner {
             guard let create = try create(of: id), !restart.dependsOn.contains(create) else { continue }
             restart.dependsOn.append(create)
         }
-        if !edit.isEmpty { restart.referenceIDs = content.identifiers.filter(isReference) }
+        let references = content.identifiers.filter(isReference)
+        // what was decided stands; also noted of what comes from before types were
+        if !edit.isEmpty || (subject.referenceTypes.isEmpty && !subject.references.isEmpty) {
+            restart.references = references.map { id in
+                ClientReference(
+                    clientID: id,
+                    entityType: mappings(of: id).first?.entityType ?? subject.record.entityType
+                )
+            }
+        }
         restart.localIDs = content.localIDs.filter { isReference($0.clientID(on: subject.record.deviceID)) }
     }
 
@@ -118,18 +134,33 @@ public struct RestartPlanner {
     /// is changed. What a create makes it does not wait for.
     private var waitedFor: [UUID] {
         let own = subject.record.operation == .create ? subject.record.localID : nil
-        return content.identifiers.filter { $0 != own }
+        return content.identifiers.filter { $0 != own && isMeant($0) }
+    }
+
+    /// Whether a UUID can be a client id. In content that stays as it is that was decided before: what was just data then
+    /// is data now, also where somebody has created it since.
+    private func isMeant(_ id: UUID) -> Bool {
+        id == subject.record.localID || subject.references.contains(id)
+            || edit.endpoint?.uuids.contains(id) == true || edit.payload?.uuids.contains(id) == true
+            || content.localReferences.contains { $0.clientID == id }
+    }
+
+    /// The mappings that a client id can mean: of the type under which it was created when it was first named, where that
+    /// is known.
+    private func mappings(of id: UUID) -> [IDMapping] {
+        let type = id == subject.record.localID ? subject.record.entityType : subject.referenceTypes[id]
+        return (knowledge.mappings[id] ?? []).filter { type == nil || $0.entityType == type }
     }
 
     private func isReference(_ id: UUID) -> Bool {
-        knowledge.mappings[id] != nil && !(subject.record.operation == .create && id == subject.record.localID)
+        isMeant(id) && !mappings(of: id).isEmpty
+            && !(subject.record.operation == .create && id == subject.record.localID)
     }
 
     /// The create that a client id waits for; nil where it is resolved, or just data.
     private func create(of id: UUID) throws(Problem) -> UUID? {
-        var known = knowledge.mappings[id] ?? []
-        if id == subject.record.localID { known = known.filter { $0.entityType == subject.record.entityType } }
-        guard !known.isEmpty else {
+        let known = mappings(of: id)
+        guard !known.isEmpty || subject.referenceTypes[id] != nil else {
             if let problem = unknown(id) { throw problem }
             return nil
         }
@@ -141,10 +172,8 @@ public struct RestartPlanner {
             let detail = "\(name) stands for nothing: the mutation that created it was discarded"
             throw Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.dependencies, detail)
         }
-        if usable.count > 1, pointer(to: id) != "" {
-            let types = usable.map(\.entityType).sorted().joined(separator: "' and '")
-            let detail = "client id \(id.lowercased) names entities in '\(types)'; use the server id instead"
-            throw Problem(.referenceAmbiguous, pointer: pointer(to: id), rule: Rule.entityReference, detail)
+        guard Set(usable.map(\.entityType)).count == 1 else {
+            throw .ambiguous("client id \(id.lowercased)", usable.map(\.entityType), at: pointer(to: id))
         }
         return mapping.status == .resolved ? nil : mapping.mutationID
     }
@@ -193,18 +222,23 @@ public struct RestartPlanner {
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
+        // what is sent instead goes out as it is: it cannot wait for ids
+        let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
             idSpace: subject.type.idSpace,
             endpoint: content.endpoint.map(resolved) ?? "",
             payload: resolvedPayload,
-            current: current?.document,
-            serverID: serverID
+            current: isWaiting ? nil : current?.toldDocument,
+            serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
         guard let sent else { throw Self.staysManual }
         restart.sent = sent
         if subject.record.operation == .create { restart.serverID = serverID }
     }
+
+    /// Whether a UUID is a client id that leads nowhere yet.
+    private func isWaitedFor(_ id: UUID) -> Bool { isReference(id) && serverID(of: id) == nil }
 
     private func resolved(_ endpoint: Endpoint) -> String {
         endpoint.rewritten(serverID)
@@ -223,7 +257,8 @@ public struct RestartPlanner {
 
     /// Nil while it is not known: then the client id stays, and is replaced before the request is sent.
     private func serverID(of id: UUID) -> ServerID? {
-        let mapping = knowledge.mappings[id]?.first { $0.status == .resolved }
+        guard isMeant(id) else { return nil }
+        let mapping = mappings(of: id).first { $0.status == .resolved }
         return mapping?.serverID ?? (id == subject.record.localID ? subject.record.serverID : nil)
     }
 }

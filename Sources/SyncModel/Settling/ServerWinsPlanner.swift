@@ -31,37 +31,59 @@ public struct ServerWinsPlanner {
         }
     }
 
-    /// The entity whose state is adopted; nil where there is nothing to write: built-in entities stand as they are, and
-    /// of the others only what the upstream told is known.
-    public var adopted: EntityKey? {
-        guard subject.type.isForwarded, let serverID, let current, current.document != nil || current.isDeleted else {
-            return nil
-        }
-        return EntityKey(type: subject.record.entityType, id: serverID.text)
+    /// The entity that stands in the mutation's place; nil where that is not known.
+    public var entity: EntityKey? {
+        serverID.map { EntityKey(type: subject.record.entityType, id: $0.text) }
     }
 
-    /// The adopted entity's next state; nil when it stands so already, or is nobody's business but its owner's.
-    public func adoption(of stored: EntityState?, user: UUID) -> EntityState? {
-        guard let serverID, let current else { return nil }
-        let writer = Writer(user: user, device: subject.record.deviceID)
+    /// The entity's next state; nil where there is nothing to write. Built-in entities stand as they are, and so does what
+    /// the feed knew all along: of the others only what the upstream told is adopted.
+    ///
+    /// - Parameters:
+    ///   - stored: the entity as it stands.
+    ///   - isNewer: whether it was written after the conflict: whoever did knows better.
+    public func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
+        guard subject.type.isForwarded, let serverID, let current, current.version == nil,
+            current.document != nil || current.isDeleted,
+            Adoption(user: user, visibility: subject.type.visibility, isCreate: subject.record.operation == .create)
+                .isPossible(over: stored, isNewer: isNewer)
+        else { return nil }
         let document = current.isDeleted ? nil : current.document
-        guard let stored else {
+        var next: EntityState
+        if let stored {
+            if stored.isDeleted == current.isDeleted, stored.document == document { return nil }
+            next = stored.written(document, isDeleted: current.isDeleted, by: .adopting(user))
+        } else {
             guard let document else { return nil }
-            return EntityState(
+            next = EntityState(
                 isIntegerID: serverID.isInteger,
                 version: 1,
                 isDeleted: false,
                 document: document,
                 owner: user,
                 clientID: createdClientID,
-                lastWriter: writer,
+                lastWriter: .adopting(user),
                 runBase: 0,
                 isStored: false
             )
         }
-        if subject.type.visibility == .user, stored.owner != user { return nil }
-        if stored.isDeleted == current.isDeleted, stored.document == document { return nil }
-        return stored.written(document, isDeleted: current.isDeleted, by: writer)
+        next.etag = current.isDeleted ? nil : current.etag
+        return next
+    }
+
+    /// What the mutation is told of the entity: its version, and what stands there now.
+    ///
+    /// - Parameter state: the entity as it stands afterwards.
+    private func told(of state: EntityState?, _ user: UUID) -> (version: Int64?, current: [UInt8]?) {
+        let type = subject.record.entityType
+        guard let serverID, let state else { return (nil, nil) }
+        if state.isVisible(to: user, subject.type.visibility) {
+            return (state.version, state.json(type: type, id: serverID))
+        }
+        // as if nobody had an entity of that id
+        guard subject.record.operation == .create, let document = current?.document else { return (nil, nil) }
+        let asIfNew = CurrentEntity(type: type, id: serverID, version: 1, etag: current?.etag, document: document)
+        return (1, asIfNew.json)
     }
 
     private var createdClientID: UUID? {
@@ -71,24 +93,26 @@ public struct ServerWinsPlanner {
     /// Adds what is to be written.
     ///
     /// - Parameters:
-    ///   - version: the adopted entity's here; nil where it is not known.
+    ///   - state: the entity as it stands, or is to stand; nil where it is not known.
     ///   - waiters: mutations that are blocked on this one.
     ///   - unmet: which of all that these depend on does not satisfy its dependants yet.
     public func plan(
-        version: Int64?,
+        _ state: EntityState?,
+        user: UUID,
         waiters: [DependencyNode],
         unmet: Set<UUID>,
         into plan: inout SettlePlan
     ) {
         let record = subject.record
-        plan.add(
-            MutationDiscard(
-                node: DependencyNode(record),
-                resolution: .serverWins,
-                serverID: serverID,
-                version: version ?? (subject.type.isForwarded ? nil : current?.version)
-            )
+        let (version, current) = told(of: state, user)
+        var discard = MutationDiscard(
+            node: DependencyNode(record),
+            resolution: .serverWins,
+            serverID: serverID,
+            version: version
         )
+        if let error = record.error, let current { discard.error = Problem.json(error, current: current) }
+        plan.add(discard)
         for waiter in waiters {
             let remaining = waiter.dependsOn.filter { $0 != record.id && unmet.contains($0) }
             plan.add(MutationRelease(node: waiter, dependsOn: remaining))

@@ -1,5 +1,19 @@
 public import Foundation
 
+/// A client id that a mutation names.
+public struct ClientReference: Sendable, Hashable {
+    /// The client id.
+    public let clientID: UUID
+    /// The type in which it was created: others may share it.
+    public let entityType: String
+
+    /// Creates the value.
+    public init(clientID: UUID, entityType: String) {
+        self.clientID = clientID
+        self.entityType = entityType
+    }
+}
+
 /// A mutation that is to run again.
 public struct MutationRestart: Sendable {
     /// The mutation as it stood.
@@ -14,8 +28,8 @@ public struct MutationRestart: Sendable {
     public var endpoint: String?
     /// Another payload, JSON; nil: as it was.
     public var payload: [UInt8]?
-    /// Client ids of the user in the edited content; nil: as they were.
-    public var referenceIDs: [UUID]?
+    /// Client ids of the user in the content; nil: as they were.
+    public var references: [ClientReference]?
     /// The device's own ids that have to be found when the mutation's turn comes.
     public var localIDs: [LocalID] = []
     /// Set where a person lets the client win; then the conflict stays in the error.
@@ -39,6 +53,8 @@ public struct MutationDiscard: Sendable {
     public var serverID: ServerID?
     /// The adopted entity's version; nil: as it was.
     public var version: Int64?
+    /// The problem object with what stands in its place, JSON; nil: as it was.
+    public var error: [UInt8]?
 }
 
 /// A mutation whose dependencies change because others are settled.
@@ -141,6 +157,13 @@ public struct SettlePlan: Sendable {
                 lastError: serverID == nil ? "its create was discarded" : nil
             )
         )
+    }
+
+    /// Tells those who gave way what stands in the place of their mutations: by mutation, its problem object as JSON.
+    public mutating func show(_ errors: [UUID: [UInt8]]) {
+        for place in discards.indices {
+            if let error = errors[discards[place].node.id] { discards[place].error = error }
+        }
     }
 
     /// Adds a mutation whose dependencies change.

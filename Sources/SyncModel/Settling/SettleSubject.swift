@@ -13,6 +13,10 @@ public struct SettleSubject: Sendable {
     public let isOutcomeUnknown: Bool
     /// The type of its entity.
     public let type: EntityType
+    /// Client ids that its content names, as was decided when it was pushed or edited. The rest is data.
+    public let references: [UUID]
+    /// The types in which these were created; none of what was accepted before that was noted.
+    public let referenceTypes: [UUID: String]
 
     /// Creates the value.
     public init(
@@ -20,14 +24,26 @@ public struct SettleSubject: Sendable {
         endpoint: String?,
         payload: [UInt8]?,
         isOutcomeUnknown: Bool,
-        type: EntityType
+        type: EntityType,
+        references: [UUID] = [],
+        referenceTypes: [UUID: String] = [:]
     ) {
         self.record = record
         self.endpoint = endpoint
         self.payload = payload
         self.isOutcomeUnknown = isOutcomeUnknown
         self.type = type
+        self.references = references
+        self.referenceTypes = referenceTypes
     }
+
+    /// Whether the upstream answered with a success that could not be used: a create is there, and nobody knows as what.
+    var hasTakenEffect: Bool {
+        record.status == .failed && record.responseStatus.map { (200...299).contains($0) } ?? false
+    }
+
+    /// Whether sending the mutation under a new key might have it take effect twice (product rule 6).
+    public var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
 
     /// Throws 409 unless the status is one of those.
     func require(_ statuses: [MutationStatus], to move: String) throws(Problem) {

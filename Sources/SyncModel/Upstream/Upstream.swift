@@ -63,8 +63,14 @@ public struct UpstreamRequest: Sendable, Hashable {
 public enum UpstreamAnswer: Sendable {
     /// The upstream answered.
     case response(UpstreamResponse)
-    /// Nothing was sent, for certain: no connection, no credential. The reason, for operators and users.
+    /// Nothing was sent, for certain: there is no connection. The reason, for operators and users.
     case notSent(String)
+    /// Nothing was sent, and nothing ever will be: the gateway itself refuses the request as it is. It says nothing of
+    /// the upstream. The reason.
+    case refused(String)
+    /// Nothing was sent, for nothing can be sent to this upstream as it is set up, or not by this gateway: there is no
+    /// key to sign with, or the gateway ends. It says nothing of the request, nor of the upstream. The reason.
+    case unready(String)
     /// No answer, though the request may have arrived: it timed out, or the connection broke. The reason.
     case unknown(String)
 }
@@ -79,8 +85,14 @@ public struct UpstreamResponse: Sendable {
     public var location: String?
     /// `ETag`, at most 1,000 bytes.
     public var etag: String?
+    /// How the upstream, or a proxy before it, wants to be told who asks: the scheme of `WWW-Authenticate` or
+    /// `Proxy-Authenticate`.
+    public var challenge: String?
     /// The body, when it is valid JSON of at most 1 MiB, without white space around it.
     public var json: [UInt8]?
+    /// Whether the answer broke off, or was not there in time; the body may be whole all the same. Of what is not a success this is no answer at all
+    /// (``UpstreamAnswer/unknown(_:)``).
+    public var isCutOff: Bool
 
     /// Creates an answer.
     public init(
@@ -88,12 +100,16 @@ public struct UpstreamResponse: Sendable {
         retryAt: Timestamp? = nil,
         location: String? = nil,
         etag: String? = nil,
-        json: [UInt8]? = nil
+        challenge: String? = nil,
+        json: [UInt8]? = nil,
+        isCutOff: Bool = false
     ) {
         self.status = status
         self.retryAt = retryAt
         self.location = location
         self.etag = etag
+        self.challenge = challenge
         self.json = json
+        self.isCutOff = isCutOff
     }
 }

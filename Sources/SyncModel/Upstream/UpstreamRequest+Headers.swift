@@ -8,6 +8,13 @@ extension UpstreamRequest {
     /// We decompress nothing, and wait for no `100 Continue`.
     private static let never: Set<String> = ["accept-encoding", "expect"]
 
+    /// The form of a header's name in which some servers take different names for the same: of two that share it, the
+    /// first goes out.
+    public static func foldedHeader(_ name: String) -> String { HeaderField.folded(name) }
+
+    /// Whether a header's value can be sent at all.
+    public static func canCarry(_ value: String) -> Bool { HeaderField.isValue(value) }
+
     /// Whether a header that the operator or the mutation wants goes out with this request, unless another of that name
     /// goes before it.
     public func carries(_ name: String, _ value: String) -> Bool {

@@ -7,16 +7,16 @@ extension UpstreamRequest {
         var output: [UInt8] = []
         output.reserveCapacity(bytes.count)
         for (index, byte) in bytes.enumerated() {
-            if isKept(byte) || (byte == UInt8(ascii: "%") && isEscape(bytes[index...])) {
+            let isEscape =
+                byte == UInt8(ascii: "%") && PercentEncoding.escape(bytes[(index + 1)...].prefix(2)) != nil
+            if isKept(byte) || isEscape {
                 output.append(byte)
             } else {
-                output += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+                output += PercentEncoding.escaped(byte)
             }
         }
         return String(decoding: output, as: UTF8.self)
     }
-
-    private static let digits = Array("0123456789ABCDEF".utf8)
 
     /// RFC 3986: unreserved, sub-delims, ":", "@", "/" and "?".
     private static func isKept(_ byte: UInt8) -> Bool {
@@ -24,16 +24,5 @@ extension UpstreamRequest {
         case 48...58, 63...90, 97...122, 0x5f, 0x7e, 0x21, 0x24, 0x26...0x2f, 0x3b, 0x3d: true
         default: false
         }
-    }
-
-    private static func isEscape(_ bytes: ArraySlice<UInt8>) -> Bool {
-        let digits = bytes.dropFirst().prefix(2)
-        return digits.count == 2
-            && digits.allSatisfy { byte in
-                switch byte {
-                case 48...57, 65...70, 97...102: true
-                default: false
-                }
-            }
     }
 }

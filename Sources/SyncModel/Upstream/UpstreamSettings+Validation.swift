@@ -27,13 +27,8 @@ extension UpstreamSettings {
     /// - Parameter isCredential: whether it is the credential, which may be `Authorization` or `Cookie`.
     public static func headerProblem(name: String, value: String, isCredential: Bool) -> String? {
         guard HeaderField.isName(name) else { return "has a name that is none (RFC 9110 token)" }
-        let lowercased = name.lowercased()
-        if HeaderField.hopByHop.contains(lowercased) || HeaderField.ours.contains(lowercased)
-            || lowercased.hasPrefix("x-sluice-")
-        {
-            return "is set by the gateway; leave it out"
-        }
-        if !isCredential, HeaderField.credentials.contains(lowercased) {
+        if HeaderField.isOurs(name) { return "is set by the gateway; leave it out" }
+        if !isCredential, HeaderField.credentials.contains(HeaderField.folded(name)) {
             return "tells who we are; use credential"
         }
         if isCredential, value.isEmpty { return "has no value" }

@@ -25,6 +25,9 @@ public struct UpstreamSettings: Sendable, Hashable {
     /// Headers of every request, by name in lower case; they go before a mutation's own.
     public var headers: [String: String]
 
+    /// Headers that mutations may carry besides those that all may, by name in lower case, sorted.
+    public var allowedHeaders: [String]
+
     /// Creates the value; what is left out has its default.
     public init(
         baseURL: String,
@@ -32,7 +35,8 @@ public struct UpstreamSettings: Sendable, Hashable {
         timeoutSeconds: Int = 30,
         maximumConcurrency: Int = 16,
         idPointer: String = "/id",
-        headers: [String: String] = [:]
+        headers: [String: String] = [:],
+        allowedHeaders: [String] = []
     ) {
         self.baseURL = baseURL
         self.credential = credential
@@ -40,5 +44,6 @@ public struct UpstreamSettings: Sendable, Hashable {
         self.maximumConcurrency = maximumConcurrency
         self.idPointer = idPointer
         self.headers = headers
+        self.allowedHeaders = allowedHeaders
     }
 }

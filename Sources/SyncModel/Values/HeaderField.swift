@@ -14,6 +14,45 @@ enum HeaderField {
     /// What tells an upstream who it is that asks.
     static let credentials: Set<String> = ["authorization", "cookie"]
 
+    /// What servers, and proxies before them, obey or believe: another method, another path, another sender. They stand
+    /// in their folded form, as all of these do.
+    private static let obeyed: Set<String> = [
+        "accept-encoding", "content-encoding", "cookie2", "expect", "forwarded", "http2-settings", "set-cookie",
+        "true-client-ip", "via", "x-client-ip", "x-host", "x-method-override", "x-real-ip",
+    ]
+    private static let obeyedPrefixes = [
+        "proxy-", "x-accel-", "x-forwarded", "x-http-method", "x-middleware-", "x-original-", "x-rewrite-", "x-sluice-",
+    ]
+    private static let reserved = hopByHop.union(ours).union(credentials).union(obeyed)
+
+    /// The form in which servers that hand headers on as variables (CGI, WSGI and their like) take different names for
+    /// the same.
+    static func folded(_ name: String) -> String {
+        String(
+            decoding: name.utf8.map { byte -> UInt8 in
+                switch byte {
+                case 48...57, 97...122: byte
+                case 65...90: byte + 32
+                default: 0x2d
+                }
+            },
+            as: UTF8.self
+        )
+    }
+
+    /// Whether nobody but us, the connection and the proxies between may say it, in whatever spelling: no operator can
+    /// let a mutation carry it.
+    static func isReserved(_ name: String) -> Bool {
+        let folded = folded(name)
+        return reserved.contains(folded) || obeyedPrefixes.contains { folded.hasPrefix($0) }
+    }
+
+    /// Whether it is ours, the connection's or the credential's to set, in whatever spelling.
+    static func isOurs(_ name: String) -> Bool {
+        let folded = folded(name)
+        return hopByHop.contains(folded) || ours.contains(folded) || folded.hasPrefix("x-sluice-")
+    }
+
     /// A token of RFC 9110, section 5.6.2.
     static func isName(_ text: String) -> Bool {
         !text.isEmpty

@@ -23,6 +23,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case rateLimited = "rate_limited"
     case overloaded
     case storeUnavailable = "store_unavailable"
+    case keysUnavailable = "keys_unavailable"
     case internalError = "internal_error"
     // whole requests and single entries
     case validationFailed = "validation_failed"
@@ -35,6 +36,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case conflict
     case upstreamRejected = "upstream_rejected"
     case maxAttemptsReached = "max_attempts_reached"
+    case discarded
 
     /// The HTTP status that goes with the code.
     public var status: Int {
@@ -47,7 +49,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .notAcceptable: 406
         case .requestTimeout: 408
         case .sequenceGap, .statusTransitionMustBeValid, .idSpaceIsImmutable, .idAlreadyUsed, .sequenceAlreadyUsed,
-            .conflict:
+            .conflict, .discarded:
             409
         case .cursorExpired: 410
         case .payloadTooLarge: 413
@@ -57,7 +59,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .dependencyRejected: 424
         case .rateLimited: 429
         case .internalError: 500
-        case .overloaded, .storeUnavailable: 503
+        case .overloaded, .storeUnavailable, .keysUnavailable: 503
         }
     }
 
@@ -84,6 +86,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .rateLimited: "Too many requests"
         case .overloaded: "The gateway is overloaded"
         case .storeUnavailable: "The store is not available"
+        case .keysUnavailable: "Tokens cannot be verified yet"
         case .internalError: "Something went wrong here"
         case .validationFailed: "The mutation is not valid"
         case .idempotencyKeyReused: "The idempotency key was used with other content"
@@ -94,6 +97,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .conflict: "Another writer changed the entity"
         case .upstreamRejected: "The server refused the mutation"
         case .maxAttemptsReached: "The mutation is out of attempts"
+        case .discarded: "The mutation was given up"
         }
     }
 }
@@ -170,7 +174,7 @@ public struct Problem: Error, Sendable, Hashable {
     public var expected: Int64?
     /// `cursor_expired`: where to start over.
     public var snapshot: String?
-    /// `conflict`: the entity as it stands, a feed entry's JSON, when the caller may see it.
+    /// The entity that stands in the mutation's place, JSON, when the caller may see it.
     public var current: [UInt8]?
     /// Seconds after which to try again; becomes the `Retry-After` header.
     public var retryAfter: Int?
@@ -226,5 +230,27 @@ extension Problem {
         var writer = JSONWriter()
         write(to: &writer)
         return writer.bytes
+    }
+}
+
+extension Problem {
+    /// What a device is told that its user may not have beside the others.
+    ///
+    /// - Parameter pointer: to the device's id.
+    public static func oneDeviceTooMany(limit: Int, pointer: String = "/device_id") -> Problem {
+        let detail = "the user has \(limit) devices, and no more are taken in"
+        return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
+    }
+
+    /// A client id whose type nothing tells.
+    ///
+    /// - Parameters:
+    ///   - name: what its client calls it.
+    ///   - pointer: where in the request it stands; nil where there is none.
+    static func ambiguous(_ name: String, _ types: some Sequence<String>, at pointer: String? = nil) -> Problem {
+        let types = Set(types).sorted().joined(separator: "' and '")
+        let detail = "\(name) names entities in '\(types)'; use the server id instead"
+        guard let pointer else { return Problem(.referenceAmbiguous, detail) }
+        return Problem(.referenceAmbiguous, pointer: pointer, rule: Rule.entityReference, detail)
     }
 }

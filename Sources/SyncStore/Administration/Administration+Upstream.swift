@@ -73,6 +73,7 @@ extension Administration {
         parameters.add(Int16(settings.maximumConcurrency))
         parameters.add(settings.idPointer)
         parameters.add(json: try seal.seal(json: settings.storedHeaders, as: .upstream(.headers)))
+        parameters.add(settings.allowedHeaders)
         parameters.add(timestamp: moment.microseconds)
         return parameters
     }
@@ -88,7 +89,7 @@ extension Administration {
     static let getUpstreamStatement = Statement(
         "upstreams_get",
         """
-        SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, updated_at
+        SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, updated_at
         FROM upstreams WHERE organization_id = $1
         """
     )
@@ -97,12 +98,14 @@ extension Administration {
         "upstreams_put",
         """
         INSERT INTO upstreams AS u (
-            organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+            organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers,
+            allowed_headers, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ON CONFLICT (organization_id) DO UPDATE
         SET base_url = excluded.base_url, credential = excluded.credential,
             timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
-            id_pointer = excluded.id_pointer, headers = excluded.headers, updated_at = excluded.updated_at
+            id_pointer = excluded.id_pointer, headers = excluded.headers,
+            allowed_headers = excluded.allowed_headers, updated_at = excluded.updated_at
         """
     )
 

@@ -45,6 +45,24 @@ public struct Administration: Sendable {
         return writer.bytes
     }
 
+    /// An organization of a name; nil where none is called so. Looks at all of them: for commands.
+    public func organization(named name: String) async throws(Problem) -> UUID? {
+        var parameters = Parameters()
+        parameters.add(name)
+        let rows = try await run(Self.namedStatement, parameters, "look for an organization")
+        guard rows.count > 0 else { return nil }
+        do {
+            return try rows.uuid(0, 0)
+        } catch {
+            throw failure.problem(error, doing: "look for an organization")
+        }
+    }
+
+    static let namedStatement = Statement(
+        "organizations_named",
+        "SELECT id FROM organizations WHERE name = $1 AND status <> 'purging' ORDER BY id LIMIT 1"
+    )
+
     /// One organization as JSON; nil when there is none.
     public func organization(_ id: UUID) async throws(Problem) -> [UInt8]? {
         var parameters = Parameters()

@@ -38,6 +38,40 @@ extension Administration {
         }
     }
 
+    /// Rows of a table that are counted at most: a figure for a person, not an inventory.
+    public static let extentLimit: Int64 = 1_000_000
+
+    /// What a purge of an organization would delete: its tables, largest first, with their rows as far as these are counted
+    /// (``extentLimit``). Tables without rows are left out.
+    public func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
+        var parameters = Parameters()
+        parameters.add(id)
+        parameters.add(Self.extentLimit)
+        var extent: [(table: String, rows: Int64)] = []
+        do {
+            for (table, statement) in Self.extentStatements {
+                let rows = try await pool.run([Query(statement, parameters)])[0]
+                let count = try rows.int64(0, 0)
+                if count > 0 { extent.append((table, count)) }
+            }
+        } catch {
+            throw failure.problem(error, doing: "count an organization's rows")
+        }
+        return extent.sorted { ($1.rows, $0.table) < ($0.rows, $1.table) }
+    }
+
+    /// One for each table of which a person has heard.
+    static let extentStatements: [(table: String, Statement)] = [
+        "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "entity_types",
+        "readers",
+    ].map { table in
+        let statement = Statement(
+            "purge_extent_\(table)",
+            "SELECT count(*) FROM (SELECT 1 FROM \(table) WHERE organization_id = $1 LIMIT $2) x"
+        )
+        return (table, statement)
+    }
+
     static let closeStatement = Statement(
         "purge_close",
         "UPDATE organizations SET status = 'purging' WHERE id = $1"

@@ -45,19 +45,54 @@ struct UpstreamReport {
             return .keep
         }
         var headers: [String: String] = [:]
+        var seen: Set<String> = []
         var count = 0
         for (name, value) in members {
             count += 1
             let name = name.string
             let pointer = JSONPointer("/headers").appending(member: name).text
             if let text = header(name, value, at: pointer) {
-                if headers.updateValue(text, forKey: name.lowercased()) != nil {
-                    refuse(pointer, Rule.duplicateMember, "a header's name does not depend on case; name it once")
-                }
+                headers[name.lowercased()] = text
+                note(name, at: pointer, &seen)
             }
         }
         if count > 32 { refuse("/headers", Rule.range, "at most 32 headers, got \(count)") }
         return .set(headers)
+    }
+
+    mutating func allowedHeaders(_ value: JSONValue) -> Change<[String]> {
+        if value.isNull { return .reset }
+        guard let elements = value.elements else {
+            refuse("/allowed_headers", Rule.memberType, "allowed_headers must be an array of headers' names")
+            return .keep
+        }
+        var names: [String] = []
+        var seen: Set<String> = []
+        var count = 0
+        for element in elements {
+            let pointer = "/allowed_headers/\(count)"
+            count += 1
+            guard let name = element.string else {
+                refuse(pointer, Rule.memberType, "a header's name must be a string")
+                continue
+            }
+            if let problem = UpstreamSettings.allowedHeaderProblem(name) {
+                refuse(pointer, Rule.header, "header \(name) " + problem)
+            } else {
+                names.append(name.lowercased())
+                note(name, at: pointer, &seen)
+            }
+        }
+        let most = UpstreamSettings.maximumAllowedHeaders
+        if count > most { refuse("/allowed_headers", Rule.range, "at most \(most) names, got \(count)") }
+        return .set(names.sorted())
+    }
+
+    /// Refuses a name that many servers take for one that was there before.
+    private mutating func note(_ name: String, at pointer: String, _ seen: inout Set<String>) {
+        if seen.insert(SyncModel.UpstreamRequest.foldedHeader(name)).inserted { return }
+        let detail = "a header's name does not depend on case, nor on - and _; name it once"
+        refuse(pointer, Rule.duplicateMember, detail)
     }
 
     private mutating func header(_ name: String, _ value: JSONValue, at pointer: String) -> String? {

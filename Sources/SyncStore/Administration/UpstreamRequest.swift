@@ -44,6 +44,7 @@ struct UpstreamRequest: Sendable {
     private var maximumConcurrency: Change<Int> = .keep
     private var idPointer: Change<String> = .keep
     private var headers: Change<[String: String]> = .keep
+    private var allowedHeaders: Change<[String]> = .keep
 
     init(_ body: [UInt8], rules: UpstreamRules) throws(Problem) {
         var report = UpstreamReport()
@@ -55,8 +56,10 @@ struct UpstreamRequest: Sendable {
             case "max_concurrency": maximumConcurrency = report.int(value, 1...1_000, "max_concurrency")
             case "id_pointer": idPointer = report.idPointer(value)
             case "headers": headers = report.headers(value)
+            case "allowed_headers": allowedHeaders = report.allowedHeaders(value)
             default:
-                let known = "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers"
+                let known =
+                    "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers"
                 report.problems.append(.unknown(member, of: "an upstream: " + known))
             }
         }
@@ -77,11 +80,22 @@ struct UpstreamRequest: Sendable {
         maximumConcurrency.apply(to: &settings.maximumConcurrency, default: initial.maximumConcurrency)
         idPointer.apply(to: &settings.idPointer, default: initial.idPointer)
         headers.apply(to: &settings.headers, default: initial.headers)
-        if case .header(let name, _) = settings.credential, settings.headers[name.lowercased()] != nil {
-            let detail = "\(name) carries the credential; name it in one of the two places only"
+        allowedHeaders.apply(to: &settings.allowedHeaders, default: initial.allowedHeaders)
+        if case .header(let name, _) = settings.credential { try Self.checkUnique(name, in: settings) }
+        return settings
+    }
+
+    /// What carries the credential is neither the operator's to set elsewhere nor a mutation's, in whatever spelling.
+    private static func checkUnique(_ credential: String, in settings: UpstreamSettings) throws(Problem) {
+        let folded = SyncModel.UpstreamRequest.foldedHeader(credential)
+        let isIt = { (name: String) in SyncModel.UpstreamRequest.foldedHeader(name) == folded }
+        let detail = "\(credential) carries the credential; name it in one place only"
+        if let name = settings.headers.keys.first(where: isIt) {
             let pointer = JSONPointer("/headers").appending(member: name).text
             throw Problem(.validationFailed, pointer: pointer, rule: Rule.header, detail)
         }
-        return settings
+        if settings.allowedHeaders.contains(where: isIt) {
+            throw Problem(.validationFailed, pointer: "/allowed_headers", rule: Rule.header, detail)
+        }
     }
 }

@@ -16,7 +16,7 @@ struct UpstreamRow {
     init?(_ rows: Rows, _ seal: Seal) throws {
         guard let settings = try Catalog.upstream(rows, seal) else { return nil }
         self.settings = settings
-        updatedAt = Timestamp(microseconds: try rows.timestamp(0, 6))
+        updatedAt = Timestamp(microseconds: try rows.timestamp(0, 7))
     }
 
     func json() -> [UInt8] {
@@ -29,6 +29,10 @@ struct UpstreamRow {
         writer.member("max_concurrency", settings.maximumConcurrency)
         writer.member("id_pointer", settings.idPointer)
         writer.member("headers", raw: settings.storedHeaders)
+        writer.name("allowed_headers")
+        writer.beginArray()
+        for name in settings.allowedHeaders { writer.string(name) }
+        writer.endArray()
         writer.member("updated_at", updatedAt.rfc3339)
         writer.endObject()
         return writer.bytes

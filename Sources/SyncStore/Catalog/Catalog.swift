@@ -136,7 +136,9 @@ public final class Catalog: Sendable {
             ])
             wrapped = try OrganizationKeys.keys(results[1])
         }
-        return Seal(of: id, wrapped, masterKeys)
+        return Seal(of: id, wrapped, masterKeys) { [failure] place, error in
+            failure.note(unreadable: place, of: id, error)
+        }
     }
 
     /// An organization whose upstream does not open is locked, and troubles nobody else.
@@ -198,7 +200,7 @@ public final class Catalog: Sendable {
     static let upstreamStatement = Statement(
         "catalog_upstream",
         """
-        SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers
+        SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers
         FROM upstreams WHERE organization_id = $1
         """
     )
@@ -220,7 +222,7 @@ public final class Catalog: Sendable {
         )
     }
 
-    /// Reads the first six columns of ``upstreamStatement`` and its like; nil when there is no row.
+    /// Reads the first seven columns of ``upstreamStatement`` and its like; nil when there is no row.
     static func upstream(_ rows: Rows, _ seal: Seal) throws -> UpstreamSettings? {
         guard rows.count > 0 else { return nil }
         let credential = try seal.open(json: rows.optionalBytes(0, 1), as: .upstream(.credential))
@@ -231,7 +233,8 @@ public final class Catalog: Sendable {
             timeoutSeconds: Int(try rows.int16(0, 2)),
             maximumConcurrency: Int(try rows.int16(0, 3)),
             idPointer: try rows.string(0, 4),
-            headers: UpstreamSettings.headers(stored: try JSONTree(parsing: headers).root)
+            headers: UpstreamSettings.headers(stored: try JSONTree(parsing: headers).root),
+            allowedHeaders: try rows.strings(0, 6)
         )
     }
 

@@ -16,6 +16,8 @@ struct CommitMetrics: Sendable {
         case connection
         /// The database refused the group; it is halved.
         case bisected
+        /// A statement of the group took too long, or waited too long for a lock.
+        case tooLong = "too_long"
     }
 
     private let jobs: Recorder

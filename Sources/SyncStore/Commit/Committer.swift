@@ -6,10 +6,14 @@ import Synchronization
 
 /// Commits one group after another on a connection of its own.
 final class Committer<Work: GroupWork>: Sendable {
-    /// Tries of one group at serialization failures, deadlocks, lock time-outs and races.
+    /// Tries of one group at serialization failures, deadlocks and races.
     static var attempts: Int { 6 }
+    /// The smallest part of the usual time that half a group has: an eighth.
+    static var smallestShare: Int { 8 }
 
     let queue: GroupQueue<Work.Job>
+    /// Whose groups it commits.
+    let desk: Int
     private let work: Work
     private let connection: CommitterConnection
     private let failure: StoreFailure
@@ -19,13 +23,15 @@ final class Committer<Work: GroupWork>: Sendable {
 
     init(
         work: Work,
-        limits: GroupLimits,
+        queue: GroupQueue<Work.Job>,
+        desk: Int,
         connection: CommitterConnection,
         failure: StoreFailure,
         metrics: CommitMetrics
     ) {
         self.work = work
-        queue = GroupQueue(limits: limits)
+        self.queue = queue
+        self.desk = desk
         self.connection = connection
         self.failure = failure
         self.metrics = metrics
@@ -33,10 +39,10 @@ final class Committer<Work: GroupWork>: Sendable {
 
     /// Runs until the queue is closed and empty.
     func run() async {
-        while let group = await queue.next() {
+        while let group = await queue.next(at: desk) {
             let start = ContinuousClock.now
             inHand.withLock { $0 = group }
-            await commit(group)
+            await commit(group, share: 1)
             inHand.withLock { $0 = [] }
             metrics.group(jobs: group.count, mutations: group.reduce(0) { $0 + $1.weight }, took: .now - start)
         }
@@ -52,18 +58,28 @@ final class Committer<Work: GroupWork>: Sendable {
 
     // MARK: - One group
 
-    private func commit(_ group: [Work.Job]) async {
-        var isCertain = false
-        var hasForgotten = false
+    /// - Parameter share: which part of the usual time its statements have, see `CommitterConnection`.
+    private func commit(_ group: [Work.Job], share: Int) async {
+        guard let error = await tryAgain(group, share: share) else { return }
+        metrics.retry(.tooLong)
+        await split(group, error, share: share)
+    }
+
+    /// Tries a group until it is committed, or it is known that it will not be.
+    ///
+    /// - Returns: nil when everybody has an answer; otherwise what took too long.
+    private func tryAgain(_ group: [Work.Job], share: Int) async -> PostgresError? {
+        var certainty = Certainty()
         var last: PostgresError?
         for attempt in 1...Self.attempts {
             // nobody waits for it any more, and others wait behind it
-            if attempt > 1, group.allSatisfy(\.isAnswered) { return }
+            if attempt > 1 || share > 1, group.allSatisfy(\.isAnswered) { return nil }
             do {
-                return try await tryOnce(group, isCertain: isCertain)
+                try await tryOnce(group, certainty, share: share)
+                return nil
             } catch Setback.readAgain {
                 metrics.retry(.readAgain)
-                isCertain = true
+                certainty.looksUpAll = true
             } catch Setback.stale {
                 metrics.retry(.staleTypes)
                 work.forget(group)
@@ -71,33 +87,68 @@ final class Committer<Work: GroupWork>: Sendable {
                 metrics.retry(.contended)
                 last = error
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 1...10) * attempt))
+            } catch Setback.tooLong(let error) {
+                return error
             } catch Setback.refused(let error) {
-                return await bisect(group, error)
-            } catch SealError.unknownKey where !hasForgotten {
+                await bisect(group, error, share: share)
+                return nil
+            } catch SealError.unknownKey where !certainty.hasNewestKeys {
                 metrics.retry(.staleKeys)
-                hasForgotten = true
+                certainty.hasNewestKeys = true
                 work.forget(group)
             } catch let error as SealError {
-                return await bisect(group, error)
+                await bisect(group, error, share: share)
+                return nil
             } catch Setback.unavailable(let error) {
                 // a connection that was cut while idle is the usual case after a restart: one more try on a new one
                 metrics.retry(.connection)
-                if attempt > 1 { return fail(group, error) }
+                if attempt > 1 {
+                    fail(group, error)
+                    return nil
+                }
                 last = error
             } catch {
-                return fail(group, error)
+                fail(group, error)
+                return nil
             }
         }
         fail(group, last ?? PostgresError(.timedOut, "the group could not be committed"))
+        return nil
     }
 
     /// A group in which the database refuses something, or something does not open, is halved until the culprit stands
     /// alone, so that it fails nobody else.
-    private func bisect(_ group: [Work.Job], _ error: any Error) async {
+    private func bisect(_ group: [Work.Job], _ error: any Error, share: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry(.bisected)
-        await commit(Array(group[..<(group.count / 2)]))
-        await commit(Array(group[(group.count / 2)...]))
+        await commit(Array(group[..<(group.count / 2)]), share: share)
+        await commit(Array(group[(group.count / 2)...]), share: share)
+    }
+
+    /// A group that took too long is halved until one organization stands alone, each half with half of the time; then
+    /// its jobs are tried one by one, with a part of the time. Who is too much even then is refused, and who has not come
+    /// to his turn within twice the usual time: others wait.
+    private func split(_ group: [Work.Job], _ error: PostgresError, share: Int) async {
+        guard group.count > 1 else { return fail(group, error) }
+        var organizations: [UUID] = []
+        for job in group where !organizations.contains(job.lane.organization) {
+            organizations.append(job.lane.organization)
+        }
+        guard organizations.count > 1 else {
+            let end = ContinuousClock.now + connection.statementTimeout * 2
+            for job in group {
+                if ContinuousClock.now >= end {
+                    fail([job], error)
+                } else if let error = await tryAgain([job], share: 4) {
+                    fail([job], error)
+                }
+            }
+            return
+        }
+        let first = Set(organizations[..<(organizations.count / 2)])
+        let share = min(share * 2, Self.smallestShare)
+        await commit(group.filter { first.contains($0.lane.organization) }, share: share)
+        await commit(group.filter { !first.contains($0.lane.organization) }, share: share)
     }
 
     private func fail(_ group: [Work.Job], _ error: any Error) {
@@ -105,24 +156,24 @@ final class Committer<Work: GroupWork>: Sendable {
         for job in group { job.refuse(problem) }
         // nobody behind gets another answer while the database is away: tell them now
         guard (error as? PostgresError)?.isUnavailable == true else { return }
-        for job in queue.drain() { job.refuse(problem) }
+        for job in queue.drain(at: desk) { job.refuse(problem) }
     }
 
-    private func tryOnce(_ group: [Work.Job], isCertain: Bool) async throws {
-        let connection = try await connected()
+    private func tryOnce(_ group: [Work.Job], _ certainty: Certainty, share: Int) async throws {
+        let connection = try await connected(share)
         do {
-            try await work.commit(group, on: connection, isCertain: isCertain)
+            try await work.commit(group, on: connection, certainty)
         } catch let error as PostgresError {
-            throw await setback(error, connection)
+            throw await setback(error, connection, isAlone: group.count == 1)
         } catch {
             await leaveTransaction(connection)
             throw error
         }
     }
 
-    private func connected() async throws -> Connection {
+    private func connected(_ share: Int) async throws -> Connection {
         do throws(PostgresError) {
-            return try await connection.open()
+            return try await connection.open(share: share)
         } catch {
             throw Setback.unavailable(error)
         }
@@ -134,10 +185,12 @@ final class Committer<Work: GroupWork>: Sendable {
     }
 
     /// Leaves the connection outside a transaction and says what to do.
-    private func setback(_ error: PostgresError, _ connection: Connection) async -> Setback {
+    private func setback(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> Setback {
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }
+        // one that stands alone waits for somebody's lock as long as anybody waits for it
+        if error.isTooLong, !(isAlone && error.isRetryable) { return .tooLong(error) }
         if error.isRetryable { return .contended(error) }
         if error.isUnavailable { return .unavailable(error) }
         return .refused(error)

@@ -5,26 +5,52 @@ import Synchronization
 final class CommitterConnection: Sendable {
     private struct State {
         var connection: Connection?
+        /// How long a statement may take on it now.
+        var limit: Duration
         var lastFailure: (at: ContinuousClock.Instant, error: PostgresError)?
     }
 
     private let configuration: ConnectionConfiguration
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     init(_ configuration: ConnectionConfiguration) {
         self.configuration = configuration
+        state = Mutex(State(limit: configuration.statementTimeout))
     }
+
+    /// How long a statement usually may take.
+    var statementTimeout: Duration { configuration.statementTimeout }
 
     /// The open connection.
     ///
+    /// - Parameter share: which part of the usual time a statement may take: 1 for all of it, 2 for a half.
     /// - Throws: why there is none; within a quarter of a second of a failed try, that failure again.
-    func open() async throws(PostgresError) -> Connection {
+    func open(share: Int = 1) async throws(PostgresError) -> Connection {
+        let connection = try await open()
+        let limit = configuration.statementTimeout / share
+        guard state.withLock({ $0.limit }) != limit else { return connection }
+        var parameters = Parameters()
+        parameters.add("\(limit.components.seconds * 1_000 + limit.components.attoseconds / 1_000_000_000_000_000)ms")
+        _ = try await connection.run(Query(Self.limitStatement, parameters))
+        state.withLock { $0.limit = limit }
+        return connection
+    }
+
+    static let limitStatement = Statement(
+        "commit_limit",
+        "SELECT set_config('statement_timeout', $1, false)"
+    )
+
+    private func open() async throws(PostgresError) -> Connection {
         let (open, failure) = state.withLock { ($0.connection, $0.lastFailure) }
         if let open, open.isUsable { return open }
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
         do throws(PostgresError) {
             let connection = try await Connection.open(configuration)
-            state.withLock { $0.connection = connection }
+            state.withLock { state in
+                state.connection = connection
+                state.limit = configuration.statementTimeout
+            }
             return connection
         } catch {
             state.withLock { $0.lastFailure = (.now, error) }

@@ -7,15 +7,23 @@ import SyncModel
 /// there. No timer, so no added latency when idle.
 ///
 /// An organization always goes to the same committer, so two groups of one process never wait for each other; and so do
-/// all of a partition, for the first row that a statement writes to a partition costs more than the next ten.
+/// all of a partition, for the first row that a statement writes to a partition costs more than the next ten. What is
+/// heavy goes to a committer of its own, on a thread of its own, while nothing else of its organization is committed.
 final class Committers<Work: GroupWork>: Service {
+    private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
     private let catalog: Catalog
     private let patience: Duration
 
     /// - Parameter patience: how long a job may wait, queued or for the database, before it is answered that the store
     ///   is unavailable.
-    init(_ committers: [Committer<Work>], catalog: Catalog, patience: Duration) {
+    init(
+        _ committers: [Committer<Work>],
+        of queue: GroupQueue<Work.Job>,
+        catalog: Catalog,
+        patience: Duration
+    ) {
+        self.queue = queue
         self.committers = committers
         self.catalog = catalog
         self.patience = patience
@@ -26,10 +34,10 @@ final class Committers<Work: GroupWork>: Service {
         to organization: UUID,
         _ job: (OnceReply<Value>) -> Work.Job
     ) async throws(Problem) -> Value {
-        let committer = committers[try await catalog.entry(organization).partition % committers.count]
+        let desk = try await catalog.entry(organization).partition % queue.desks
         let result = await withCheckedContinuation { continuation in
             let reply = OnceReply<Value>(continuation)
-            if !committer.queue.add(job(reply)) {
+            if !queue.add(job(reply), desk: desk) {
                 reply.send(.failure(StoreFailure.overloaded("too much is waiting to be written")))
             }
         }
@@ -40,7 +48,11 @@ final class Committers<Work: GroupWork>: Service {
     func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {
-                group.addTask { await committer.run() }
+                guard committer.desk == queue.desks else {
+                    group.addTask { await committer.run() }
+                    continue
+                }
+                group.addTask(executorPreference: HeavyWork.executor) { await committer.run() }
             }
             group.addTask {
                 // jobs that a stuck database keeps waiting get their answer in time
@@ -50,13 +62,13 @@ final class Committers<Work: GroupWork>: Service {
                         try? await Task.sleep(for: .milliseconds(250))
                     }
                 } onCancelOrGracefulShutdown: {
-                    for committer in self.committers { committer.queue.close() }
+                    self.queue.close()
                 }
-                for committer in self.committers { committer.queue.close() }
+                self.queue.close()
             }
         }
     }
 
     /// Jobs that wait in all queues, for metrics.
-    var waiting: Int { committers.reduce(0) { $0 + $1.queue.count } }
+    var waiting: Int { queue.count }
 }

@@ -1,58 +1,75 @@
-import DequeModule
 import Foundation
 import SyncModel
 import Synchronization
 
-/// What a group holds at most.
-struct GroupLimits: Sendable {
-    var jobs = 64
-    var mutations = 1_000
-}
-
-/// The jobs that wait for one committer. Bounded; first come first served, except that a group holds one job a lane:
-/// the next of a lane waits for the next group.
+/// The jobs that wait for the committers, each of which has a desk. Bounded and fair: ``GroupLine`` says who comes next.
 final class GroupQueue<Job: GroupJob>: Sendable {
     /// Jobs that may wait; beyond it the gateway is overloaded.
     static var capacity: Int { 4_096 }
 
     private struct State {
-        var waiting: Deque<Job> = []
-        var consumer: CheckedContinuation<Void, Never>?
+        var line: GroupLine
+        var jobs: [Int: Job] = [:]
+        var lastTicket = 0
+        /// Committers that wait for work, by desk.
+        var consumers: [Int: CheckedContinuation<Void, Never>] = [:]
         var isClosed = false
+
+        mutating func jobs(of items: [GroupLine.Item]) -> [Job] {
+            items.compactMap { jobs.removeValue(forKey: $0.ticket) }
+        }
     }
 
-    private let limits: GroupLimits
-    private let state = Mutex(State())
+    /// How many desks are for what is not heavy: an organization's is one of them.
+    let desks: Int
+    private let state: Mutex<State>
 
-    init(limits: GroupLimits) {
-        self.limits = limits
+    /// - Parameter hasHeavyDesk: whether there is one more, for what is heavy; it has the highest number.
+    init(desks: Int, hasHeavyDesk: Bool, limits: GroupLimits = GroupLimits()) {
+        self.desks = desks
+        let line = GroupLine(desks: desks, hasHeavyDesk: hasHeavyDesk, capacity: Self.capacity, limits: limits)
+        state = Mutex(State(line: line))
     }
 
     /// Jobs that wait now.
-    var count: Int { state.withLock { $0.waiting.count } }
+    var count: Int { state.withLock { $0.line.count } }
 
-    /// Adds a job; false when the queue is full or closed.
-    func add(_ job: Job) -> Bool {
+    /// Adds a job; false when as many wait as may, or the queue is closed.
+    ///
+    /// - Parameter desk: where the organization's light work is done.
+    func add(_ job: Job, desk: Int) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
-            guard !state.isClosed, state.waiting.count < Self.capacity else { return (false, nil) }
-            state.waiting.append(job)
-            defer { state.consumer = nil }
-            return (true, state.consumer)
+            guard !state.isClosed else { return (false, nil) }
+            let ticket = state.lastTicket + 1
+            let item = GroupLine.Item(ticket: ticket, lane: job.lane, weight: job.weight, bytes: job.bytes)
+            guard let woken = state.line.add(item, desk: desk) else { return (false, nil) }
+            state.lastTicket = ticket
+            state.jobs[ticket] = job
+            return (true, state.consumers.removeValue(forKey: woken))
         }
         consumer?.resume()
         return isAdded
     }
 
-    /// The next group: what waits, up to the limits. Waits for the first job; nil once closed and empty.
-    func next() async -> [Job]? {
+    /// The next group for a desk. Waits for the first job; nil once closed and empty.
+    ///
+    /// The group before it is taken to be done.
+    func next(at desk: Int) async -> [Job]? {
+        finish(at: desk)
         while true {
-            let (group, isClosed) = state.withLock { state in (take(&state), state.isClosed) }
+            let (group, isOver) = state.withLock { state in
+                let items = state.line.take(at: desk)
+                // what is at work elsewhere may have more for this desk
+                return (state.jobs(of: items), state.isClosed && state.line.isIdle(for: desk))
+            }
             if !group.isEmpty { return group }
-            if isClosed { return nil }
+            if isOver { return nil }
             await withCheckedContinuation { continuation in
                 let mustWait = state.withLock { state in
-                    guard state.waiting.isEmpty, !state.isClosed else { return false }
-                    state.consumer = continuation
+                    guard state.line.isEmpty(at: desk), !(state.isClosed && state.line.isIdle(for: desk)) else {
+                        return false
+                    }
+                    state.consumers[desk] = continuation
                     return true
                 }
                 if !mustWait { continuation.resume() }
@@ -60,52 +77,38 @@ final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
+    /// Ends the group of a desk: its organizations may have work at another now.
+    private func finish(at desk: Int) {
+        let consumers = state.withLock { state in
+            let woken = state.line.finish(at: desk)
+            // at the end everybody looks whether anything is left
+            let desks = state.isClosed ? Set(state.consumers.keys) : woken
+            return desks.compactMap { state.consumers.removeValue(forKey: $0) }
+        }
+        for consumer in consumers { consumer.resume() }
+    }
+
     /// Takes out what has waited for longer than `age`.
     func expired(_ age: Duration, now: ContinuousClock.Instant) -> [Job] {
         state.withLock { state in
-            guard let first = state.waiting.first, now - first.enqueuedAt >= age else { return [] }
-            let old = state.waiting.filter { now - $0.enqueuedAt >= age }
-            state.waiting.removeAll { now - $0.enqueuedAt >= age }
-            return Array(old)
+            let late = Set(state.jobs.lazy.filter { now - $0.value.enqueuedAt >= age }.map(\.key))
+            guard !late.isEmpty else { return [] }
+            return state.jobs(of: state.line.remove { late.contains($0.ticket) })
         }
     }
 
-    /// Takes out everything that waits.
-    func drain() -> [Job] {
-        state.withLock { state in
-            defer { state.waiting.removeAll() }
-            return Array(state.waiting)
-        }
+    /// Takes out everything that waits for a desk.
+    func drain(at desk: Int) -> [Job] {
+        state.withLock { state in state.jobs(of: state.line.drain(at: desk)) }
     }
 
     /// Takes no more; what waits is still handed out.
     func close() {
-        let consumer = state.withLock { state in
+        let consumers = state.withLock { state in
             state.isClosed = true
-            defer { state.consumer = nil }
-            return state.consumer
+            defer { state.consumers = [:] }
+            return Array(state.consumers.values)
         }
-        consumer?.resume()
-    }
-
-    private func take(_ state: inout State) -> [Job] {
-        var group: [Job] = []
-        var lanes: Set<LaneKey> = []
-        var mutations = 0
-        var passedOver: [Job] = []
-        while group.count < limits.jobs, let job = state.waiting.first {
-            guard group.isEmpty || mutations + job.weight <= limits.mutations else { break }
-            state.waiting.removeFirst()
-            guard lanes.insert(job.lane).inserted else {
-                passedOver.append(job)
-                // a lane with a long line of its own must not make this search long
-                if passedOver.count >= limits.jobs { break }
-                continue
-            }
-            mutations += job.weight
-            group.append(job)
-        }
-        for job in passedOver.reversed() { state.waiting.prepend(job) }
-        return group
+        for consumer in consumers { consumer.resume() }
     }
 }

@@ -7,11 +7,21 @@ protocol GroupJob: Sendable {
     var lane: LaneKey { get }
     /// What it adds to a group's bound on mutations.
     var weight: Int { get }
+    /// What it adds to a group's bound on bytes.
+    var bytes: Int { get }
     var enqueuedAt: ContinuousClock.Instant { get }
     /// Whether nobody waits for it any more.
     var isAnswered: Bool { get }
     /// Answers that it was not done.
     func refuse(_ problem: Problem)
+}
+
+/// What a group has learnt from tries before this one.
+struct Certainty: Sendable {
+    /// Whether keys, ids and watermarks are all to be looked up.
+    var looksUpAll = false
+    /// Whether organizations' data keys were read again after a value under an unknown one was met: then it stays closed.
+    var hasNewestKeys = false
 }
 
 /// What a committer does with a group: one transaction.
@@ -22,9 +32,9 @@ protocol GroupWork: Sendable {
 
     /// Reads, decides, writes and commits, and answers the jobs.
     ///
-    /// - Parameter isCertain: whether nothing may be taken from what is remembered.
+    /// - Parameter certainty: what is not to be taken from what is remembered.
     /// - Throws: `PostgresError`, ``Setback``, or what `Catalog` throws; then nothing of the group is committed.
-    func commit(_ group: [Job], on connection: Connection, isCertain: Bool) async throws
+    func commit(_ group: [Job], on connection: Connection, _ certainty: Certainty) async throws
 
     /// Whether an error of the database says that what is remembered of organizations is out of date.
     func isStale(_ error: PostgresError) -> Bool
@@ -39,6 +49,8 @@ enum Setback: Error {
     case readAgain
     /// Try again after a little while.
     case contended(PostgresError)
+    /// A statement took too long, or waited too long for a lock: somebody in the group is at fault, and not the database.
+    case tooLong(PostgresError)
     /// What is remembered of organizations is out of date.
     case stale
     /// The database refuses something in it.

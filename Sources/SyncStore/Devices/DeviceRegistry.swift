@@ -4,13 +4,12 @@ public import SyncModel
 
 /// Registers devices, one user's own. A push makes its device by itself: nobody has to register before.
 public struct DeviceRegistry: Sendable {
-    /// Devices of a user up to which registering makes one.
-    public static let limit: Int64 = 1_000
-
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
     let failure: StoreFailure
+    /// Devices that a user may have.
+    let limit: Int
 
     /// Registers a device, or notes a sign of life of one that is known; its watermark stays as it is.
     ///
@@ -47,7 +46,7 @@ public struct DeviceRegistry: Sendable {
                 _ = try await pool.run([Query(Self.makeUserStatement, newcomer)])
             }
             var make = write
-            make.add(Self.limit)
+            make.add(Int64(limit))
             return try await pool.transaction { [lane, key, make] connection in
                 // locked in one statement and counted in a later one, which sees whatever the lock waited for
                 let made = try await connection.run([
@@ -55,7 +54,7 @@ public struct DeviceRegistry: Sendable {
                 ])[1]
                 if made.count > 0 { return (true, try DeviceRow(device, made, 0).json(next)) }
                 let found = try await connection.run(Query(Self.stateStatement, key))
-                return (false, try Self.row(device, found).json(next))
+                return (false, try row(device, found).json(next))
             }
         } catch {
             throw failure.problem(error, doing: "register a device")
@@ -63,7 +62,7 @@ public struct DeviceRegistry: Sendable {
     }
 
     /// A device that was not made: it is there by now, or must not be.
-    private static func row(_ device: UUID, _ rows: Rows) throws -> DeviceRow {
+    private func row(_ device: UUID, _ rows: Rows) throws -> DeviceRow {
         guard rows.count > 0, try rows.string(0, 3) == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization takes no devices")
         }
@@ -71,8 +70,7 @@ public struct DeviceRegistry: Sendable {
         guard try rows.bool(0, 4) else {
             throw Problem(.userUnknown, "The user of this token is not registered with the organization.")
         }
-        let detail = "the user has \(limit) devices; no more are registered"
-        throw Problem(.validationFailed, pointer: "", rule: Rule.deviceLimit, detail)
+        throw Problem.oneDeviceTooMany(limit: limit, pointer: "")
     }
 
     /// Where the device counts on, by type: behind the highest of its own ids, whoever gave them.

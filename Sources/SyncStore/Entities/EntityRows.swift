@@ -12,14 +12,17 @@ enum EntityRows {
         for row in 0..<rows.count {
             let organization = try rows.uuid(row, 0)
             let key = EntityKey(type: try rows.string(row, 1), id: try rows.string(row, 2))
-            let state = EntityState(
+            var unreadable: [String] = []
+            let document = try seals[organization].read(
+                json: rows.optionalBytes(row, 6),
+                as: .document(type: key.type, id: key.id),
+                &unreadable
+            )
+            var state = EntityState(
                 isIntegerID: try rows.bool(row, 3),
                 version: try rows.int64(row, 4),
                 isDeleted: try rows.bool(row, 5),
-                document: try seals[organization].open(
-                    json: rows.optionalBytes(row, 6),
-                    as: .document(type: key.type, id: key.id)
-                ),
+                document: document,
                 owner: try rows.uuid(row, 7),
                 clientID: try rows.optionalUUID(row, 8),
                 lastWriter: Writer(user: try rows.uuid(row, 9), device: try rows.uuid(row, 10)),
@@ -27,7 +30,16 @@ enum EntityRows {
                 isStored: true,
                 etag: try rows.optionalString(row, 12)
             )
+            state.isUnreadable = !unreadable.isEmpty
             tables[organization, default: EntityTable()].load(key, state)
+        }
+    }
+
+    /// The documents as they are stored, of entities that have one, of what ``EntityStatements/lockEntities`` found.
+    static func documents(_ rows: Rows) throws -> [(key: EntityKey, document: [UInt8])] {
+        try (0..<rows.count).compactMap { row in
+            guard let document = try rows.optionalBytes(row, 6) else { return nil }
+            return (EntityKey(type: try rows.string(row, 1), id: try rows.string(row, 2)), document)
         }
     }
 
@@ -86,7 +98,9 @@ enum EntityRows {
         parameters.add(rows.map(\.state.isIntegerID))
         parameters.add(rows.map(\.state.version))
         parameters.add(rows.map(\.state.isDeleted))
-        if seals.arePlain {
+        if seals.arePlain,
+            !rows.contains(where: { $0.state.document.map { SealedText.needsEscape(json: $0) } ?? false })
+        {
             parameters.add(jsons: rows.map(\.state.document))
         } else {
             parameters.add(

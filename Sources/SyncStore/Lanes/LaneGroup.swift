@@ -27,8 +27,8 @@ struct LaneGroup {
         var entity: TurnPlanner.KnownEntity?
         /// What is marked as in flight.
         var dispatch: Dispatch?
-        /// A head that can never run.
-        var hopeless: Outcome?
+        /// What came of the head without being run: it never can, or is in conflict with what is known here.
+        var decided: Settled?
         var turn: LaneTurn = .lost
 
         init(job: LaneJob, entry: Catalog.Entry, lane: LaneState, isTakeover: Bool = false, isRepeated: Bool = false) {
@@ -60,6 +60,8 @@ struct LaneGroup {
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
     private let seals: Seals
+    /// Of entities' documents: what does not open is not patched.
+    private let documentSeals: Seals
     private let planner: TurnPlanner
     private let now: Timestamp
     /// By place in the group; nil for steps that are lost.
@@ -68,10 +70,18 @@ struct LaneGroup {
     /// What was found to be wrong with lanes and mended.
     private(set) var notes: [(lane: LaneKey, text: String)] = []
 
-    init(_ group: [LaneJob], entries: [UUID: Catalog.Entry], leaseSeconds: Double, now: Timestamp) {
+    init(
+        _ group: [LaneJob],
+        entries: [UUID: Catalog.Entry],
+        _ certainty: Certainty,
+        leaseSeconds: Double,
+        now: Timestamp
+    ) {
         self.group = group
         self.entries = entries
-        seals = Seals(entries.mapValues(\.seal))
+        // what another configuration opens waits for that
+        seals = Seals(entries.mapValues { $0.seal.closing(.damaged) })
+        documentSeals = Seals(entries.mapValues { certainty.hasNewestKeys ? $0.seal.lastWord : $0.seal })
         planner = TurnPlanner(leaseSeconds: leaseSeconds)
         self.now = now
         live = group.map { _ in nil }
@@ -96,7 +106,7 @@ struct LaneGroup {
 
     mutating func readLocked(_ results: [Rows]) throws {
         let lanes = try LaneRows.lanes(results[1])
-        if results.count > 2 { try EntityRows.load(results[2], into: &entities, seals) }
+        if results.count > 2 { try EntityRows.load(results[2], into: &entities, documentSeals) }
         for (index, job) in group.enumerated() {
             guard var lane = lanes[job.lane], let entry = entries[job.lane.organization] else { continue }
             let lease = now.adding(seconds: planner.leaseSeconds)
@@ -150,7 +160,7 @@ struct LaneGroup {
         for row in 0..<rows.count {
             let index = Int(try rows.int32(row, 0))
             guard let step = live[index] else { continue }
-            let mutation = try QueuedColumns.mutation(rows, row, from: 1, seals.lane(step.job.lane))
+            let mutation = try queued(rows, row, step)
             let isForwarded = step.entry.type(mutation.entityType)?.isForwarded ?? false
             live[index]?.settled.append(
                 Settled(
@@ -170,6 +180,21 @@ struct LaneGroup {
         }
     }
 
+    /// Reads a mutation, if need be without what of it stays closed: what was damaged, and what was accepted long ago and
+    /// is under a data key that is nowhere.
+    private func queued(_ rows: Rows, _ row: Int, _ step: Live) throws -> QueuedMutation {
+        let seal = seals.lane(step.job.lane)
+        do {
+            return try QueuedColumns.mutation(rows, row, from: 1, seal)
+        } catch SealError.unknownKey(let number) where step.entry.readAt >= now && !seal.seal.isThere(number) {
+            let closed = LaneSeal(seal: seal.seal.lastWord, user: seal.user)
+            let mutation = try QueuedColumns.mutation(rows, row, from: 1, closed)
+            // the key may have been made a moment ago
+            guard mutation.acceptedAt.adding(seconds: Sealing.grace) < now else { throw SealError.unknownKey(number) }
+            return mutation
+        }
+    }
+
     // MARK: - 3: outcomes
 
     /// Works out what came of what was in flight, and what that does to entities and lanes.
@@ -182,7 +207,7 @@ struct LaneGroup {
             case .settle where step.isRepeated, .apply where step.isRepeated: break
             case .goOn(_, let unblocking):
                 step.unblocking += unblocking
-            case .settle(let dispatch, let outcome):
+            case .settle(let dispatch, var outcome):
                 let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
                 step.settled.append(Settled(mutation: dispatch.mutation, outcome: outcome, version: version))
             case .apply(let dispatch):
@@ -253,14 +278,16 @@ struct LaneGroup {
         for row in 0..<heads.count {
             guard let step = live[Int(try heads.int32(row, 0))] else { continue }
             do {
-                step.head = try QueuedColumns.mutation(heads, row, from: 1, seals.lane(step.job.lane))
+                let head = try queued(heads, row, step)
+                let seal = seals[step.job.lane.organization]
+                step.entity = try Self.entity(heads, row, from: 5 + QueuedColumns.count, type: head.entityType, seal)
+                step.head = head
             } catch let error as SealError {
                 // what came of the request before is written all the same
                 step.sealedHead = (try heads.int64(row, 1 + QueuedColumns.position), error)
                 continue
             }
             step.mappings = try Self.mappings(heads, row, from: 1 + QueuedColumns.count)
-            step.entity = try Self.entity(heads, row, from: 5 + QueuedColumns.count)
         }
     }
 
@@ -278,24 +305,37 @@ struct LaneGroup {
         return mappings
     }
 
-    private static func entity(_ rows: Rows, _ row: Int, from first: Int) throws -> TurnPlanner.KnownEntity? {
-        guard let user = try rows.optionalUUID(row, first + 1) else { return nil }
+    private static func entity(
+        _ rows: Rows,
+        _ row: Int,
+        from first: Int,
+        type: String,
+        _ seal: Seal
+    ) throws -> TurnPlanner.KnownEntity? {
+        guard let writer = try rows.optionalUUID(row, first + 1) else { return nil }
+        var unreadable: [String] = []
+        let place = SealedPlace.document(type: type, id: try rows.string(row, first + 7))
+        let document = try seal.read(json: rows.optionalBytes(row, first + 8), as: place, &unreadable)
         return TurnPlanner.KnownEntity(
             etag: try rows.optionalString(row, first),
-            lastWriter: Writer(user: user, device: try rows.uuid(row, first + 2)),
+            owner: try rows.uuid(row, first + 5),
+            lastWriter: Writer(user: writer, device: try rows.uuid(row, first + 2)),
             version: try rows.int64(row, first + 3),
-            runBase: try rows.int64(row, first + 4)
+            runBase: try rows.int64(row, first + 4),
+            isDeleted: try rows.bool(row, first + 6),
+            document: document,
+            isUnreadable: !unreadable.isEmpty
         )
     }
 
     private mutating func readReleased(_ rows: Rows) throws {
-        // a mutation's id is unique in its lane only
-        var counts: [Int: [UUID: Int]] = [:]
+        // a mutation's id is unique in its lane only, and each lane releases what waits for one
+        var unfinished: Set<Int> = []
         for row in 0..<rows.count {
             let index = Int(try rows.int32(row, 0))
-            let blocker = try rows.uuid(row, 1)
-            counts[index, default: [:]][blocker, default: 0] += 1
-            if counts[index]?[blocker] == LaneStatements.unblockLimit { live[index]?.unfinished.append(blocker) }
+            if try rows.bool(row, 5), unfinished.insert(index).inserted {
+                live[index]?.unfinished.append(try rows.uuid(row, 1))
+            }
             guard try rows.choice(row, 4) == MutationStatus.pending else { continue }
             let position = try rows.int64(row, 2)
             let acceptedAt = Timestamp(microseconds: try rows.timestamp(row, 3))
@@ -377,6 +417,7 @@ struct LaneGroup {
         let surroundings = TurnPlanner.Surroundings(
             lane: step.job.lane,
             token: step.lane.leaseToken,
+            leasedUntil: step.lane.readyAt ?? now,
             organization: organization,
             type: type,
             mappings: step.mappings,
@@ -384,17 +425,26 @@ struct LaneGroup {
         )
         switch planner.decide(head, surroundings, now: now, heldUntil: step.job.heldUntil) {
         case .hold(let until): return release(step, at: until)
-        case .fail(let outcome):
-            step.hopeless = outcome
-            step.lane.queuedCount -= 1
-            if organization.settings.halts(at: .failed) { step.lane.haltedBy = head.id }
-            return .goOn(token: step.lane.leaseToken, unblocking: [])
+        case .fail(let outcome): return decide(step, Settled(mutation: head, outcome: outcome, version: nil))
+        case .conflict(let outcome, let version):
+            return decide(step, Settled(mutation: head, outcome: outcome, version: version))
         case .run(let dispatch):
             if step.job.releases { return release(step, at: now) }
             step.dispatch = dispatch
             step.lane.inFlight = head.id
             return .run(dispatch)
         }
+    }
+
+    /// Ends a turn in which nothing is run.
+    private func decide(_ step: Live, _ decided: Settled) -> LaneTurn {
+        step.decided = decided
+        let status = decided.outcome.status
+        if !status.isQueued { step.lane.queuedCount -= 1 }
+        if status.isFinal { step.lane.openCount -= 1 }
+        if step.entry.organization?.settings.halts(at: status) ?? false { step.lane.haltedBy = decided.id }
+        let unblocking = decided.outcome.satisfiesDependants ? [decided.id] : []
+        return .goOn(token: step.lane.leaseToken, unblocking: unblocking)
     }
 
     private func release(_ step: Live, at moment: Timestamp?) -> LaneTurn {
@@ -414,9 +464,9 @@ struct LaneGroup {
         var mappings = MappingColumns()
         var flights = FlightColumns()
         for step in live.compactMap({ $0 }) {
-            if let head = step.head, let outcome = step.hopeless {
-                outcomes.add(step.job.lane, head.id, outcome, nil, step.lane, from: .pending)
-                mappings.add(step.job.lane, head, outcome, step.lane)
+            if let decided = step.decided {
+                outcomes.add(step.job.lane, decided.id, decided.outcome, decided.version, step.lane, from: .pending)
+                mappings.add(step.job.lane, decided.mutation, decided.outcome, step.lane)
             }
             if let dispatch = step.dispatch { flights.add(dispatch) }
         }

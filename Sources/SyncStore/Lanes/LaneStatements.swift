@@ -3,8 +3,12 @@ import Postgres
 /// The statements of a group of lane steps, set-based, in the manner of ``GroupStatements``: each look-up is a lateral
 /// subquery with a fence, by index, in one partition.
 enum LaneStatements {
-    /// Mutations that one statement releases of those that wait for another.
+    /// Mutations that one statement looks at, of a lane, of those that wait for another.
     static let unblockLimit = 1_000
+    /// What releasing one costs beside looking at what it depends on, in look-ups.
+    static let releaseCost = 8
+    /// Lists of dependencies up to this length are kept to what is really waited for.
+    static let shortList = 32
 
     /// `MutationRecord.satisfiesDependants`, of a mutation that is called `y`.
     private static let satisfiesDependants =
@@ -57,18 +61,20 @@ enum LaneStatements {
             version = k.version, resolution = k.resolution, response_status = k.response_status,
             response_body = k.response_body, error = k.error, last_error = k.last_error,
             last_error_code = k.last_error_code, is_outcome_unknown = k.is_outcome_unknown,
-            conflict_retries = k.conflict_retries, sent_method = k.sent_method, sent_endpoint = k.sent_endpoint,
-            sent_payload = k.sent_payload, change_position = k.change_position, changed_at = $24::timestamptz,
+            conflict_retries = k.conflict_retries, hold_count = k.hold_count, held_since = k.held_since,
+            sent_method = k.sent_method, sent_endpoint = k.sent_endpoint, sent_payload = k.sent_payload,
+            etag = k.etag, change_position = k.change_position, changed_at = $24::timestamptz,
             synced_at = CASE WHEN k.status IN ('succeeded', 'discarded') THEN $24::timestamptz END,
-            reference_ids = CASE WHEN k.status IN ('succeeded', 'discarded') THEN NULL ELSE m.reference_ids END
+            reference_ids = CASE WHEN k.status IN ('succeeded', 'discarded') THEN NULL ELSE m.reference_ids END,
+            reference_types = CASE WHEN k.status IN ('succeeded', 'discarded') THEN NULL ELSE m.reference_types END
         FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int4[], $6::int2[], $7::timestamptz[],
                 $8::text[], $9::bool[], $10::int8[], $11::text[], $12::int2[], $13::json[], $14::json[], $15::text[],
                 $16::int2[], $17::bool[], $18::int2[], $19::text[], $20::text[], $21::json[], $22::int8[],
-                $23::text[])
+                $23::text[], $25::int2[], $26::timestamptz[], $27::text[])
             AS k (organization_id, user_id, id, status, revision, attempt_count, next_retry_at, server_id,
                 server_id_is_integer, version, resolution, response_status, response_body, error, last_error,
                 last_error_code, is_outcome_unknown, conflict_retries, sent_method, sent_endpoint, sent_payload,
-                change_position, expected_status)
+                change_position, expected_status, hold_count, held_since, etag)
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
             AND m.status = k.expected_status
         """
@@ -132,42 +138,77 @@ enum LaneStatements {
     )
 
     /// Releases mutations that waited for one that is done: those that wait for nothing else become pending, the others
-    /// wait for what is left. The first of them by position; whether there are more shows in their number. They are
-    /// gathered once, or a plan may gather them anew for every mutation of the lane.
+    /// wait for the first of what is left. In any order, as none runs before all are released.
+    ///
+    /// Its work is bounded by dependencies, for there may be thousands of waiters with thousands of them each: so many are
+    /// taken as `budget` has room for, one at least, and the answer says whether there may be more. What stands before
+    /// the blocker in a list was done before, so it is not looked at again, and looking ends with the first that is not
+    /// done. So each dependency is looked up once when it is done, and once as what is waited for. A short list is kept to
+    /// what is not done; of a long one the part that is done is cut off when that is half of it, for copying it each time
+    /// would be more work than all else.
+    ///
+    /// They are gathered once, or a plan may gather them anew for every mutation of the lane.
     static let unblock = Statement(
         "lane_unblock",
         """
         WITH w AS MATERIALIZED (
-            SELECT k.*, b.id, (
-                SELECT array_agg(d.id)
-                FROM unnest(b.depends_on) AS n (id)
-                CROSS JOIN LATERAL (
-                    SELECT y.id FROM mutations y
-                    WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.id = n.id
-                        AND NOT \(satisfiesDependants)
-                    OFFSET 0
-                ) d) AS unmet
-            FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[])
-                AS k (job, organization_id, user_id, blocker, change_position)
+            SELECT k.*, b.id, b.more, f.unmet, f.place
+            FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[])
+                AS k (job, organization_id, user_id, blocker, change_position, budget)
             CROSS JOIN LATERAL (
-                SELECT * FROM mutations x
-                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.blocked_on = k.blocker
-                ORDER BY x.position
-                LIMIT \(unblockLimit)
+                SELECT c.id, c.depends_on, c.candidates = \(unblockLimit) OR c.total > k.budget AS more
+                FROM (
+                    SELECT x.*, count(*) OVER () AS candidates, sum(x.cost) OVER () AS total,
+                        sum(x.cost) OVER (ROWS UNBOUNDED PRECEDING) AS so_far
+                    FROM (
+                        -- the size is known without the list being read
+                        SELECT y.id, y.depends_on, \(releaseCost) + pg_column_size(y.depends_on) / 16 AS cost
+                        FROM mutations y
+                        WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id
+                            AND y.blocked_on = k.blocker
+                        LIMIT \(unblockLimit)
+                    ) x
+                ) c
+                WHERE c.so_far - c.cost < k.budget
             ) b
+            CROSS JOIN LATERAL (
+                SELECT array_agg(u.id ORDER BY u.place) AS unmet, min(u.place)::int4 AS place
+                FROM (
+                    SELECT n.id, n.place
+                    FROM (
+                        SELECT a.id, a.place FROM unnest(b.depends_on) WITH ORDINALITY AS a (id, place)
+                        WHERE a.place > coalesce(array_position(b.depends_on, k.blocker), 0)
+                        ORDER BY a.place
+                        OFFSET 0
+                    ) n
+                    CROSS JOIN LATERAL (
+                        SELECT FROM mutations y
+                        WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.id = n.id
+                            AND NOT \(satisfiesDependants)
+                        OFFSET 0
+                    ) d
+                    ORDER BY n.place
+                    LIMIT CASE WHEN cardinality(b.depends_on) <= \(shortList) THEN \(shortList) ELSE 1 END
+                ) u
+            ) f
         )
         UPDATE mutations AS m
-        SET status = CASE WHEN w.unmet IS NULL THEN 'pending' ELSE 'blocked' END,
-            depends_on = coalesce(w.unmet, '{}'), blocked_on = w.unmet[1], change_position = w.change_position,
-            changed_at = $6
+        SET status = CASE WHEN w.place IS NULL THEN 'pending' ELSE 'blocked' END,
+            depends_on = CASE
+                WHEN w.place IS NULL THEN '{}'
+                WHEN cardinality(m.depends_on) <= \(shortList) THEN w.unmet
+                WHEN w.place > cardinality(m.depends_on) / 2 THEN m.depends_on[w.place:]
+                ELSE m.depends_on END,
+            blocked_on = w.unmet[1], change_position = w.change_position, changed_at = $7
         FROM w
         WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id
-        RETURNING w.job, w.blocker, m.position, m.accepted_at, m.status
+        RETURNING w.job, w.blocker, m.position, m.accepted_at, m.status, w.more
         """
     )
 
     /// The first pending mutation of each lane; where the client ids lead that it names, as arrays side by side; and what
-    /// the feed knows of the entity that it changes: its last writer, and the upstream's validator.
+    /// the feed knows of the entity that it changes: its last writer, and the upstream's validator; its document only where
+    /// the mutation was made on another version, for there may be a conflict.
     ///
     /// Mostly it is the one that is expected. Only where that is not so is it searched for, in the order of positions,
     /// which has to merge partitions and costs more. An append runs its parts in order, and the limit ends it after one.
@@ -175,7 +216,8 @@ enum LaneStatements {
         "lane_heads",
         """
         SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
-            e.etag, e.updated_by, e.updated_on, e.version, e.run_base
+            e.etag, e.updated_by, e.updated_on, e.version, e.run_base, e.owner_id, e.is_deleted, e.id,
+            CASE WHEN m.base_version <> e.version THEN e.document END
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
         CROSS JOIN LATERAL (
             SELECT * FROM (

@@ -56,6 +56,7 @@ struct LaneJob: GroupJob {
     let reply: OnceReply<LaneTurn>
 
     var weight: Int { 1 }
+    var bytes: Int { 0 }
     var isAnswered: Bool { reply.isSent }
 
     func refuse(_ problem: Problem) {

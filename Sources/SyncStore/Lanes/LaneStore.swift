@@ -6,12 +6,9 @@ public import SyncModel
 /// What lanes' workers do in the database. Safe to be used by any number of replicas at the same time: a lease names
 /// its worker, and its token only grows.
 public final class LaneStore: Service {
-    /// How long a step may wait for the database before its worker is told that it was not written.
-    static let patience: Duration = .seconds(10)
-
     private let committers: Committers<LaneWork>
-    private let pool: Pool
-    private let failure: StoreFailure
+    let pool: Pool
+    let failure: StoreFailure
 
     init(committers: Committers<LaneWork>, pool: Pool, failure: StoreFailure) {
         self.committers = committers

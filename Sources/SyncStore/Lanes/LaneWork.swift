@@ -29,7 +29,7 @@ struct LaneWork: GroupWork {
         self.logger = logger
     }
 
-    func commit(_ group: [LaneJob], on connection: Connection, isCertain: Bool) async throws {
+    func commit(_ group: [LaneJob], on connection: Connection, _ certainty: Certainty) async throws {
         let moment = now()
         var entries: [UUID: Catalog.Entry] = [:]
         for id in Set(group.map(\.lane.organization)) { entries[id] = try await catalog.entry(id) }
@@ -38,7 +38,7 @@ struct LaneWork: GroupWork {
         let group = locked.isEmpty ? group : group.filter { entries[$0.lane.organization]?.seal.lock == nil }
         guard !group.isEmpty else { return }
         do {
-            try await run(group, entries, moment, on: connection)
+            try await run(group, entries, certainty, moment, on: connection)
         } catch let error as SealError where Self.isDamaged(group, entries, error, moment) {
             logger.error("lane waits: what was in flight cannot be opened", metadata: ["reason": "\(error)"])
             _ = try await connection.run([.rollback])
@@ -63,10 +63,11 @@ struct LaneWork: GroupWork {
     private func run(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],
+        _ certainty: Certainty,
         _ moment: Timestamp,
         on connection: Connection
     ) async throws {
-        var steps = LaneGroup(group, entries: entries, leaseSeconds: leaseSeconds, now: moment)
+        var steps = LaneGroup(group, entries: entries, certainty, leaseSeconds: leaseSeconds, now: moment)
         try steps.readLocked(await connection.run(steps.lockQueries))
         let lost = steps.lostQueries
         if !lost.isEmpty { try steps.readLost(await connection.run(lost)) }

@@ -10,11 +10,11 @@ enum QueuedColumns {
             m.server_id_is_integer, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.revision,
             m.attempt_count, m.max_attempts, m.next_retry_at, m.conflict_resolution, m.resolution,
             m.is_outcome_unknown, m.conflict_retries, m.sent_method, m.sent_endpoint, m.sent_payload, m.error,
-            m.traceparent, m.local_number
+            m.traceparent, m.local_number, m.hold_count, m.held_since, m.reference_types
         """
 
     /// How many there are.
-    static let count = 28
+    static let count = 31
 
     /// Which of them is its place in the lane.
     static let position = 2
@@ -22,6 +22,14 @@ enum QueuedColumns {
     /// Reads a mutation from the columns that start at `first`.
     static func mutation(_ rows: Rows, _ row: Int, from first: Int, _ seal: LaneSeal) throws -> QueuedMutation {
         let id = try rows.uuid(row, first)
+        let references = try rows.optionalUUIDs(row, first + 13) ?? []
+        var unreadable: [String] = []
+        let payload = try seal.read(json: rows.optionalBytes(row, first + 10), .payload, of: id, &unreadable)
+        let headers = try seal.read(json: rows.optionalBytes(row, first + 11), .headers, of: id, &unreadable)
+        let sent = try seal.read(json: rows.optionalBytes(row, first + 24), .sentPayload, of: id, &unreadable)
+        // kept beside a settled conflict, for people to read: nothing is sent of it
+        var lost: [String] = []
+        let error = try seal.read(json: rows.optionalBytes(row, first + 25), .error, of: id, &lost)
         return QueuedMutation(
             id: id,
             deviceID: try rows.uuid(row, first + 1),
@@ -33,10 +41,11 @@ enum QueuedColumns {
             localNumber: try rows.optionalInt64(row, first + 27),
             serverID: try rows.serverID(row, first + 7),
             endpoint: try rows.optionalString(row, first + 9),
-            payload: try seal.open(json: rows.optionalBytes(row, first + 10), .payload, of: id),
-            headers: try seal.open(json: rows.optionalBytes(row, first + 11), .headers, of: id),
+            payload: payload,
+            headers: headers,
             baseVersion: try rows.optionalInt64(row, first + 12),
-            references: rows.isNull(row, first + 13) ? [] : try rows.uuids(row, first + 13),
+            references: references,
+            referenceTypes: try rows.referenceTypes(row, first + 30, of: references),
             revision: try rows.int32(row, first + 14),
             attemptCount: try rows.int16(row, first + 15),
             maxAttempts: try rows.int16(row, first + 16),
@@ -45,15 +54,27 @@ enum QueuedColumns {
             resolution: try rows.optionalChoice(row, first + 19),
             isOutcomeUnknown: try rows.bool(row, first + 20),
             conflictRetries: try rows.int16(row, first + 21),
+            hold: try rows.optionalTimestamp(row, first + 29).map { since in
+                MutationHold(count: try rows.int16(row, first + 28), since: Timestamp(microseconds: since))
+            },
             override: try rows.optionalString(row, first + 22).map { method in
                 SentRequest(
                     method: method,
                     endpoint: try rows.optionalString(row, first + 23),
-                    payload: try seal.open(json: rows.optionalBytes(row, first + 24), .sentPayload, of: id)
+                    payload: sent
                 )
             },
-            error: try seal.open(json: rows.optionalBytes(row, first + 25), .error, of: id),
-            traceparent: try rows.optionalString(row, first + 26)
+            error: error,
+            traceparent: try rows.optionalString(row, first + 26),
+            unreadable: unreadable
         )
+    }
+}
+
+extension Rows {
+    /// The types of client ids that stand beside them; none where they were not noted.
+    func referenceTypes(_ row: Int, _ column: Int, of references: [UUID]) throws(PostgresError) -> [UUID: String] {
+        guard !references.isEmpty, let types = try optionalStrings(row, column) else { return [:] }
+        return Dictionary(zip(references, types)) { first, _ in first }
     }
 }

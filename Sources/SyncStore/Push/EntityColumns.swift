@@ -6,12 +6,12 @@ import SyncModel
 /// by an id of the device's own.
 struct EntityColumns {
     /// An id of a device's own.
-    struct Own {
+    struct Own: Hashable {
         let device: UUID
         let number: Int64
     }
 
-    private struct Row {
+    private struct Row: Hashable {
         let push: Int
         let lane: LaneKey
         let type: String
@@ -37,6 +37,8 @@ struct EntityColumns {
 
     /// The latest open mutation on each.
     var open: Query {
+        // a push may write one entity five hundred times
+        let rows = rows.count > 1 ? Array(Set(rows)) : rows
         var parameters = Parameters()
         parameters.add(rows.map { Int32($0.push) })
         parameters.add(rows.map(\.lane.organization))

@@ -10,8 +10,11 @@ struct GroupPlan {
     private(set) var entities: [UUID: EntityTable]
     /// What was read, one a push.
     let snapshots: [PushSnapshot]
-    /// Whether something has to be looked up that was taken for known or new.
-    private(set) var needsProbe = false
+    /// Pushes that cannot be planned before everything that they name was looked up. While there are any the plan is
+    /// worth nothing: what comes behind them in the group was planned without them.
+    private(set) var incomplete: Set<Int> = []
+    /// Whether a lane is missing that was taken to be there.
+    private(set) var lacksLane = false
 
     /// - Parameter isCertain: whether everything was looked up, and nothing taken from what is remembered.
     init(_ group: [PushJob], contexts: [PushPlanner.Context], snapshot: GroupSnapshot, isCertain: Bool) {
@@ -20,7 +23,7 @@ struct GroupPlan {
         for (index, job) in group.enumerated() {
             guard snapshot.hasLane[index] else {
                 if !isCertain {
-                    needsProbe = true
+                    lacksLane = true
                     return
                 }
                 outcomes.append(.failure(Problem(.organizationUnknown, "the organization takes no pushes")))
@@ -36,14 +39,8 @@ struct GroupPlan {
                 outcomes.append(.success(plan))
             } catch {
                 switch error {
-                // what was taken for new may be a repetition, and those are free
-                case .problem(let problem) where problem.code == .rateLimited && !isCertain:
-                    needsProbe = true
-                    return
                 case .problem(let problem): outcomes.append(.failure(problem))
-                case .needsProbe:
-                    needsProbe = true
-                    return
+                case .needsProbe: incomplete.insert(index)
                 }
             }
         }

@@ -12,18 +12,22 @@ struct GroupReader {
         case looking
     }
 
+    /// A query, and what to do with its result.
+    typealias Step = (query: Query, read: (Rows, inout GroupSnapshot) throws -> Void)
+
     private let group: [PushInput]
     private let access: Access
     private let seals: Seals
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
-    private var probed: [Set<UUID>] = []
+    /// What is not looked up at first, one a push.
+    private var leftOut: [LookUps] = []
     /// What to do with the result of each query, in order.
-    private var steps: [(query: Query, read: (Rows, inout GroupSnapshot) throws -> Void)] = []
+    private var steps: [Step] = []
 
     /// - Parameter hints: what is remembered of devices, so that less has to be looked up; nil to look up everything. A
-    ///   device that is not remembered counts as new: its lane is made if need be, and its keys are not looked up. Where
-    ///   that is wrong the group is read again.
+    ///   device that is not remembered counts as new: its lane is made if need be, and its keys are not looked up. What
+    ///   was left out is looked up before anything is refused (``completion(of:)``).
     init(_ group: [PushInput], hints: WatermarkHints?, seals: Seals, access: Access = .locking) {
         self.group = group
         self.seals = seals
@@ -49,9 +53,9 @@ struct GroupReader {
 
     func snapshot(_ results: [Rows]) throws -> GroupSnapshot {
         var snapshot = GroupSnapshot(
-            pushes: probed.map { keys in
+            pushes: leftOut.map { rest in
                 var push = PushSnapshot()
-                push.probedKeys = keys
+                push.isComplete = rest.isEmpty
                 return push
             },
             hasLane: group.map { _ in false }
@@ -64,19 +68,61 @@ struct GroupReader {
     // MARK: - Ids that repeated entries are compared by
 
     /// A third round trip, for repetitions in which ids differ from the first try.
-    func comparisons(_ snapshot: GroupSnapshot) -> [Query] {
-        var columns = PushColumns()
-        for (index, job) in group.enumerated() {
-            let push = snapshot.pushes[index]
-            for id in Set(push.identifiersToCompare(job.push.entries)) where push.mappings[id] == nil {
-                columns.add(index, job.lane, id)
+    ///
+    /// - Parameter pushes: only of these; nil for all.
+    func comparisons(_ snapshot: inout GroupSnapshot, of pushes: Set<Int>? = nil) -> [Step] {
+        var mapped = PushColumns()
+        var local = LocalIDColumns()
+        for (index, job) in group.enumerated() where pushes?.contains(index) ?? true {
+            let ids = snapshot.pushes[index].idsToCompare(job.push)
+            for id in ids.clientIDs { mapped.add(index, job.lane, id) }
+            for id in ids.localIDs {
+                local.add(index, LocalIDColumns.Device(lane: job.lane, id: id.device), id.id)
             }
         }
-        return columns.isEmpty ? [] : [Query(GroupStatements.mappings, columns.parameters)]
+        var steps: [Step] = []
+        if !mapped.isEmpty { steps.append((Query(GroupStatements.mappings, mapped.parameters), Self.readMappings)) }
+        if !local.isEmpty {
+            steps.append((Query(LocalIDStatements.compare, local.parameters), Self.readComparedLocalIDs))
+        }
+        return steps
     }
 
-    func add(_ results: [Rows], to snapshot: inout GroupSnapshot) throws {
-        for rows in results { try Self.readMappings(rows, &snapshot) }
+    private static func readComparedLocalIDs(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        for row in 0..<rows.count {
+            let id = LocalID(entityType: try rows.string(row, 2), number: try rows.int64(row, 3))
+            let clientID = id.clientID(on: try rows.uuid(row, 1))
+            guard let serverID = try rows.serverID(row, 4) else { continue }
+            snapshot.pushes[Int(try rows.int32(row, 0))].comparedIDs[clientID, default: []].append(serverID)
+        }
+    }
+
+    func add(_ results: [Rows], of steps: [Step], to snapshot: inout GroupSnapshot) throws {
+        for (step, rows) in zip(steps, results) { try step.read(rows, &snapshot) }
+    }
+
+    // MARK: - New devices
+
+    /// Goes with the third round trip, for devices that are not known.
+    ///
+    /// - Parameter limit: how far is counted.
+    func deviceCounts(_ snapshot: GroupSnapshot, limit: Int) -> [Query] {
+        let new = group.indices.filter { !snapshot.pushes[$0].isDeviceKnown }
+        guard !new.isEmpty else { return [] }
+        var parameters = Parameters()
+        parameters.add(new.map { Int32($0) })
+        parameters.add(new.map { group[$0].lane.organization })
+        parameters.add(new.map { group[$0].lane.user })
+        parameters.add(Int64(limit))
+        return [Query(GroupStatements.deviceCounts, parameters)]
+    }
+
+    func addDeviceCounts(_ results: [Rows], to snapshot: inout GroupSnapshot) throws {
+        for rows in results {
+            for row in 0..<rows.count {
+                snapshot.pushes[Int(try rows.int32(row, 0))].deviceCount = Int(try rows.int64(row, 1))
+            }
+        }
     }
 
     // MARK: - Lanes and devices
@@ -120,7 +166,10 @@ struct GroupReader {
                 Query(GroupStatements.devices, devices.parameters),
                 { rows, snapshot in
                     for row in 0..<rows.count {
-                        snapshot.pushes[Int(try rows.int32(row, 0))].watermark = try rows.int64(row, 1)
+                        let push = Int(try rows.int32(row, 0))
+                        snapshot.pushes[push].isDeviceKnown = true
+                        snapshot.pushes[push].watermark = try rows.int64(row, 1)
+                        snapshot.pushes[push].strayIDs = StrayIDs(stored: try rows.optionalBytes(row, 2))
                     }
                 }
             )
@@ -157,43 +206,73 @@ struct GroupReader {
 
     // MARK: - Known mutations, refusals, mappings
 
+    /// What of one push is looked up by its name.
+    private struct LookUps {
+        /// Keys of mutations and of refusals.
+        var keys: Set<UUID> = []
+        /// Ids of mutations.
+        var ids: Set<UUID> = []
+        /// Client ids of the user.
+        var clients: Set<UUID> = []
+        /// What stands for ids of the device that the push creates; the others are always looked up.
+        var created: Set<UUID> = []
+
+        var isEmpty: Bool { keys.isEmpty && ids.isEmpty && clients.isEmpty && created.isEmpty }
+
+        mutating func subtract(_ other: LookUps) {
+            keys.subtract(other.keys)
+            ids.subtract(other.ids)
+            clients.subtract(other.clients)
+        }
+    }
+
     /// - Parameter watermarks: one a push, above which keys are new; nil to look up every key.
     private mutating func addLookUps(_ watermarks: [Int64]?) {
-        var keys = PushColumns()
-        var ids = PushColumns()
-        var clients = PushColumns()
-        var created: [Set<UUID>] = []
+        var first: [LookUps] = []
         for (index, job) in group.enumerated() {
-            var probedKeys: Set<UUID> = []
-            var probedIDs: Set<UUID> = []
-            var probedClients: Set<UUID> = []
-            var createdHere: Set<UUID> = []
+            var (wanted, rest) = (LookUps(), LookUps())
             for entry in job.push.entries {
                 // a number above the watermark has not been judged; the unique indexes catch the exception
                 let isNew = watermarks.map { (entry.sequenceNumber ?? 0) > $0[index] } ?? false
-                if !isNew {
-                    if let key = entry.idempotencyKey { probedKeys.insert(key) }
-                    // a number below a watermark decides by its key alone
-                    if watermarks == nil, let id = entry.id { probedIDs.insert(id) }
+                if let key = entry.idempotencyKey {
+                    if isNew { rest.keys.insert(key) } else { wanted.keys.insert(key) }
+                }
+                // a number below a watermark decides by its key alone
+                if let id = entry.id {
+                    if watermarks == nil { wanted.ids.insert(id) } else { rest.ids.insert(id) }
                 }
                 guard let mutation = entry.mutation else { continue }
-                probedIDs.formUnion(mutation.dependencyIDs)
-                probedClients.formUnion(mutation.dependencyIDs)
-                probedClients.formUnion(mutation.references)
+                wanted.ids.formUnion(mutation.dependencyIDs)
+                wanted.clients.formUnion(mutation.dependencyIDs)
+                wanted.clients.formUnion(mutation.references)
                 guard let localID = mutation.localID else { continue }
-                if isNew, mutation.operation == .create {
-                    createdHere.insert(localID)
-                } else if mutation.localNumber == nil {
-                    probedClients.insert(localID)
+                let isCreated = isNew && mutation.operation == .create
+                switch (isCreated, mutation.localNumber) {
+                case (true, nil): rest.clients.insert(localID)
+                case (true, _): rest.created.insert(localID)
+                case (false, nil): wanted.clients.insert(localID)
+                // ids of the device are looked up anyway
+                case (false, _): break
                 }
             }
-            created.append(createdHere)
-            for key in probedKeys { keys.add(index, job.lane, key) }
-            for id in probedIDs { ids.add(index, job.lane, id) }
-            for client in probedClients { clients.add(index, job.lane, client) }
-            probed.append(probedKeys)
+            rest.subtract(wanted)
+            first.append(wanted)
+            leftOut.append(rest)
+        }
+        let created = leftOut.map(\.created)
+        steps += lookUps(first) { !created[$0].contains($1) }
+    }
+
+    /// - Parameter isWanted: of a push and what stands for an id of its device, whether that is looked up.
+    private func lookUps(_ wanted: [LookUps], _ isWanted: (Int, UUID) -> Bool) -> [Step] {
+        var (keys, ids, clients) = (PushColumns(), PushColumns(), PushColumns())
+        for (index, job) in group.enumerated() {
+            for key in wanted[index].keys { keys.add(index, job.lane, key) }
+            for id in wanted[index].ids { ids.add(index, job.lane, id) }
+            for client in wanted[index].clients { clients.add(index, job.lane, client) }
         }
         let seals = group.map { [seals] in seals.lane($0.lane) }
+        var steps: [Step] = []
         if !keys.isEmpty {
             steps.append(
                 (Query(GroupStatements.mutationsByKey, keys.parameters), { try Self.readByKey($0, &$1, seals) })
@@ -207,7 +286,24 @@ struct GroupReader {
         }
         if !clients.isEmpty { steps.append((Query(GroupStatements.mappings, clients.parameters), Self.readMappings)) }
         let localIDs = LocalIDReader(group)
-        if let query = localIDs.find({ !created[$0].contains($1) }) { steps.append((query, localIDs.read)) }
+        if let query = localIDs.find(isWanted) { steps.append((query, localIDs.read)) }
+        return steps
+    }
+
+    // MARK: - What was left out
+
+    /// A further round trip, for pushes of which something would be refused: what was taken for new is looked up.
+    func completion(of pushes: Set<Int>) -> [Query] { rest(of: pushes).map(\.query) }
+
+    /// Takes in what ``completion(of:)`` found.
+    func complete(_ pushes: Set<Int>, _ results: [Rows], in snapshot: inout GroupSnapshot) throws {
+        for (step, rows) in zip(rest(of: pushes), results) { try step.read(rows, &snapshot) }
+        for push in pushes { snapshot.pushes[push].isComplete = true }
+    }
+
+    private func rest(of pushes: Set<Int>) -> [Step] {
+        let wanted = leftOut.enumerated().map { pushes.contains($0) ? $1 : LookUps() }
+        return lookUps(wanted) { wanted[$0].created.contains($1) }
     }
 
     private static func readByKey(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
@@ -227,17 +323,25 @@ struct GroupReader {
         }
     }
 
+    /// A refusal that stays one, though what was said of it cannot be opened.
+    private static let lostRefusal = Problem(
+        .validationFailed,
+        "the entry was refused before, and what it was told cannot be opened any more"
+    ).json
+
     private static func readRejections(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
         for row in 0..<rows.count {
             let push = Int(try rows.int32(row, 0))
             let key = try rows.uuid(row, 1)
             let place = SealedPlace.rejection(user: seals[push].user, key: key)
+            var unreadable: [String] = []
+            let error = try seals[push].seal.read(json: rows.bytes(row, 5), as: place, &unreadable)
             let rejection = Rejection(
                 idempotencyKey: key,
                 id: try rows.optionalUUID(row, 2),
                 deviceID: try rows.uuid(row, 3),
                 sequenceNumber: try rows.int64(row, 4),
-                error: try seals[push].seal.open(json: rows.bytes(row, 5), as: place) ?? []
+                error: error ?? Self.lostRefusal
             )
             snapshot.pushes[push].rejections[rejection.idempotencyKey] = rejection
         }
@@ -254,6 +358,8 @@ struct GroupReader {
                 isAbandoned: try rows.bool(row, 7)
             )
             let push = Int(try rows.int32(row, 0))
+            // a comparison may have looked it up before
+            if snapshot.pushes[push].mapping(mapping.clientID, type: mapping.entityType) != nil { continue }
             snapshot.pushes[push].mappings[mapping.clientID, default: []].append(mapping)
             snapshot.mappingUses.append(
                 MappingUse(

@@ -31,12 +31,28 @@ enum GroupStatements {
     static let devices = Statement(
         "group_devices",
         """
-        SELECT k.push, d.accepted_sequence
+        SELECT k.push, d.accepted_sequence, d.stray_ids
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, device_id)
         CROSS JOIN LATERAL (
-            SELECT x.accepted_sequence FROM devices x
+            SELECT x.accepted_sequence, x.stray_ids FROM devices x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
             OFFSET 0
+        ) d
+        """
+    )
+
+    /// How many devices users have, as far as it matters.
+    static let deviceCounts = Statement(
+        "group_device_counts",
+        """
+        SELECT k.push, d.count
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[]) AS k (push, organization_id, user_id)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS count FROM (
+                SELECT 1 FROM devices x
+                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
+                LIMIT $4
+            ) y
         ) d
         """
     )

@@ -69,6 +69,7 @@ struct GroupWriter {
         devices.add(sorted.map { group[$0.index].push.deviceID })
         devices.add(sorted.map(\.plan.acceptedSequence))
         devices.add(timestamp: now.microseconds)
+        devices.add(byteas: sorted.map(\.plan.strayIDs?.stored))
         queries.append(Query(GroupStatements.writeDevices, devices))
 
         // also of pushes that are refused: this commit makes their lanes, so no later push finds its user new
@@ -111,14 +112,16 @@ struct GroupWriter {
         parameters.add(rows.map(\.record.position))
         parameters.add(changePositions)
         parameters.add(rows.map(\.mutation.idempotencyKey))
-        parameters.add(byteas: rows.map(\.mutation.fingerprint.stored))
+        parameters.add(byteas: rows.map(\.record.fingerprint.stored))
         parameters.add(rows.map(\.mutation.operation.rawValue))
         parameters.add(rows.map(\.mutation.entityType))
         parameters.add(rows.map(\.mutation.localID))
         parameters.add(rows.map(\.record.serverID?.text))
         parameters.add(rows.map { $0.record.serverID?.isInteger ?? false })
         parameters.add(rows.map(\.mutation.endpoint?.text))
-        let seals = seals.arePlain ? [] : lanes.map { [seals] in seals.lane($0) }
+        // as it stands, as a rule: nothing to seal, and nothing that looks as if it were
+        let isAsItStands = seals.arePlain && !rows.contains(where: \.looksSealed)
+        let seals = isAsItStands ? [] : lanes.map { [seals] in seals.lane($0) }
         if seals.isEmpty {
             parameters.add(jsons: rows.map(\.mutation.payload?.raw))
             parameters.add(jsons: rows.map(\.mutation.headers?.raw))
@@ -159,6 +162,13 @@ struct GroupWriter {
         parameters.add(references.ids)
         parameters.add(traceparents)
         parameters.add(rows.map(\.mutation.localNumber))
+        parameters.add(rows.flatMap(\.referenceTypes))
+        parameters.add(
+            byteas: rows.map { row -> [UInt8]? in
+                let places = row.record.fingerprint.places
+                return places.isEmpty ? nil : places
+            }
+        )
         queries.append(Query(GroupStatements.writeMutations, parameters))
     }
 
@@ -342,5 +352,13 @@ private struct MappingName: Hashable, Comparable {
     static func < (left: MappingName, right: MappingName) -> Bool {
         if left.lane != right.lane { return left.lane < right.lane }
         return (left.clientID, left.entityType) < (right.clientID, right.entityType)
+    }
+}
+
+extension NewMutation {
+    /// Whether something of it would be taken for a sealed value, were it stored as it is. Headers and problems are objects.
+    fileprivate var looksSealed: Bool {
+        mutation.payload.map { SealedText.needsEscape(json: $0.raw) } ?? false
+            || record.lastError.map { SealedText.needsEscape(text: $0) } ?? false
     }
 }

@@ -31,6 +31,23 @@ enum LocalIDStatements {
         """
     )
 
+    /// What ids of devices lead to, which first tries held that are repeated now.
+    static let compare = Statement(
+        "group_compared_local_ids",
+        """
+        SELECT k.push, k.device_id, l.entity_type, l.local_id, coalesce(l.server_id, l.same_as), l.server_id_is_integer
+        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[])
+            AS k (push, organization_id, user_id, device_id, entity_type, local_id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM local_ids x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
+                AND x.entity_type = k.entity_type AND x.local_id = k.local_id
+            OFFSET 0
+        ) l
+        WHERE coalesce(l.server_id, l.same_as) IS NOT NULL
+        """
+    )
+
     /// What pulls assigned to devices, and nothing has confirmed: whole pages.
     static let pages = Statement(
         "group_local_id_pages",

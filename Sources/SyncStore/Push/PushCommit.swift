@@ -6,10 +6,12 @@ public import SyncModel
 public final class PushCommit: Service {
     private let committers: Committers<PushWork>
     private let settledness: Settledness
+    private let holds: HoldReader
 
-    init(committers: Committers<PushWork>, settledness: Settledness) {
+    init(committers: Committers<PushWork>, settledness: Settledness, holds: HoldReader) {
         self.committers = committers
         self.settledness = settledness
+        self.holds = holds
     }
 
     /// Commits a push, together with others.
@@ -36,7 +38,9 @@ public final class PushCommit: Service {
                 reply: reply
             )
         }
-        answer.stuck = try await settledness.stuck(among: answer.verdicts, organization: organization.id, user: user)
+        // committed: nothing from here on may turn the answer into an error
+        answer.stuck = await settledness.stuck(among: answer.verdicts, organization: organization.id, user: user)
+        answer.hold = await holds.hold(of: LaneKey(organization: organization.id, user: user), as: answer.lane)
         return answer
     }
 

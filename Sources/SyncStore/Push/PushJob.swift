@@ -34,6 +34,7 @@ struct PushJob: GroupJob {
     }
 
     var weight: Int { max(1, push.entries.count) }
+    var bytes: Int { push.bodyBytes }
     var isAnswered: Bool { reply.isSent }
 
     func refuse(_ problem: Problem) {

@@ -9,6 +9,8 @@ public struct PushPreviewer: Sendable {
     let catalog: Catalog
     let now: TimeSource
     let failure: StoreFailure
+    /// Devices that a user may have.
+    let deviceLimit: Int
 
     /// Previews a push.
     ///
@@ -19,7 +21,7 @@ public struct PushPreviewer: Sendable {
         user: UUID,
         isStrict: Bool
     ) async throws(Problem) -> PushPreview {
-        let context = PushPlanner.Context(
+        var context = PushPlanner.Context(
             organization: organization,
             types: try await catalog.entry(organization.id).types,
             user: user,
@@ -27,11 +29,13 @@ public struct PushPreviewer: Sendable {
             now: now(),
             makeID: { UUID() }
         )
+        context.deviceLimit = deviceLimit
+        let types = context.types
         let input = PushInput(
             push: push,
             lane: LaneKey(organization: organization.id, user: user),
             quota: organization.settings.mutationQuota,
-            localIDs: PushLocalIDs(push) { context.types[$0] }
+            localIDs: PushLocalIDs(push) { types[$0] }
         )
         let (snapshot, entities) = try await read(input)
         do throws(PushRefusal) {
@@ -64,12 +68,15 @@ public struct PushPreviewer: Sendable {
         return try await pool.withConnection { connection in
             var snapshot = try reader.snapshot(await connection.run(reader.queries))
             try await LocalIDReader([input]).readAssigned(&snapshot, .looking, seals, on: connection)
-            let comparisons = reader.comparisons(snapshot)
+            let comparisons = reader.comparisons(&snapshot)
             var organization = Parameters()
             organization.add(input.lane.organization)
             let last = [Query(Catalog.organizationStatement, organization), .rollback]
-            let results = try await connection.run(comparisons + last)
-            try reader.add(Array(results.prefix(comparisons.count)), to: &snapshot)
+            let counts = reader.deviceCounts(snapshot, limit: deviceLimit)
+            let results = try await connection.run(comparisons.map(\.query) + last.prefix(1) + counts + last.suffix(1))
+            try reader.add(results, of: comparisons, to: &snapshot)
+            let behind = comparisons.count + 1
+            try reader.addDeviceCounts(Array(results[behind..<(behind + counts.count)]), to: &snapshot)
             // a push of somebody new makes the lane, in an active organization only
             guard try snapshot.hasLane[0] || Self.isActive(results[comparisons.count]) else {
                 throw Problem(.organizationUnknown, "the organization takes no pushes")

@@ -3,37 +3,52 @@ import Postgres
 import SyncModel
 
 /// Commits groups of pushes. One group is two round trips: lock and read everything that the group needs; decide; write
-/// everything and commit.
+/// everything and commit. Pushes of which something would be refused have a further one, in which everything is looked up
+/// that they name: a refusal rests on nothing that is merely remembered.
 struct PushWork: GroupWork {
     let what: StaticString = "commit pushes"
     let catalog: Catalog
     let wakeUps: WakeUps
     let now: TimeSource
+    /// Devices that a user may have.
+    let deviceLimit: Int
     private let hints = WatermarkHints()
     private let ids = UUIDv7Generator()
 
-    init(catalog: Catalog, wakeUps: WakeUps, now: @escaping TimeSource) {
+    init(catalog: Catalog, wakeUps: WakeUps, deviceLimit: Int, now: @escaping TimeSource) {
         self.catalog = catalog
         self.wakeUps = wakeUps
+        self.deviceLimit = deviceLimit
         self.now = now
     }
 
-    func commit(_ group: [PushJob], on connection: Connection, isCertain: Bool) async throws {
+    func commit(_ group: [PushJob], on connection: Connection, _ certainty: Certainty) async throws {
         let moment = now()
         var seals: [UUID: Seal] = [:]
-        for id in Set(group.map(\.organization.id)) { seals[id] = try await catalog.seal(of: id) }
+        for id in Set(group.map(\.organization.id)) {
+            let seal = try await catalog.seal(of: id)
+            seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
+        }
         let contexts = try await contexts(group, moment)
         let sealing = Seals(seals)
         let inputs = zip(group, contexts).map { job, context in job.input { context.types[$0] } }
-        let reader = GroupReader(inputs, hints: isCertain ? nil : hints, seals: sealing)
+        let reader = GroupReader(inputs, hints: certainty.looksUpAll ? nil : hints, seals: sealing)
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
         try await LocalIDReader(inputs).readAssigned(&snapshot, .locking, sealing, on: connection)
-        let comparisons = reader.comparisons(snapshot)
-        if !comparisons.isEmpty {
-            try reader.add(await connection.run(comparisons), to: &snapshot)
+        var comparisons = reader.comparisons(&snapshot)
+        let counts = reader.deviceCounts(snapshot, limit: deviceLimit)
+        let found = try await connection.run(comparisons.map(\.query) + counts)
+        try reader.add(found, of: comparisons, to: &snapshot)
+        try reader.addDeviceCounts(Array(found.dropFirst(comparisons.count)), to: &snapshot)
+        var plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
+        if !plan.incomplete.isEmpty {
+            let pushes = plan.incomplete
+            try reader.complete(pushes, await connection.run(reader.completion(of: pushes)), in: &snapshot)
+            comparisons = reader.comparisons(&snapshot, of: pushes)
+            try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
+            plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
         }
-        let plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: isCertain)
-        if plan.needsProbe { throw Setback.readAgain }
+        if plan.lacksLane || !plan.incomplete.isEmpty { throw Setback.readAgain }
         let writer = try GroupWriter(
             group,
             plan: plan,
@@ -57,16 +72,16 @@ struct PushWork: GroupWork {
         var contexts: [PushPlanner.Context] = []
         for job in group {
             let entry = try await catalog.entry(job.organization.id)
-            contexts.append(
-                PushPlanner.Context(
-                    organization: job.organization,
-                    types: entry.types,
-                    user: job.user,
-                    isStrict: job.isStrict,
-                    now: moment,
-                    makeID: { [ids] in ids.make(at: moment) }
-                )
+            var context = PushPlanner.Context(
+                organization: job.organization,
+                types: entry.types,
+                user: job.user,
+                isStrict: job.isStrict,
+                now: moment,
+                makeID: { [ids] in ids.make(at: moment) }
             )
+            context.deviceLimit = deviceLimit
+            contexts.append(context)
         }
         return contexts
     }
@@ -89,6 +104,8 @@ struct PushWork: GroupWork {
                     mappings: planned.touchedMappings
                 )
                 answer.standing = planned.standing
+                answer.lane = plan.snapshots[index].lane
+                answer.warnings = planned.warnings
                 job.reply.send(.success(answer))
             }
         }

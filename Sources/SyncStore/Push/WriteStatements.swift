@@ -5,12 +5,14 @@ extension GroupStatements {
     static let writeDevices = Statement(
         "group_write_devices",
         """
-        INSERT INTO devices AS d (organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at)
-        SELECT k.organization_id, k.user_id, k.device_id, k.accepted_sequence, $5, $5
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[])
-            AS k (organization_id, user_id, device_id, accepted_sequence)
+        INSERT INTO devices AS d (
+            organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at, stray_ids)
+        SELECT k.organization_id, k.user_id, k.device_id, k.accepted_sequence, $5, $5, k.stray_ids
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[], $6::bytea[])
+            AS k (organization_id, user_id, device_id, accepted_sequence, stray_ids)
         ON CONFLICT (organization_id, user_id, device_id) DO UPDATE
-        SET accepted_sequence = excluded.accepted_sequence, last_seen_at = excluded.last_seen_at
+        SET accepted_sequence = excluded.accepted_sequence, last_seen_at = excluded.last_seen_at,
+            stray_ids = coalesce(excluded.stray_ids, d.stray_ids)
         """
     )
 
@@ -32,7 +34,7 @@ extension GroupStatements {
             fingerprint, operation, entity_type, local_id, server_id, server_id_is_integer, endpoint, payload, headers,
             dependency_ids, priority, max_attempts, conflict_resolution, base_version, status, depends_on, blocked_on,
             version, resolution, response_status, error, last_error, last_error_code, created_at, synced_at,
-            accepted_at, changed_at, reference_ids, traceparent, local_number)
+            accepted_at, changed_at, reference_ids, reference_types, traceparent, local_number, fingerprint_places)
         SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.position, k.change_position,
             k.idempotency_key, k.fingerprint, k.operation, k.entity_type, k.local_id, k.server_id,
             k.server_id_is_integer, k.endpoint, k.payload, k.headers,
@@ -43,20 +45,22 @@ extension GroupStatements {
             k.resolution, k.response_status, k.error, k.last_error,
             CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, k.created_at, k.synced_at, $36, $36,
             CASE WHEN k.references_to >= k.references_from
-                THEN ($39::uuid[])[k.references_from : k.references_to] END, k.traceparent, k.local_number
+                THEN ($39::uuid[])[k.references_from : k.references_to] END,
+            CASE WHEN k.synced_at IS NULL THEN ($42::text[])[k.references_from : k.references_to] END, k.traceparent,
+            k.local_number, k.fingerprint_places
         FROM unnest(
                 $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[], $7::int8[], $8::uuid[],
                 $9::bytea[], $10::text[], $11::text[], $12::uuid[], $13::text[], $14::bool[], $15::text[],
                 $16::json[], $17::json[], $18::int4[], $19::int4[], $20::int2[], $21::int2[], $22::text[],
                 $23::int8[], $24::text[], $25::int4[], $26::int4[], $27::int8[], $28::text[], $29::int2[],
                 $30::json[], $31::text[], $32::timestamptz[], $33::timestamptz[], $37::int4[], $38::int4[],
-                $40::text[], $41::int8[])
+                $40::text[], $41::int8[], $43::bytea[])
             AS k (organization_id, user_id, id, device_id, sequence_number, position, change_position,
                 idempotency_key, fingerprint, operation, entity_type, local_id, server_id, server_id_is_integer,
                 endpoint, payload, headers, dependencies_from, dependencies_to, priority, max_attempts,
                 conflict_resolution, base_version, status, blockers_from, blockers_to, version, resolution,
                 response_status, error, last_error, created_at, synced_at, references_from, references_to, traceparent,
-                local_number)
+                local_number, fingerprint_places)
         """
     )
 

@@ -69,7 +69,7 @@ public struct BacklogReader: Sendable {
             coalesce((
                 SELECT t.is_forwarded FROM entity_types t
                 WHERE t.organization_id = $1 AND t.name = m.entity_type), false),
-            \(BacklogColumns.list), m.depends_on
+            \(BacklogColumns.list), \(Dependencies.open)
         FROM lanes x
         LEFT JOIN LATERAL (
             SELECT * FROM (
@@ -125,7 +125,7 @@ public struct BacklogReader: Sendable {
     static let positionsStatement = Statement(
         "backlog_positions",
         """
-        SELECT \(BacklogColumns.list), CASE WHEN m.position = $4 THEN m.depends_on ELSE '{}' END
+        SELECT \(BacklogColumns.list), CASE WHEN m.position = $4 THEN \(Dependencies.open) ELSE '{}' END
         FROM unnest($3::int8[]) AS k (position)
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x
@@ -162,12 +162,36 @@ private enum BacklogColumns {
     }
 }
 
-/// What was read so far.
-private struct Reading {
+/// A lane and its head, as ``BacklogReader/laneStatement`` found them.
+struct LaneHead {
     private var lane: LaneState?
-    private var head: Backlog.Mutation?
+    private(set) var head: Backlog.Mutation?
     private var hasUpstream = false
     private var isForwarded = false
+
+    init(_ rows: Rows) throws {
+        guard rows.count > 0 else { return }
+        lane = try LaneRows.state(rows, 0)
+        hasUpstream = try rows.bool(0, LaneRows.columnCount)
+        isForwarded = try rows.bool(0, LaneRows.columnCount + 1)
+        let first = LaneRows.columnCount + 2
+        if !rows.isNull(0, first) { head = try BacklogColumns.mutation(rows, 0, from: first) }
+    }
+
+    /// What holds the lane.
+    ///
+    /// - Parameters:
+    ///   - state: the lane at another time; nil for as it was found.
+    ///   - other: the head, where none halts the lane or runs next.
+    func hold(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp) -> LaneHold? {
+        guard let lane = state ?? lane, let head = head ?? other else { return nil }
+        return LaneHold(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
+    }
+}
+
+/// What was read so far.
+private struct Reading {
+    private let lane: LaneHead
     private var backlog = Backlog()
     private var counts: [UUID: Backlog.Counts] = [:]
     /// Of each device, where the first mutation stands that runs or waits.
@@ -176,7 +200,7 @@ private struct Reading {
     private var mutations: [Int64: Backlog.Mutation] = [:]
 
     init(_ results: [Rows]) throws {
-        try readLane(results[1])
+        lane = try LaneHead(results[1])
         let devices = results[2]
         for row in 0..<devices.count {
             let device = Backlog.Device(
@@ -187,15 +211,6 @@ private struct Reading {
             backlog.devices.append(device)
         }
         try readCounts(results[3])
-    }
-
-    private mutating func readLane(_ rows: Rows) throws {
-        guard rows.count > 0 else { return }
-        lane = try LaneRows.state(rows, 0)
-        hasUpstream = try rows.bool(0, LaneRows.columnCount)
-        isForwarded = try rows.bool(0, LaneRows.columnCount + 1)
-        let first = LaneRows.columnCount + 2
-        if !rows.isNull(0, first) { head = try BacklogColumns.mutation(rows, 0, from: first) }
     }
 
     private mutating func readCounts(_ rows: Rows) throws {
@@ -213,7 +228,7 @@ private struct Reading {
     }
 
     /// Where the head stands, if it is one that is blocked.
-    var missingHead: Int64? { head == nil ? firstBlocked : nil }
+    var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
 
     /// Where the mutations stand that are to be shown and were not read yet.
     var wantedPositions: [Int64] {
@@ -235,16 +250,9 @@ private struct Reading {
             backlog.devices[index].counts = counts[id] ?? Backlog.Counts()
             backlog.devices[index].oldestPending = oldest[id].flatMap { mutations[$0] }
         }
-        backlog.head = head ?? missingHead.flatMap { mutations[$0] }
-        if let lane, let head = backlog.head {
-            backlog.hold = LaneHold(
-                of: head,
-                in: lane,
-                isForwarded: isForwarded,
-                hasUpstream: hasUpstream,
-                now: now
-            )
-        }
+        let blocked = missingHead.flatMap { mutations[$0] }
+        backlog.head = lane.head ?? blocked
+        backlog.hold = lane.hold(orOf: blocked, now: now)
         return backlog
     }
 }

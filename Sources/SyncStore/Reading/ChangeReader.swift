@@ -16,6 +16,7 @@ public struct ChangeReader: Sendable {
     ///   - limit: 1 to 1,000.
     ///   - entityTypes: empty for all.
     ///   - wait: how long to wait for something to show, while there is nothing.
+    ///   - room: taken for what is read.
     /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter; `cursor_expired`.
     public func page(
         since: String?,
@@ -23,11 +24,13 @@ public struct ChangeReader: Sendable {
         entityTypes: [String],
         organization: Organization,
         user: UUID,
-        wait: Duration = .zero
+        wait: Duration = .zero,
+        room: PageRoom = .unbounded
     ) async throws(Problem) -> [UInt8] {
         let request = FeedRequest(organization: organization.id, user: user, entityTypes: entityTypes, limit: limit)
         let cursor = try request.cursor(since)
-        let page = try await feed.view(after: cursor, of: request.interest, wait: wait) { cursor throws(Problem) in
+        let page = try await feed.view(after: cursor, of: request.interest, wait: wait, room: room) {
+            cursor throws(Problem) in
             switch try await feed.read(request, after: cursor).reading {
             case .page(let page): return page
             case .expired: throw Self.expired(entityTypes)

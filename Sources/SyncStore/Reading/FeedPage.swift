@@ -74,10 +74,11 @@ struct FeedPage: FeedView {
 
     func isDeleted(_ row: Int) throws -> Bool { try rows.bool(row, 11) }
 
-    /// The entity's document as it was written; nil for a tombstone.
+    /// The entity's document as it was written; nil for a tombstone, and where it cannot be opened.
     func document(_ row: Int, _ seal: Seal) throws -> [UInt8]? {
         let (type, id) = (try rows.string(row, 6), try rows.string(row, 7))
-        return try seal.open(json: rows.optionalBytes(row, 12), as: .document(type: type, id: id))
+        var unreadable: [String] = []
+        return try seal.read(json: rows.optionalBytes(row, 12), as: .document(type: type, id: id), &unreadable)
     }
 
     /// Writes a change.
@@ -95,8 +96,10 @@ struct FeedPage: FeedView {
             writer.member("client_id", clientID)
         }
         writer.member("version", try rows.int64(row, 10))
+        writer.member("etag", try rows.optionalString(row, 17))
         writer.member("deleted", try rows.bool(row, 11))
         writer.member("document", raw: document)
+        if document == nil, !rows.isNull(row, 12) { writer.unreadable(["document"]) }
         writer.member("updated_at", Timestamp(microseconds: try rows.timestamp(row, 13)).rfc3339)
         writer.member("updated_by", try rows.uuid(row, 14))
         writer.endObject()

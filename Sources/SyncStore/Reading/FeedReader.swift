@@ -49,7 +49,7 @@ protocol FeedView: Sendable {
 /// writer that is still under way.
 struct FeedReader: Sendable {
     /// Bytes of documents on one page; a page holds one change at least.
-    static let pageBytes: Int64 = 8_388_608
+    static let pageBytes: Int64 = 2_097_152
     /// Entities that one page looks at for each that it may hold: bounds the work when a filter lets little through.
     static let scanFactor = 10
 
@@ -89,23 +89,31 @@ struct FeedReader: Sendable {
 
     /// Looks until there is something to show, or the time is over.
     ///
-    /// - Parameter look: answers what there is behind a cursor.
+    /// - Parameters:
+    ///   - room: taken for each look, and kept for what it shows.
+    ///   - look: answers what there is behind a cursor.
+    /// - Throws: what `look` throws, and for the first look what taking room throws.
     nonisolated(nonsending) func view<View: FeedView>(
         after cursor: FeedCursor?,
         of interest: FeedInterest,
         wait: Duration,
+        room: PageRoom,
         _ look: nonisolated(nonsending) (FeedCursor?) async throws(Problem) -> View
     ) async throws(Problem) -> View {
+        try await room.enter()
         let first = try await look(cursor)
         guard wait > .zero, first.isEmpty else { return first }
         let deadline = ContinuousClock.now + wait
         return try await wakeUps.watching(feed: (interest, first.next.position)) { watch throws(Problem) in
             var view = first
             repeat {
+                do throws(Problem) { try await room.enter() } catch { break }
                 // what was passed over need not be looked at again
                 view = try await look(view.next)
                 guard view.isEmpty, .now < deadline else { break }
-                if view.isUpToDate { _ = await watch.news(within: deadline - .now) }
+                guard view.isUpToDate else { continue }
+                room.leave()
+                _ = await watch.news(within: deadline - .now)
             } while !Task.isCancelled
             return view
         }
@@ -127,7 +135,7 @@ struct FeedReader: Sendable {
         """
         SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_position, e.entity_type, e.id,
             e.id_is_integer, CASE WHEN e.owner_id = $4 THEN e.client_id END, e.version, e.is_deleted, e.document,
-            e.updated_at, e.updated_by, e.is_cut, w.looked_at
+            e.updated_at, e.updated_by, e.is_cut, w.looked_at, e.etag
         FROM feeds f
         -- more than a page holds where something may not pass
         CROSS JOIN LATERAL (

@@ -29,6 +29,39 @@ public struct MappingReader: Sendable {
         }
     }
 
+    /// The permanent ids of what a device knows by ids that it counted itself or was given; unknown ids, and those that a
+    /// pull gave and nothing has confirmed yet, are left out.
+    public func lookup(
+        _ numbers: [Int64],
+        of device: UUID,
+        entityType: String,
+        lane: LaneKey
+    ) async throws(Problem) -> [IDMapping] {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(device)
+        parameters.add(entityType)
+        parameters.add(Array(Set(numbers)))
+        do {
+            let rows = try await pool.run([Query(Self.numbersStatement, parameters)])[0]
+            return try (0..<rows.count).map { row in
+                let number = try rows.int64(row, 0)
+                var mapping = IDMapping(
+                    entityType: entityType,
+                    clientID: LocalID(entityType: entityType, number: number).clientID(on: device),
+                    serverID: try rows.serverID(row, 1),
+                    status: try rows.choice(row, 3),
+                    mutationID: device
+                )
+                mapping.localNumber = number
+                return mapping
+            }
+        } catch {
+            throw failure.problem(error, doing: "look up ids of a device")
+        }
+    }
+
     /// Reads a mapping as ``statement`` gives it, from the columns that start at `first`.
     static func mapping(_ rows: Rows, _ row: Int, from first: Int = 0) throws -> IDMapping {
         IDMapping(
@@ -48,6 +81,27 @@ public struct MappingReader: Sendable {
         WHERE i.organization_id = $1 AND i.user_id = $2 AND i.client_id = ANY ($3::uuid[])
             AND ($4::text IS NULL OR i.entity_type = $4)
         ORDER BY i.client_id, i.entity_type
+        """
+    )
+
+    /// Of what leads nowhere the create says whether it will.
+    static let numbersStatement = Statement(
+        "mappings_lookup_numbers",
+        """
+        SELECT k.local_id, coalesce(l.server_id, l.same_as), l.server_id_is_integer,
+            CASE WHEN coalesce(l.server_id, l.same_as) IS NOT NULL THEN 'resolved'
+            ELSE coalesce((
+                SELECT CASE WHEN m.status IN ('failed', 'discarded') THEN 'failed' ELSE 'pending' END FROM mutations m
+                WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = l.mutation_id), 'failed')
+            END
+        FROM unnest($5::int8[]) AS k (local_id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM local_ids x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_type = $4
+                AND x.local_id = k.local_id
+            OFFSET 0
+        ) l
+        ORDER BY k.local_id
         """
     )
 }

@@ -17,13 +17,16 @@ extension MutationReader {
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)
                 answer.verdicts = answer.verdicts.map { $0.updated(latest) }
-                answer.stuck = try await settledness.stuck(
+                answer.stuck = await settledness.stuck(
                     among: answer.verdicts,
                     organization: organization.id,
                     user: user
                 )
                 if answer.unsettled.isEmpty || .now >= deadline { break }
                 try await pause(watch, until: deadline)
+            }
+            if answer.hold != nil || !answer.unsettled.isEmpty {
+                answer.hold = await HoldReader(pool: pool, now: now).hold(of: lane)
             }
             return try await withMappings(answer, lane)
         }
@@ -51,10 +54,11 @@ extension MutationReader {
 
     /// What was resolved while the answer was held, and the feed as it is by now.
     private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
+        let touched = answer.touched
         var parameters = Parameters()
         parameters.add(lane.organization)
         parameters.add(lane.user)
-        parameters.add(answer.push.clientIDs)
+        parameters.add(touched.clientIDs)
         parameters.add(nil as String?)
         var feed = Parameters()
         feed.add([lane.organization])
@@ -64,7 +68,9 @@ extension MutationReader {
                 Query(MappingReader.statement, parameters), Query(GroupStatements.readFeeds, feed),
             ])
             let mappings = try (0..<results[0].count).map { try MappingReader.mapping(results[0], $0) }
-            answer.mappings = mappings.filter { $0.status == .resolved }
+            // a mapping that is resolved stays so; those of devices' own ids are not looked up again
+            let known = Set(answer.mappings)
+            answer.mappings += mappings.filter { $0.status == .resolved && touched.contains($0) && !known.contains($0) }
             if results[1].count > 0 {
                 let position = try results[1].int64(0, 2)
                 let cursor = FeedCursor(epoch: try results[1].int64(0, 1), position: position, head: position)

@@ -37,7 +37,7 @@ public struct MutationReader: Sendable {
     /// How long a waiting reader pauses between two looks at least.
     static let breath: Duration = .milliseconds(2)
     /// Bytes of payloads and answers on one page of a list; a page holds one mutation at least.
-    static let pageBytes: Int64 = 8_388_608
+    static let pageBytes: Int64 = 2_097_152
 
     let pool: Pool
     let catalog: Catalog
@@ -48,33 +48,28 @@ public struct MutationReader: Sendable {
 
     /// One mutation with all its attributes, JSON; nil when the user has none of that id.
     ///
-    /// - Parameter wait: how long to wait for it to be settled.
+    /// - Parameters:
+    ///   - wait: how long to wait for it to be settled.
+    ///   - room: taken for what is read.
     public func mutation(
         _ id: UUID,
         organization: Organization,
         user: UUID,
-        wait: Duration
+        wait: Duration,
+        room: PageRoom = .unbounded
     ) async throws(Problem) -> [UInt8]? {
         let deadline = ContinuousClock.now + wait
         let lane = LaneKey(organization: organization.id, user: user)
         return try await wakeUps.watching(lane: lane) { watch throws(Problem) in
             while true {
+                try await room.enter()
                 guard let found = try await details([id], organization, user).first else { return nil }
-                let isSettled = try await isSettled([found.record], organization, user)
-                if isSettled || .now >= deadline { return found.json(organization, now()) }
+                if .now >= deadline { return found.json(organization, now()) }
+                if await isSettled(found.record, lane) { return found.json(organization, now()) }
+                room.leave()
                 try await pause(watch, until: deadline)
             }
         }
-    }
-
-    /// One mutation as it is now, with further members behind its own; nil when the user has none of that id.
-    func mutation(
-        _ id: UUID,
-        organization: Organization,
-        user: UUID,
-        _ more: (inout JSONWriter) -> Void
-    ) async throws(Problem) -> [UInt8]? {
-        try await details([id], organization, user).first?.json(organization, now(), more)
     }
 
     /// A page of the user's mutations in lane order: `{"mutations":[…],"next"}`.
@@ -143,15 +138,10 @@ public struct MutationReader: Sendable {
         }
     }
 
-    private func isSettled(
-        _ records: [MutationRecord],
-        _ organization: Organization,
-        _ user: UUID
-    ) async throws(Problem) -> Bool {
-        let open = records.filter { !$0.status.isSettled }
-        guard open.allSatisfy({ $0.status == .blocked }) else { return false }
-        let stuck = try await settledness.stuck(open.map(\.id), organization: organization.id, user: user)
-        return stuck.count == open.count
+    private func isSettled(_ record: MutationRecord, _ lane: LaneKey) async -> Bool {
+        guard record.status == .blocked else { return record.status.isSettled }
+        let stuck = await settledness.stuck(among: [record], organization: lane.organization, user: lane.user)
+        return stuck.contains(record.id)
     }
 
     /// Waits for a change to the lane. One that works through many mutations changes with each, so there is a pause in

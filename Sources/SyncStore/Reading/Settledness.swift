@@ -1,52 +1,177 @@
 import Foundation
+import Metrics
 import Postgres
 import SyncModel
 
-/// Finds blocked mutations that are settled all the same: what they wait for, directly or through others, has failed
-/// or is in conflict, so that nothing but a person moves them.
+/// Says which blocked mutations are settled all the same, for nothing but a person moves them (``StuckSearch``).
+///
+/// What it says is an extra: a push whose commit is done has its answer, whatever becomes of this. So a look is bounded,
+/// in rows and in time, however long the lane is, and never fails; what could not be found out in time counts as not
+/// settled.
 struct Settledness: Sendable {
+    /// Mutations that a look starts from, at most.
+    static let startLimit = 1_000
+    /// Mutations behind those that it goes to.
+    static let wayLimit = 128
+    /// Dependencies that it follows from each of them.
+    static let edgeLimit = 32
+    /// Open mutations at the front of the lane among which it looks for troubled ones, where that was not enough.
+    static let frontLimit = 500
+    /// How long it may take.
+    static let patience: Duration = .seconds(1)
+
     let pool: Pool
     let failure: StoreFailure
+    private let metrics = SettlednessMetrics()
 
-    /// Follows dependencies from blocked mutation to blocked mutation; UNION drops what was seen, so a walk ends.
-    static let statement = Statement(
-        "settledness_stuck",
+    /// The stuck ones among what a push came to.
+    func stuck(among verdicts: [PushVerdict], organization: UUID, user: UUID) async -> Set<UUID> {
+        guard verdicts.contains(where: { $0.status == .blocked }) else { return [] }
+        return await stuck(among: verdicts.compactMap(\.record), organization: organization, user: user)
+    }
+
+    /// The stuck ones among mutations of a lane, as far as that can be found out in time.
+    func stuck(among records: [MutationRecord], organization: UUID, user: UUID) async -> Set<UUID> {
+        guard records.contains(where: { $0.status == .blocked }) else { return [] }
+        let known = StuckSearch(records)
+        let unknown = known.unknown
+        guard !unknown.isEmpty else { return known.stuck }
+        do {
+            let (stuck, isCut) = try await within(Self.patience) {
+                try await look(known, unknown, LaneKey(organization: organization, user: user))
+            }
+            metrics.count(isCut ? .cut : .complete)
+            return stuck
+        } catch {
+            // a client that went away is no news
+            if !Task.isCancelled {
+                failure.note(error, leavingOut: "whether blocked mutations are settled")
+                metrics.count(.failed)
+            }
+            return known.stuck
+        }
+    }
+
+    private func look(_ known: StuckSearch, _ unknown: [UUID], _ lane: LaneKey) async throws -> (Set<UUID>, Bool) {
+        var search = known
+        let start = Array(unknown.prefix(Self.startLimit))
+        var front = Parameters()
+        front.add(lane.organization)
+        front.add(lane.user)
+        var walk = front
+        walk.add(start)
+        walk.add(Int64(start.count + Self.wayLimit))
+        // in a transaction, for the plan's shape: a plan that was made while the lane was short must not read all of it
+        // once it is long; both at once, for a round trip costs more than the second
+        let results = try await pool.run([
+            .beginReading, Query(SettleStatements.planShape), Query(Self.walkStatement, walk),
+            Query(Self.frontStatement, front), .rollback,
+        ])
+        let found = results[2]
+        search.add(try found.steps())
+        let isCut = try start.count < unknown.count || found.count >= start.count + Self.wayLimit || found.isCut()
+        guard isCut, !search.isDecided else { return (search.stuck, false) }
+        search.add(troubled: try results[3].steps())
+        return (search.stuck, !search.isDecided)
+    }
+
+    // MARK: - Statements
+
+    private static let columns = """
+        m.id, m.status::text, m.position, m.entity_type, m.local_id, m.server_id::text, m.server_id_is_integer,
+            CASE WHEN m.status = 'blocked' THEN (\(Dependencies.open))[1:\(edgeLimit)] ELSE '{}'::uuid[] END,
+            m.status = 'blocked' AND cardinality(\(Dependencies.open)) > \(edgeLimit)
         """
-        WITH RECURSIVE walk (root, id, status, depends_on) AS (
-            SELECT m.id, m.id, m.status, m.depends_on
-            FROM mutations m
-            WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[])
+
+    private static let row = """
+        CROSS JOIN LATERAL (
+                SELECT * FROM mutations x
+                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+                OFFSET 0
+            ) m
+        """
+
+    /// Follows dependencies from blocked mutation to blocked mutation, each by its key; UNION drops what was seen, and a
+    /// recursive query is worked off only as far as its rows are asked for.
+    static let walkStatement = Statement(
+        "settledness_walk",
+        """
+        WITH RECURSIVE walk (
+            id, status, position, entity_type, local_id, server_id, server_id_is_integer, depends_on, is_cut
+        ) AS (
+            SELECT \(columns)
+            FROM unnest($3::uuid[]) AS k (id)
+            \(row)
             UNION
-            SELECT w.root, d.id, d.status, d.depends_on
+            SELECT \(columns)
             FROM walk w
-            JOIN mutations d ON d.organization_id = $1 AND d.user_id = $2 AND d.id = ANY (w.depends_on)
-            WHERE w.status = 'blocked'
+            CROSS JOIN LATERAL unnest(w.depends_on) AS k (id)
+            \(row)
         )
-        SELECT DISTINCT root FROM walk WHERE status IN ('failed', 'conflict')
+        SELECT * FROM walk LIMIT $4
         """
     )
 
-    /// The stuck ones among what a push came to.
-    func stuck(
-        among verdicts: [PushVerdict],
-        organization: UUID,
-        user: UUID
-    ) async throws(Problem) -> Set<UUID> {
-        let blocked = verdicts.compactMap(\.record).filter { $0.status == .blocked }.map(\.id)
-        return try await stuck(blocked, organization: organization, user: user)
+    /// What failed or is in conflict at the front of the lane: before it stands nothing but what is final, so what failed
+    /// first is there, unless much else waits before it.
+    static let frontStatement = Statement(
+        "settledness_front",
+        """
+        SELECT \(columns)
+        FROM (
+            SELECT * FROM mutations x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.synced_at IS NULL
+            ORDER BY x.position
+            LIMIT \(frontLimit)
+        ) m
+        WHERE m.status IN ('failed', 'conflict')
+        """
+    )
+}
+
+extension Rows {
+    /// Rows of both statements.
+    fileprivate func steps() throws -> [StuckSearch.Step] {
+        try (0..<count).map { row in
+            StuckSearch.Step(
+                id: try uuid(row, 0),
+                status: try choice(row, 1),
+                position: try int64(row, 2),
+                entity: EntityName(
+                    type: try string(row, 3),
+                    localID: try optionalUUID(row, 4),
+                    serverID: try serverID(row, 5)
+                ),
+                dependsOn: try uuids(row, 7)
+            )
+        }
     }
 
-    func stuck(_ blocked: [UUID], organization: UUID, user: UUID) async throws(Problem) -> Set<UUID> {
-        guard !blocked.isEmpty else { return [] }
-        var parameters = Parameters()
-        parameters.add(organization)
-        parameters.add(user)
-        parameters.add(blocked)
-        do {
-            let rows = try await pool.run([Query(Self.statement, parameters)])[0]
-            return Set(try (0..<rows.count).map { try rows.uuid($0, 0) })
-        } catch {
-            throw failure.problem(error, doing: "look for what blocks mutations")
+    /// Whether some of a mutation's dependencies were not followed.
+    fileprivate func isCut() throws -> Bool {
+        for row in 0..<count where try bool(row, 8) { return true }
+        return false
+    }
+}
+
+/// What looks come to.
+private struct SettlednessMetrics: Sendable {
+    enum Result: String, CaseIterable {
+        /// Everything was found out.
+        case complete
+        /// A way was too long to go to its end.
+        case cut
+        /// The database did not answer, or not in time.
+        case failed
+    }
+
+    private let counters = Dictionary(
+        uniqueKeysWithValues: Result.allCases.map { result in
+            (result, Counter(label: "sluice_settledness_looks_total", dimensions: [("result", result.rawValue)]))
         }
+    )
+
+    func count(_ result: Result) {
+        counters[result]?.increment()
     }
 }

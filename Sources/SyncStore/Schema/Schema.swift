@@ -19,6 +19,18 @@ public enum Schema {
             sql: String(decoding: PackageResources._008_mapping_use_sql, as: UTF8.self)
         ),
         Migration(name: "0009_device_ids", sql: String(decoding: PackageResources._009_device_ids_sql, as: UTF8.self)),
+        Migration(
+            name: "0010_open_mutations_in_order",
+            sql: String(decoding: PackageResources._010_open_mutations_in_order_sql, as: UTF8.self)
+        ),
+        Migration(name: "0011_holds", sql: String(decoding: PackageResources._011_holds_sql, as: UTF8.self)),
+        Migration(name: "0012_ids", sql: String(decoding: PackageResources._012_ids_sql, as: UTF8.self)),
+        Migration(
+            name: "0013_allowed_headers",
+            sql: String(decoding: PackageResources._013_allowed_headers_sql, as: UTF8.self)
+        ),
+        Migration(name: "0014_gateways", sql: String(decoding: PackageResources._014_gateways_sql, as: UTF8.self)),
+        Migration(name: "0015_etags", sql: String(decoding: PackageResources._015_etags_sql, as: UTF8.self)),
     ]
 
     /// Applies what is missing.

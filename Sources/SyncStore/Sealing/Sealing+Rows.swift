@@ -8,8 +8,71 @@ public struct SealedRows: Sendable, Hashable {
     public var examined = 0
     /// Rows that were written anew.
     public var sealed = 0
+    /// Values that cannot be opened; they were left as they are.
+    public var unreadable = 0
+    /// The first of these in words, for an operator to look at; they name rows, and no content.
+    public var unreadableValues: [String] = []
+    /// How many are named at most.
+    public static let namedValues = 20
     /// Data keys that were dropped, because nothing is sealed under them any more.
     public var droppedKeys = 0
+    /// Whether a value is left under an older data key that another configuration opens.
+    fileprivate var needsOlderKeys = false
+
+    fileprivate mutating func leave(_ values: [Closed], _ seal: Seal) {
+        unreadable += values.count
+        for value in values {
+            if unreadableValues.count < Self.namedValues { unreadableValues.append(value.words) }
+            if case .unknownKey(let number) = value.error, seal.isThere(number) { needsOlderKeys = true }
+        }
+    }
+}
+
+/// A value that does not open, and why.
+private struct Closed: Sendable {
+    let place: SealedPlace
+    let error: SealError
+
+    var words: String { "\(place.name) in \(place.row): \(error)" }
+}
+
+extension Seal {
+    /// A stored value sealed anew; as it is, and noted, where it does not open.
+    fileprivate func renewed(
+        json stored: [UInt8]?,
+        as place: SealedPlace,
+        _ closed: inout [Closed]
+    ) throws(SealError) -> [UInt8]? {
+        let plain: [UInt8]?
+        do throws(SealError) {
+            plain = try open(json: stored, as: place)
+        } catch {
+            try Self.note(error, place, &closed)
+            return stored
+        }
+        return try seal(json: plain, as: place)
+    }
+
+    /// The same of a text column.
+    fileprivate func renewed(
+        text stored: String?,
+        as place: SealedPlace,
+        _ closed: inout [Closed]
+    ) throws(SealError) -> String? {
+        let plain: String?
+        do throws(SealError) {
+            plain = try open(text: stored, as: place)
+        } catch {
+            try Self.note(error, place, &closed)
+            return stored
+        }
+        return try seal(text: plain, as: place)
+    }
+
+    private static func note(_ error: SealError, _ place: SealedPlace, _ closed: inout [Closed]) throws(SealError) {
+        if case .locked = error { throw error }
+        closed.append(Closed(place: place, error: error))
+    }
 }
 
 /// Seals what is stored in the plain or under an older data key, row by row, while gateways run: a mutation or a refusal
@@ -24,11 +87,12 @@ extension Sealing {
     static let batch = 20
 
     /// Seals an organization's rows under its newest data key, and drops its older ones. What is sealed already is only
-    /// looked at, so a run that was cut off goes on when it is called again.
+    /// looked at, so a run that was cut off goes on when it is called again. Values that do not open are left as they are, and named.
     ///
     /// - Parameters:
     ///   - grace: seconds after the newest key was made before which nothing is done; waits for their end.
     ///   - dropsKeys: whether older data keys go once nothing is sealed under them.
+    ///   - onWait: told how many seconds are waited first, where they are.
     ///   - progress: called after each few hundred rows.
     /// - Returns: nil where there is no such organization.
     /// - Throws: `validation_failed` where the organization has no data key and there is no master key to wrap one;
@@ -37,6 +101,7 @@ extension Sealing {
         of organization: UUID,
         grace: Double = Sealing.grace,
         dropsKeys: Bool = true,
+        onWait: @Sendable (Double) -> Void = { _ in },
         _ progress: @escaping @Sendable (SealedRows) -> Void
     ) async throws(Problem) -> SealedRows? {
         do {
@@ -46,12 +111,14 @@ extension Sealing {
             guard let number = seal.number else {
                 throw Problem(.validationFailed, "the organization has no data key, and no master key is to wrap one")
             }
-            try await waitUntilKnown(number, organization, grace)
+            try await waitUntilKnown(number, organization, grace, onWait)
             var run = Run(sealing: self, organization: organization, seal: seal, number: number, progress: progress)
             try await run.sealUpstream()
             try await run.sealLanes()
             try await run.sealEntities()
-            if dropsKeys { run.rows.droppedKeys = try await drop(before: number, organization) }
+            if dropsKeys, !run.rows.needsOlderKeys {
+                run.rows.droppedKeys = try await drop(before: number, organization)
+            }
             catalog.invalidate(organization)
             return run.rows
         } catch {
@@ -72,7 +139,12 @@ extension Sealing {
         return status == .active || status == .suspended
     }
 
-    private func waitUntilKnown(_ number: Int32, _ organization: UUID, _ grace: Double) async throws {
+    private func waitUntilKnown(
+        _ number: Int32,
+        _ organization: UUID,
+        _ grace: Double,
+        _ onWait: @Sendable (Double) -> Void
+    ) async throws {
         var parameters = Parameters()
         parameters.add(organization)
         parameters.add(number)
@@ -80,7 +152,9 @@ extension Sealing {
         guard rows.count > 0 else { return }
         let known = Timestamp(microseconds: try rows.timestamp(0, 0)).adding(seconds: grace)
         let wait = known.microseconds - now().microseconds
-        if wait > 0 { try await Task.sleep(for: .microseconds(wait)) }
+        guard wait > 0 else { return }
+        onWait(Double(wait) / 1_000_000)
+        try await Task.sleep(for: .microseconds(wait))
     }
 
     private func drop(before number: Int32, _ organization: UUID) async throws -> Int {
@@ -235,6 +309,7 @@ private struct Run {
                 Query(Administration.lockUpstreamStatement, key), Query(Administration.getUpstreamStatement, key),
             ])[1]
             guard found.count > 0 else { return false }
+            // one that does not open locks its organization, which does not come so far
             let credential = try seal.open(json: found.optionalBytes(0, 1), as: .upstream(.credential))
             let headers = try seal.open(json: found.optionalBytes(0, 5), as: .upstream(.headers))
             var parameters = Parameters()
@@ -293,7 +368,7 @@ private struct Run {
         _ statement: Statement,
         _ lane: LaneKey,
         text: String?,
-        _ write: @Sendable ([UUID], Connection) async throws -> Void
+        _ write: @Sendable ([UUID], Connection) async throws -> [Closed]
     ) async throws {
         var next: UUID? = UUID.least
         while let start = next {
@@ -308,10 +383,11 @@ private struct Run {
             guard found.count > 0 else { return }
             let ids = try (0..<found.count).filter { try found.bool($0, 1) }.map { try found.uuid($0, 0) }
             for ids in Self.chunks(ids) {
-                try await pool.transaction { connection in
+                let closed = try await pool.transaction { connection in
                     _ = try await connection.run([Query(SettleStatements.planShape), LaneRows.lock([lane])])
-                    try await write(ids, connection)
+                    return try await write(ids, connection)
                 }
+                rows.leave(closed, seal)
             }
             note(found.count, ids.count)
             next = try found.uuid(found.count - 1, 0).successor
@@ -321,27 +397,29 @@ private struct Run {
     private static func sealMutations(
         _ ids: [UUID],
         _ lane: LaneKey,
-        _ organizationSeal: Seal,
+        _ seal: Seal,
         on connection: Connection
-    ) async throws {
-        let seal = LaneSeal(seal: organizationSeal, user: lane.user)
+    ) async throws -> [Closed] {
         let found = try await connection.run(Query(Sealing.mutationStatement, key(lane, ids)))
         let columns: [SealedPlace.Column] = [.payload, .headers, .sentPayload, .responseBody, .error]
+        var closed: [Closed] = []
         let queries = try (0..<found.count).map { row in
             let id = try found.uuid(row, 0)
+            func place(_ column: SealedPlace.Column) -> SealedPlace { .mutation(column, user: lane.user, id: id) }
             var parameters = Parameters()
             parameters.add(lane.organization)
             parameters.add(lane.user)
             parameters.add(id)
-            for (place, column) in columns.enumerated() {
-                let plain = try seal.open(json: found.optionalBytes(row, place + 1), column, of: id)
-                parameters.add(json: try seal.seal(json: plain, column, of: id))
+            for (index, column) in columns.enumerated() {
+                let stored = try found.optionalBytes(row, index + 1)
+                parameters.add(json: try seal.renewed(json: stored, as: place(column), &closed))
             }
-            let words = try seal.open(text: found.optionalString(row, columns.count + 1), .lastError, of: id)
-            parameters.add(try seal.seal(text: words, .lastError, of: id))
+            let words = try found.optionalString(row, columns.count + 1)
+            parameters.add(try seal.renewed(text: words, as: place(.lastError), &closed))
             return Query(Sealing.writeMutationStatement, parameters)
         }
         if !queries.isEmpty { _ = try await connection.run(queries) }
+        return closed
     }
 
     private static func sealRejections(
@@ -349,8 +427,9 @@ private struct Run {
         _ lane: LaneKey,
         _ seal: Seal,
         on connection: Connection
-    ) async throws {
+    ) async throws -> [Closed] {
         let found = try await connection.run(Query(Sealing.rejectionStatement, key(lane, keys)))
+        var closed: [Closed] = []
         let queries = try (0..<found.count).map { row in
             let id = try found.uuid(row, 0)
             let place = SealedPlace.rejection(user: lane.user, key: id)
@@ -358,10 +437,11 @@ private struct Run {
             parameters.add(lane.organization)
             parameters.add(lane.user)
             parameters.add(id)
-            parameters.add(json: try seal.seal(json: seal.open(json: found.bytes(row, 1), as: place), as: place))
+            parameters.add(json: try seal.renewed(json: found.bytes(row, 1), as: place, &closed))
             return Query(Sealing.writeRejectionStatement, parameters)
         }
         if !queries.isEmpty { _ = try await connection.run(queries) }
+        return closed
     }
 
     private static func key(_ lane: LaneKey, _ ids: [UUID]) -> Parameters {
@@ -395,25 +475,25 @@ private struct Run {
         }
     }
 
-    private func sealEntities(_ keys: [EntityKey]) async throws {
+    private mutating func sealEntities(_ keys: [EntityKey]) async throws {
         let (organization, seal) = (organization, seal)
-        try await pool.transaction { connection in
-            var entities: [UUID: EntityTable] = [:]
+        let closed = try await pool.transaction { connection in
             let locks = keys.map { (organization: organization, key: $0) }
-            let results = try await connection.run([Query(SettleStatements.planShape), EntityRows.lock(locks)])
-            try EntityRows.load(results[1], into: &entities, Seals([organization: seal]))
-            let queries = try keys.compactMap { key -> Query? in
-                guard let document = entities[organization]?[key]?.document else { return nil }
+            let found = try await connection.run([Query(SettleStatements.planShape), EntityRows.lock(locks)])[1]
+            var closed: [Closed] = []
+            let queries = try EntityRows.documents(found).map { key, document in
                 let place = SealedPlace.document(type: key.type, id: key.id)
                 var parameters = Parameters()
                 parameters.add(organization)
                 parameters.add(key.type)
                 parameters.add(key.id)
-                parameters.add(json: try seal.seal(json: document, as: place))
+                parameters.add(json: try seal.renewed(json: document, as: place, &closed))
                 return Query(Sealing.writeEntityStatement, parameters)
             }
             if !queries.isEmpty { _ = try await connection.run(queries) }
+            return closed
         }
+        rows.leave(closed, seal)
     }
 
     private mutating func note(_ examined: Int, _ sealed: Int) {

@@ -35,9 +35,15 @@ public struct Sealing: Sendable {
 
     /// How many data keys are wrapped by master keys that are not configured here, by these. None is where all is well.
     func unknownMasterKeys() async throws -> [(label: String, count: Int64)] {
+        try await masterKeysInUse().unknown
+    }
+
+    /// The same, and whether there are data keys that can be had. Reads every data key, so it is asked now and then only.
+    func masterKeysInUse() async throws -> (unknown: [(label: String, count: Int64)], anyKnown: Bool) {
         let rows = try await pool.run([Query(Self.mastersStatement)])[0]
-        return try (0..<rows.count).map { (try rows.string($0, 0), try rows.int64($0, 1)) }
-            .filter { masterKeys?[$0.0] == nil }
+        let inUse = try (0..<rows.count).map { (try rows.string($0, 0), try rows.int64($0, 1)) }
+        let unknown = inUse.filter { masterKeys?[$0.0] == nil }
+        return (unknown, unknown.count < inUse.count)
     }
 
     // MARK: - Master keys

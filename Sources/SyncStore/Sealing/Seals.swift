@@ -38,18 +38,30 @@ struct LaneSeal: Sendable {
         try seal.seal(text: plain, as: .mutation(column, user: user, id: id))
     }
 
-    func open(json stored: [UInt8]?, _ column: SealedPlace.Column, of id: UUID) throws(SealError) -> [UInt8]? {
-        try seal.open(json: stored, as: .mutation(column, user: user, id: id))
+    /// Nil also where it stays closed, which its member's name in `unreadable` tells.
+    func read(
+        json stored: [UInt8]?,
+        _ column: SealedPlace.Column,
+        of id: UUID,
+        _ unreadable: inout [String]
+    ) throws(SealError) -> [UInt8]? {
+        try seal.read(json: stored, as: .mutation(column, user: user, id: id), &unreadable)
     }
 
-    func open(text stored: String?, _ column: SealedPlace.Column, of id: UUID) throws(SealError) -> String? {
-        try seal.open(text: stored, as: .mutation(column, user: user, id: id))
+    /// Nil also where it stays closed, which its member's name in `unreadable` tells.
+    func read(
+        text stored: String?,
+        _ column: SealedPlace.Column,
+        of id: UUID,
+        _ unreadable: inout [String]
+    ) throws(SealError) -> String? {
+        try seal.read(text: stored, as: .mutation(column, user: user, id: id), &unreadable)
     }
 }
 
 extension Catalog {
     /// Reads what may be sealed. Where a value is sealed under a key that another replica made a moment ago, the
-    /// organization's keys are read anew, once.
+    /// organization's keys are read anew, once; what does not open then stays closed.
     ///
     /// - Throws: what `body` does; `store_unavailable` while the organization's data are locked.
     func opening<Value>(
@@ -60,7 +72,7 @@ extension Catalog {
             return try await body(seal(of: organization))
         } catch SealError.unknownKey {
             invalidate(organization)
-            return try await body(seal(of: organization))
+            return try await body(seal(of: organization).lastWord)
         }
     }
 

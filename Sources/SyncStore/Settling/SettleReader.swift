@@ -21,16 +21,28 @@ struct SettleReader {
         let rows = results[2]
         let first = RecordColumns.count
         let subjects = try (0..<rows.count).map { row in
-            let record = try RecordColumns.record(rows, row, laneSeal)
+            let id = try rows.uuid(row, 0)
+            var unreadable: [String] = []
+            let payload = try laneSeal.read(json: rows.optionalBytes(row, first + 1), .payload, of: id, &unreadable)
+            let record = try RecordColumns.record(rows, row, laneSeal, besides: unreadable)
+            let references = try rows.optionalUUIDs(row, first + 3) ?? []
             return SettleSubject(
                 record: record,
                 endpoint: try rows.optionalString(row, first),
-                payload: try laneSeal.open(json: rows.optionalBytes(row, first + 1), .payload, of: record.id),
+                payload: payload,
                 isOutcomeUnknown: try rows.bool(row, first + 2),
-                type: type(record.entityType)
+                type: type(record.entityType),
+                references: references,
+                referenceTypes: try rows.referenceTypes(row, first + 4, of: references)
             )
         }
         return (state, subjects)
+    }
+
+    /// Mutations as they are now, with all their attributes.
+    func details(_ ids: [UUID]) async throws -> [MutationDetail] {
+        let rows = try await connection.run(Query(MutationReader.byIDStatement, parameters(ids)))
+        return try (0..<rows.count).map { try MutationDetail(rows, $0, user: lane.user, seal) }
     }
 
     /// What depends on anything in the lane; nothing does where `count` mutations are all that is open.
@@ -69,10 +81,12 @@ struct SettleReader {
     }
 
     /// Which of some mutations need one of the client ids, and which.
-    func needs(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
-        guard !ids.isEmpty, !clientIDs.isEmpty else { return [:] }
+    func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
+        guard !ids.isEmpty, !references.isEmpty else { return [:] }
+        let clientIDs = references.map(\.clientID)
         var parameters = parameters(ids)
         parameters.add(clientIDs)
+        parameters.add(references.map(\.entityType))
         let rows = try await connection.run(Query(SettleStatements.needs, parameters))
         var needs: [UUID: UUID] = [:]
         for row in 0..<rows.count { needs[try rows.uuid(row, 0)] = try rows.uuid(row, 1) }
@@ -97,7 +111,9 @@ struct SettleReader {
         var needs: [UUID: UUID] = [:]
         for row in 0..<rows.count {
             let id = try rows.uuid(row, 0)
-            let payload = try laneSeal.open(json: rows.optionalBytes(row, 1), .payload, of: id) ?? []
+            // one that stays closed fails when its turn comes, and not what a person settles now
+            var unreadable: [String] = []
+            let payload = try laneSeal.read(json: rows.optionalBytes(row, 1), .payload, of: id, &unreadable) ?? []
             let text = String(decoding: payload, as: UTF8.self).lowercased()
             needs[id] = clientIDs.first { text.contains($0.uuidString.lowercased()) }
         }
@@ -153,6 +169,61 @@ struct SettleReader {
         let rows = try await connection.run(EntityRows.lock([(organization: lane.organization, key: key)]))
         try EntityRows.load(rows, into: &entities, seals)
         return entities[lane.organization]?[key]
+    }
+
+    /// Bytes of documents, as they are stored, that one transaction copies to what it gives up: what is long is compressed.
+    private static let currentBytes: Int64 = 1_048_576
+
+    /// What is told to mutations that are to be given up: by mutation its problem with what stands in its place, and how
+    /// many of them, counted from the last, one transaction can tell.
+    func current(_ ids: [UUID]) async throws -> (errors: [UUID: [UInt8]], room: Int) {
+        var parameters = parameters(ids)
+        parameters.add(Self.currentBytes)
+        let rows = try await connection.run(Query(SettleStatements.current, parameters))
+        var errors: [UUID: [UInt8]] = [:]
+        for row in 0..<rows.count {
+            guard try rows.bool(row, 13) else { return (errors, max(1, ids.count - Int(try rows.int64(row, 12)))) }
+            let mutation = try rows.uuid(row, 0)
+            let type = try rows.string(row, 2)
+            guard let id = try rows.serverID(row, 3) else { continue }
+            var unreadable: [String] = []
+            let error = try laneSeal.read(json: rows.optionalBytes(row, 1), .error, of: mutation, &unreadable)
+            // what does not open is given up all the same, and stays
+            guard unreadable.isEmpty else { continue }
+            errors[mutation] = Problem.given(up: error, for: try currentState(rows, row), type: type, id: id)
+        }
+        return (errors, ids.count)
+    }
+
+    private func currentState(_ rows: Rows, _ row: Int) throws -> EntityState {
+        let place = SealedPlace.document(type: try rows.string(row, 2), id: try rows.string(row, 3))
+        var unreadable: [String] = []
+        var state = EntityState(
+            isIntegerID: try rows.bool(row, 4),
+            version: try rows.int64(row, 5),
+            isDeleted: try rows.bool(row, 6),
+            document: try seal.read(json: rows.optionalBytes(row, 14), as: place, &unreadable),
+            owner: try rows.uuid(row, 8),
+            clientID: nil,
+            lastWriter: Writer(user: try rows.uuid(row, 9), device: try rows.uuid(row, 10)),
+            runBase: try rows.int64(row, 11),
+            isStored: true,
+            etag: try rows.optionalString(row, 7)
+        )
+        state.isUnreadable = !unreadable.isEmpty
+        return state
+    }
+
+    /// Whether an entity was written after a mutation last changed.
+    func isNewer(_ key: EntityKey, than mutation: UUID) async throws -> Bool {
+        var parameters = Parameters()
+        parameters.add(lane.organization)
+        parameters.add(lane.user)
+        parameters.add(mutation)
+        parameters.add(key.type)
+        parameters.add(key.id)
+        let rows = try await connection.run(Query(SettleStatements.isNewer, parameters))
+        return try rows.count > 0 && rows.bool(0, 0)
     }
 
     private func parameters(_ ids: [UUID]) -> Parameters {

@@ -31,7 +31,7 @@ enum SettleStatements {
     static let subjects = Statement(
         "settle_subjects",
         """
-        SELECT \(RecordColumns.list), m.endpoint, m.payload, m.is_outcome_unknown
+        SELECT \(RecordColumns.list), m.endpoint, m.payload, m.is_outcome_unknown, m.reference_ids, m.reference_types
         FROM unnest($3::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         ORDER BY m.position
@@ -76,8 +76,8 @@ enum SettleStatements {
         """
     )
 
-    /// Mutations that need one of some client ids: as their entity, or in endpoint or payload. Where it was not noted
-    /// which client ids these hold, their text is searched.
+    /// Mutations that need one of some client ids, each of a type: as their entity, or in endpoint or payload. Where it
+    /// was not noted which client ids these hold, their text is searched.
     static let needs = Statement(
         "settle_needs",
         """
@@ -86,10 +86,15 @@ enum SettleStatements {
         \(byID("k", as: "m"))
         CROSS JOIN LATERAL (
             SELECT x.client_id
-            FROM unnest($4::uuid[]) AS x (client_id)
-            WHERE (m.local_id = x.client_id AND m.server_id IS NULL AND m.operation <> 'create')
-                OR x.client_id = ANY (m.reference_ids)
-                OR (m.reference_ids IS NULL AND (
+            FROM unnest($4::uuid[], $5::text[]) AS x (client_id, entity_type)
+            WHERE (m.local_id = x.client_id AND m.entity_type = x.entity_type AND m.server_id IS NULL
+                    AND m.operation <> 'create')
+                OR CASE WHEN m.reference_types IS NULL THEN x.client_id = ANY (m.reference_ids)
+                    ELSE (
+                        SELECT r.client_id FROM unnest(m.reference_ids, m.reference_types) AS r (client_id, entity_type)
+                        WHERE r.client_id = x.client_id AND r.entity_type = x.entity_type
+                        LIMIT 1) IS NOT NULL END
+                OR (m.reference_ids IS NULL AND m.reference_types IS NULL AND (
                     strpos(lower(m.endpoint), x.client_id::text) > 0
                     OR strpos(lower(m.payload::text), x.client_id::text) > 0))
             LIMIT 1
@@ -104,7 +109,7 @@ enum SettleStatements {
         SELECT m.id, m.payload
         FROM unnest($3::uuid[]) AS k (id)
         \(byID("k", as: "m"))
-        WHERE m.reference_ids IS NULL AND starts_with(m.payload::text, $4)
+        WHERE m.reference_ids IS NULL AND m.reference_types IS NULL AND starts_with(m.payload::text, $4)
         """
     )
 
@@ -124,6 +129,53 @@ enum SettleStatements {
                 AND x.local_id = k.local_id
             OFFSET 0
         ) l
+        """
+    )
+
+    /// Whether the entity of type $4 and id $5 was written after mutation $3 last changed.
+    static let isNewer = Statement(
+        "settle_is_newer",
+        """
+        SELECT e.updated_at > m.changed_at
+        FROM mutations m
+        CROSS JOIN LATERAL (
+            SELECT x.updated_at FROM entities x
+            WHERE x.organization_id = $1 AND x.entity_type = $4 AND x.id = $5
+            OFFSET 0
+        ) e
+        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = $3
+        """
+    )
+
+    /// What stands in the place of some mutations that are to be given up, last ones first, as far as their user may see
+    /// it; the documents of so many as there is room for. How much room one takes is known without reading it.
+    static let current = Statement(
+        "settle_current",
+        """
+        SELECT q.mutation_id, q.error, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, q.etag,
+            q.owner_id, q.updated_by, q.updated_on, q.run_base, q.place, q.bytes_to - q.bytes <= $4,
+            CASE WHEN q.bytes_to - q.bytes <= $4 THEN q.document END
+        FROM (
+            SELECT m.id AS mutation_id, m.error, k.place, e.*, sum(e.bytes) OVER (ORDER BY k.place DESC) AS bytes_to
+            FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
+            \(byID("k", as: "m"))
+            CROSS JOIN LATERAL (
+                SELECT x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.etag, x.document, x.owner_id,
+                    x.updated_by, x.updated_on, x.run_base, coalesce(pg_column_size(x.document), 0)::int8 AS bytes
+                FROM entities x
+                WHERE x.organization_id = $1 AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
+                        SELECT z.server_id FROM id_mappings z
+                        WHERE z.organization_id = $1 AND z.user_id = $2 AND z.client_id = m.local_id
+                            AND z.entity_type = m.entity_type), (
+                        SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
+                        WHERE m.local_number IS NOT NULL AND z.organization_id = $1 AND z.user_id = $2
+                            AND z.client_id = m.local_id))
+                    AND (x.owner_id = $2 OR x.entity_type <> ALL (ARRAY(
+                        SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')))
+                OFFSET 0
+            ) e
+        ) q
+        ORDER BY q.place DESC
         """
     )
 
@@ -148,13 +200,15 @@ enum SettleStatements {
         """
         INSERT INTO mutations AS m (
             \(unchanged), status, revision, is_outcome_unknown, depends_on, blocked_on, endpoint, payload,
-            reference_ids, resolution, error, sent_method, sent_endpoint, sent_payload, server_id,
+            reference_ids, reference_types, resolution, error, sent_method, sent_endpoint, sent_payload, server_id,
             server_id_is_integer)
         SELECT \(unchangedValues), k.status, k.revision, k.is_outcome_unknown,
             ($16::uuid[])[k.blockers_from : k.blockers_to],
             CASE WHEN k.blockers_to >= k.blockers_from THEN ($16::uuid[])[k.blockers_from] END,
             coalesce(k.endpoint, m.endpoint), coalesce(k.payload, m.payload),
-            CASE WHEN k.is_edited THEN ($19::uuid[])[k.references_from : k.references_to] ELSE m.reference_ids END,
+            CASE WHEN k.has_references THEN ($19::uuid[])[k.references_from : k.references_to] ELSE m.reference_ids END,
+            CASE WHEN k.has_references THEN ($24::text[])[k.references_from : k.references_to]
+                ELSE m.reference_types END,
             k.resolution,
             -- what the client's way goes over stays to be seen
             CASE WHEN k.resolution IS NOT NULL THEN m.error END, k.sent_method, k.sent_endpoint, k.sent_payload,
@@ -165,16 +219,18 @@ enum SettleStatements {
                 $13::text[], $14::json[], $15::int4[], $17::int4[], $18::int4[], $20::int4[], $21::bool[],
                 $22::text[], $23::bool[])
             AS k (id, status, revision, is_outcome_unknown, endpoint, payload, resolution, sent_method, sent_endpoint,
-                sent_payload, blockers_from, blockers_to, references_from, references_to, is_edited, server_id,
+                sent_payload, blockers_from, blockers_to, references_from, references_to, has_references, server_id,
                 server_id_is_integer)
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, revision = excluded.revision, is_outcome_unknown = excluded.is_outcome_unknown,
             depends_on = excluded.depends_on, blocked_on = excluded.blocked_on, endpoint = excluded.endpoint,
-            payload = excluded.payload, reference_ids = excluded.reference_ids, resolution = excluded.resolution,
+            payload = excluded.payload, reference_ids = excluded.reference_ids,
+            reference_types = excluded.reference_types, resolution = excluded.resolution,
             error = excluded.error, sent_method = excluded.sent_method, sent_endpoint = excluded.sent_endpoint,
             sent_payload = excluded.sent_payload, server_id = excluded.server_id,
             server_id_is_integer = excluded.server_id_is_integer, attempt_count = 0, next_retry_at = NULL, conflict_retries = 0,
+            hold_count = 0, held_since = NULL,
             last_error = NULL, last_error_code = NULL, response_status = NULL, response_body = NULL,
             change_position = excluded.change_position, changed_at = excluded.changed_at
         """
@@ -185,18 +241,19 @@ enum SettleStatements {
         "settle_discard",
         """
         INSERT INTO mutations AS m (
-            \(unchanged), status, synced_at, resolution, server_id, server_id_is_integer, version)
+            \(unchanged), status, synced_at, resolution, server_id, server_id_is_integer, version, error)
         SELECT \(unchangedValues), 'discarded', $4, k.resolution, coalesce(k.server_id, m.server_id),
             CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
-            coalesce(k.version, m.version)
-        FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bool[], $9::int8[])
-            AS k (id, resolution, server_id, server_id_is_integer, version)
+            coalesce(k.version, m.version), coalesce(k.error, m.error)
+        FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bool[], $9::int8[], $10::json[])
+            AS k (id, resolution, server_id, server_id_is_integer, version, error)
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, synced_at = excluded.synced_at, resolution = excluded.resolution,
             server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is_integer,
-            version = excluded.version, depends_on = '{}', blocked_on = NULL, reference_ids = NULL,
-            next_retry_at = NULL, change_position = excluded.change_position, changed_at = excluded.changed_at
+            version = excluded.version, error = excluded.error, depends_on = '{}', blocked_on = NULL,
+            reference_ids = NULL, reference_types = NULL, next_retry_at = NULL,
+            change_position = excluded.change_position, changed_at = excluded.changed_at
         """
     )
 

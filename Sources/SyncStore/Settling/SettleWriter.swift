@@ -15,7 +15,7 @@ struct SettleWriter {
         guard !plan.isEmpty else { return [] }
         var queries = [LaneRows.write([(lane, plan.lane)])]
         for rows in chunks(plan.restarts) { queries.append(try restart(rows, plan.lane.changePosition)) }
-        queries += chunks(plan.discards).map { discard($0, plan.lane.changePosition) }
+        for rows in chunks(plan.discards) { queries.append(try discard(rows, plan.lane.changePosition)) }
         for rows in chunks(plan.releases) { queries.append(try release(rows, plan.lane.changePosition)) }
         queries += chunks(plan.mappings.filter { !$0.isLocal }).map { mappings($0, plan.lane.changePosition) }
         return queries + localIDs(plan)
@@ -34,7 +34,7 @@ struct SettleWriter {
 
     private func restart(_ rows: [MutationRestart], _ changePosition: Int64) throws(SealError) -> Query {
         let blockers = Slices(rows.map(\.dependsOn))
-        let references = Slices(rows.map { $0.referenceIDs ?? [] })
+        let references = Slices(rows.map { $0.references?.map(\.clientID) ?? [] })
         var parameters = head(changePosition)
         parameters.add(rows.map(\.record.id))
         parameters.add(rows.map(\.status.rawValue))
@@ -60,19 +60,25 @@ struct SettleWriter {
         parameters.add(references.from)
         parameters.add(references.ids)
         parameters.add(references.to)
-        parameters.add(rows.map { $0.referenceIDs != nil })
+        parameters.add(rows.map { $0.references != nil })
         parameters.add(rows.map { $0.serverID?.text })
         parameters.add(rows.map { $0.serverID?.isInteger ?? false })
+        parameters.add(rows.flatMap { $0.references?.map(\.entityType) ?? [] })
         return Query(SettleStatements.restart, parameters)
     }
 
-    private func discard(_ rows: [MutationDiscard], _ changePosition: Int64) -> Query {
+    private func discard(_ rows: [MutationDiscard], _ changePosition: Int64) throws(SealError) -> Query {
         var parameters = head(changePosition)
         parameters.add(rows.map(\.node.id))
         parameters.add(rows.map(\.resolution?.rawValue))
         parameters.add(rows.map(\.serverID?.text))
         parameters.add(rows.map { $0.serverID?.isInteger ?? false })
         parameters.add(rows.map(\.version))
+        parameters.add(
+            jsons: try rows.map { row throws(SealError) in
+                try laneSeal.seal(json: row.error, .error, of: row.node.id)
+            }
+        )
         return Query(SettleStatements.discard, parameters)
     }
 

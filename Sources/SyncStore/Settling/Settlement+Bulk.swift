@@ -17,11 +17,12 @@ extension Settlement {
     public func retry(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
         try await settle(request, organization.id, isReversed: false) { lane, ids throws(Problem) in
             let plan = try await commit(lane, ids, "retry mutations") { reader, _, subjects, plan in
+                var graph: DependencyGraph?
                 for subject in subjects where request.statuses.contains(subject.record.status) {
                     let knowledge = try await knowledge(about: subject, ContentEdit(), reader)
                     do {
                         let planner = try RestartPlanner.retry(subject, RetryRequest(), knowledge)
-                        try await add(planner, reader, to: &plan)
+                        try await add(planner, reader, &graph, to: &plan)
                     } catch is Problem {
                         // one that cannot be retried as it is stays for a person to look at
                         continue
@@ -60,22 +61,22 @@ extension Settlement {
         _ choose: (SettleReader, [SettleSubject]) async throws -> [SettleSubject],
         forgetting: ([UUID]) -> [Query] = { _ in [] }
     ) async throws(Problem) -> Int {
-        let plan = try await commit(lane, ids, "discard mutations") { reader, state, found, plan in
-            var meant = try await choose(reader, found)
-            let graph = try await reader.graph(state, besides: meant.count)
-            // what a kept one depends on is kept, and so on
-            while true {
-                let chosen = Set(meant.map(\.record.id))
-                let needed = Set(graph.direct(of: chosen).flatMap(\.dependsOn))
-                guard !needed.isDisjoint(with: chosen) else { break }
-                meant.removeAll { needed.contains($0.record.id) }
+        var count = 0
+        while true {
+            let plan = try await commit(lane, ids, "discard mutations") { reader, state, found, plan in
+                var meant = try await choose(reader, found)
+                let graph = try await reader.graph(state, besides: meant.count)
+                // what a kept one depends on is kept, and so on
+                let unneeded = graph.unneeded(among: Set(meant.map(\.record.id)))
+                meant.removeAll { !unneeded.contains($0.record.id) }
+                guard !meant.isEmpty else { return [] }
+                let planner = try DiscardPlanner(meant, graph: graph, choice: nil, limit: Self.batch)
+                try await tell(planner, DiscardPlanner.Knowledge(), reader, &plan)
+                return forgetting(plan.discards.map(\.node.id))
             }
-            guard !meant.isEmpty else { return [] }
-            try DiscardPlanner(meant, graph: graph, choice: nil, limit: Self.batch)
-                .plan(DiscardPlanner.Knowledge(), into: &plan)
-            return forgetting(plan.discards.map(\.node.id))
+            count += plan?.discards.count ?? 0
+            if plan?.isComplete ?? true { return count }
         }
-        return plan?.discards.count ?? 0
     }
 
     private func settle(

@@ -13,10 +13,11 @@ public struct Settlement: Sendable {
 
     let pool: Pool
     let catalog: Catalog
-    let mutations: MutationReader
     let wakeUps: WakeUps
     let now: TimeSource
     let failure: StoreFailure
+    /// For all statements of a write together; the server's own time-out is for each.
+    let writeTimeout: Duration
 
     /// Makes a failed or conflicting mutation pending again, or blocked where it has to wait.
     ///
@@ -28,13 +29,13 @@ public struct Settlement: Sendable {
         organization: Organization,
         user: UUID
     ) async throws(Problem) -> [UInt8]? {
-        let isFound = try await settle(id, organization, user, "retry a mutation") { reader, subject, plan in
+        try await settle(id, organization, user, "retry a mutation") { reader, subject, plan in
             let knowledge = try await knowledge(about: subject, request.edit, reader)
             let planner = try RestartPlanner.retry(subject, request, knowledge)
-            try await add(planner, reader, to: &plan)
+            var graph: DependencyGraph?
+            try await add(planner, reader, &graph, to: &plan)
             return []
         }
-        return isFound ? try await mutation(id, organization, user) : nil
     }
 
     /// Settles a conflict in the server's or in the client's way.
@@ -48,18 +49,18 @@ public struct Settlement: Sendable {
         user: UUID
     ) async throws(Problem) -> [UInt8]? {
         let idPointer = organization.upstream?.idPointer ?? "/id"
-        let isFound = try await settle(id, organization, user, "resolve a conflict") { reader, subject, plan in
+        return try await settle(id, organization, user, "resolve a conflict") { reader, subject, plan in
             switch request.strategy {
             case .serverWins:
                 return try await adopt(subject, idPointer, reader, &plan)
             case .clientWins:
                 let knowledge = try await knowledge(about: subject, request.edit, reader)
                 let planner = try RestartPlanner.clientWins(subject, request.edit, knowledge, idPointer: idPointer)
-                try await add(planner, reader, to: &plan)
+                var graph: DependencyGraph?
+                try await add(planner, reader, &graph, to: &plan)
                 return []
             }
         }
-        return isFound ? try await mutation(id, organization, user) : nil
     }
 
     /// Gives a mutation up, and its dependants with it or not.
@@ -78,12 +79,14 @@ public struct Settlement: Sendable {
         user: UUID
     ) async throws(Problem) -> (json: [UInt8], count: Int)? {
         let lane = LaneKey(organization: organization.id, user: user)
-        let discarded = try await discard([id], request.dependants, lane) { found throws(Problem) in
+        var shown: MutationDetail?
+        let discarded = try await discard([id], request.dependants, lane, showing: { shown = $0 }) {
+            found throws(Problem) in
             if found.isEmpty { throw Problem(.notFound, "there is no such mutation") }
             return found
         }
         let others = discarded.filter { $0 != id }
-        let json = try await mutation(id, organization, user) { writer in
+        let json = shown?.json(organization, now()) { writer in
             writer.name("discarded")
             writer.beginArray()
             for id in [id] + others { writer.uuid(id) }
@@ -96,17 +99,20 @@ public struct Settlement: Sendable {
 
     /// Discards mutations of one lane.
     ///
-    /// - Parameter choose: which of those that were found are meant; called under the lane's lock, each time anew.
+    /// - Parameters:
+    ///   - show: called with the mutation as it then is, where there is only one; as of ``commit(_:_:_:showing:_:)``.
+    ///   - choose: which of those that were found are meant; called under the lane's lock, each time anew.
     /// - Returns: the ids of all that were discarded.
     func discard(
         _ ids: [UUID],
         _ choice: DependantsChoice?,
         _ lane: LaneKey,
+        showing show: ((MutationDetail) -> Void)? = nil,
         _ choose: @Sendable ([SettleSubject]) throws(Problem) -> [SettleSubject]
     ) async throws(Problem) -> [UUID] {
         var discarded: [UUID] = []
         while true {
-            let plan = try await commit(lane, ids, "discard mutations") { reader, state, found, plan in
+            let plan = try await commit(lane, ids, "discard mutations", showing: show) { reader, state, found, plan in
                 let subjects = try choose(found)
                 guard !subjects.isEmpty else { return [] }
                 let planner = try DiscardPlanner(
@@ -117,14 +123,37 @@ public struct Settlement: Sendable {
                 )
                 let knowledge = DiscardPlanner.Knowledge(
                     unmet: try await reader.unmet(planner.kept.isEmpty ? [] : planner.dependencies),
-                    lost: try await reader.needs(planner.kept.map(\.id), planner.lostClientIDs)
+                    lost: try await reader.needs(planner.kept.map(\.id), planner.lostReferences)
                 )
-                planner.plan(knowledge, into: &plan)
+                try await tell(planner, knowledge, reader, &plan)
                 return []
             }
             discarded += plan?.discards.map(\.node.id) ?? []
             if plan?.isComplete ?? true { return discarded }
         }
+    }
+
+    /// Plans a discard, and tells everybody who gave way what stands in the place of the mutation: no feed brings it again.
+    /// What one transaction cannot tell is left to the next.
+    func tell(
+        _ planner: DiscardPlanner,
+        _ knowledge: DiscardPlanner.Knowledge,
+        _ reader: SettleReader,
+        _ plan: inout SettlePlan
+    ) async throws {
+        var whole = plan
+        planner.plan(knowledge, into: &whole)
+        guard !whole.discards.isEmpty else {
+            plan = whole
+            return
+        }
+        let current = try await reader.current(whole.discards.map(\.node.id))
+        if current.room < whole.discards.count {
+            planner.plan(knowledge, discards: current.room, into: &plan)
+        } else {
+            plan = whole
+        }
+        plan.show(current.errors)
     }
 
     /// What the plan of a restart has to know.
@@ -144,27 +173,41 @@ public struct Settlement: Sendable {
     }
 
     /// Adds a restart, once it is certain that it waits for nothing that waits for it.
-    func add(_ planner: RestartPlanner, _ reader: SettleReader, to plan: inout SettlePlan) async throws {
+    ///
+    /// - Parameter graph: what depends on what in the lane; read where it is needed and not there yet, once for all
+    ///   restarts of a transaction.
+    func add(
+        _ planner: RestartPlanner,
+        _ reader: SettleReader,
+        _ graph: inout DependencyGraph?,
+        to plan: inout SettlePlan
+    ) async throws {
         if !planner.addedDependencies.isEmpty {
-            try planner.checkCycles(await reader.graph(plan.lane, besides: 1))
+            let known = if let graph { graph } else { try await reader.graph(plan.lane, besides: 1) }
+            graph = known
+            try planner.checkCycles(known)
         }
         plan.add(planner.restart)
     }
 
     /// Runs a transaction under a lane's lock; an empty plan changes nothing.
     ///
-    /// - Parameter body: plans with what was found; answers further queries to write.
+    /// - Parameters:
+    ///   - show: called with each of the mutations as it then is, before the commit: what was committed is answered,
+    ///     whatever happens afterwards. Called anew when the transaction is tried again.
+    ///   - body: plans with what was found; answers further queries to write.
     /// - Returns: the plan that was committed; nil when there is no such lane.
     @discardableResult
     func commit(
         _ lane: LaneKey,
         _ ids: [UUID],
         _ what: StaticString,
+        showing show: ((MutationDetail) -> Void)? = nil,
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws(Problem) -> SettlePlan? {
         let plan: SettlePlan?
         do {
-            plan = try await transaction(lane, ids, body)
+            plan = try await transaction(lane, ids, show, body)
         } catch {
             throw failure.problem(error, doing: what)
         }
@@ -177,15 +220,17 @@ public struct Settlement: Sendable {
     private func transaction(
         _ lane: LaneKey,
         _ ids: [UUID],
+        _ show: ((MutationDetail) -> Void)?,
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws -> SettlePlan? {
-        try await catalog.opening(lane.organization) { seal in try await transaction(lane, ids, seal, body) }
+        try await catalog.opening(lane.organization) { seal in try await transaction(lane, ids, seal, show, body) }
     }
 
     private func transaction(
         _ lane: LaneKey,
         _ ids: [UUID],
         _ seal: Seal,
+        _ show: ((MutationDetail) -> Void)?,
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws -> SettlePlan? {
         let entry = try await catalog.entry(lane.organization)
@@ -205,7 +250,8 @@ public struct Settlement: Sendable {
                     plan.finish(now: moment)
                     let writer = SettleWriter(lane: lane, now: moment, seal: seal)
                     let queries = try writer.queries(plan) + more
-                    if !queries.isEmpty { _ = try await connection.run(queries, timeout: Self.writeTimeout) }
+                    if !queries.isEmpty { _ = try await connection.run(queries, timeout: writeTimeout) }
+                    if let show { try await reader.details(ids).forEach(show) }
                     return plan
                 }
             } catch let error as PostgresError where error.sqlState == "23505" && attempt < Self.attempts {
@@ -214,27 +260,25 @@ public struct Settlement: Sendable {
         }
     }
 
-    /// For all statements of a write together; the server's own time-out is for each.
-    private static let writeTimeout: Duration = .seconds(10)
-
     // MARK: - One mutation
 
-    /// Runs a transaction about one mutation; false when the user has none of that id.
+    /// Runs a transaction about one mutation.
+    ///
+    /// - Returns: the mutation as it then is, JSON; nil when the user has none of that id.
     private func settle(
         _ id: UUID,
         _ organization: Organization,
         _ user: UUID,
         _ what: StaticString,
         _ body: (SettleReader, SettleSubject, inout SettlePlan) async throws -> [Query]
-    ) async throws(Problem) -> Bool {
+    ) async throws(Problem) -> [UInt8]? {
         let lane = LaneKey(organization: organization.id, user: user)
-        var isFound = false
-        try await commit(lane, [id], what) { reader, _, subjects, plan in
+        var shown: MutationDetail?
+        try await commit(lane, [id], what, showing: { shown = $0 }) { reader, _, subjects, plan in
             guard let subject = subjects.first else { return [] }
-            isFound = true
             return try await body(reader, subject, &plan)
         }
-        return isFound
+        return shown?.json(organization, now())
     }
 
     /// Lets the server have its way: what was waiting for the mutation goes on, with the server's entity.
@@ -249,26 +293,18 @@ public struct Settlement: Sendable {
         let dependencies = Set(waiters.flatMap(\.dependsOn)).subtracting([subject.record.id])
         let unmet = Set(try await reader.unmet(Array(dependencies)).keys)
         var queries: [Query] = []
-        var version: Int64?
-        if let key = planner.adopted {
+        var state: EntityState?
+        if let key = planner.entity {
             let stored = try await reader.lockEntity(key)
-            version = stored?.version
-            if let state = planner.adoption(of: stored, user: reader.lane.user) {
-                version = state.version
+            let isNewer = stored == nil ? false : try await reader.isNewer(key, than: subject.record.id)
+            state = stored
+            if let next = planner.adoption(of: stored, isNewer: isNewer, user: reader.lane.user) {
+                state = next
                 let writer = SettleWriter(lane: reader.lane, now: now(), seal: reader.seal)
-                queries = try writer.queries(key, state)
+                queries = try writer.queries(key, next)
             }
         }
-        planner.plan(version: version, waiters: waiters, unmet: unmet, into: &plan)
+        planner.plan(state, user: reader.lane.user, waiters: waiters, unmet: unmet, into: &plan)
         return queries
-    }
-
-    private func mutation(
-        _ id: UUID,
-        _ organization: Organization,
-        _ user: UUID,
-        _ more: (inout JSONWriter) -> Void = { _ in }
-    ) async throws(Problem) -> [UInt8]? {
-        try await mutations.mutation(id, organization: organization, user: user, more)
     }
 }

@@ -3,8 +3,9 @@ import Postgres
 import Synchronization
 
 /// NOTIFY as a hint between replicas. A hint carries no data; what is lost is found by polling, and how often that is
-/// done depends on whether hints arrive: each replica listens for its own presence, too. So a proxy of connections that
-/// swallows notifications makes the gateway slower to notice, and nothing else.
+/// done depends on whether hints arrive: each replica listens for its own presence, too, and looks whether it hears the
+/// others that are registered. So a proxy of connections that swallows notifications makes the gateway slower to notice,
+/// and nothing else.
 final class ReplicaHints: Sendable {
     /// How often a replica says that it is here.
     static let presenceInterval: Duration = .seconds(5)
@@ -17,9 +18,12 @@ final class ReplicaHints: Sendable {
         /// When our own presence was first heard on the connection, and last.
         var heardSince: ContinuousClock.Instant?
         var lastHeard: ContinuousClock.Instant?
+        /// Since when there are more replicas than are heard of.
+        var missingSince: ContinuousClock.Instant?
     }
 
-    private let name = WakeName(feedOf: UUID())
+    private let id = UUID()
+    private let name: WakeName
     private let pool: Pool
     private let connection: @Sendable (@escaping @Sendable (String) -> Void) -> ConnectionConfiguration
     private let state = Mutex(State())
@@ -29,15 +33,18 @@ final class ReplicaHints: Sendable {
         pool: Pool,
         connection: @escaping @Sendable (@escaping @Sendable (String) -> Void) -> ConnectionConfiguration
     ) {
+        name = WakeName(feedOf: id)
         self.pool = pool
         self.connection = connection
     }
 
-    /// Whether hints of others are likely to arrive. Not yet in the first second: others may not have heard of us.
+    /// Whether hints of others are likely to arrive. Not yet in the first second: others may not have heard of us; and
+    /// not while somebody is registered of whom nothing is heard in the time in which each says that it is here.
     var isHearing: Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
             guard let since = state.heardSince, let last = state.lastHeard else { return false }
+            if let missing = state.missingSince, now - missing > Self.presenceInterval + .seconds(1) { return false }
             return now - since >= .seconds(1) && now - last < Self.memory
         }
     }
@@ -80,17 +87,44 @@ final class ReplicaHints: Sendable {
 
     /// Says that this replica is here, again and again until the task is cancelled.
     func keepPresent() async {
+        _ = try? await pool.run([Query(Self.forgetStatement)])
         while !Task.isCancelled {
-            await send(.presence)
+            await register()
             try? await Task.sleep(for: Self.presenceInterval)
+        }
+    }
+
+    /// Says that this replica is here, and looks who else is registered.
+    private func register() async {
+        var own = Parameters()
+        own.add(id)
+        var others = own
+        others.add(Int64(Self.memory.components.seconds))
+        let queries = [
+            notification(.presence), Query(Self.registerStatement, own), Query(Self.othersStatement, others),
+        ]
+        guard let rows = try? await pool.run(queries), let registered = try? rows[2].int64(0, 0) else { return }
+        note(registered: Int(registered))
+    }
+
+    /// Notes how many others are registered.
+    func note(registered: Int) {
+        let now = ContinuousClock.now
+        state.withLock { state in
+            let heard = state.peers.values.count { now - $0 < Self.memory }
+            state.missingSince = registered > heard ? state.missingSince ?? now : nil
         }
     }
 
     /// Tells the other replicas. A hint that fails is as good as one that is lost.
     func send(_ message: HintMessage) async {
+        _ = try? await pool.run([notification(message)])
+    }
+
+    private func notification(_ message: HintMessage) -> Query {
         var parameters = Parameters()
         parameters.add(message.text(from: name))
-        _ = try? await pool.run([Query(Self.notifyStatement, parameters)])
+        return Query(Self.notifyStatement, parameters)
     }
 
     private func take(_ payload: String, _ onHint: @Sendable (HintMessage) -> Void) {
@@ -115,5 +149,25 @@ final class ReplicaHints: Sendable {
     static let notifyStatement = Statement(
         "hints_notify",
         "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', $1)"
+    )
+
+    // By the database's clock, which all share.
+    static let registerStatement = Statement(
+        "gateways_register",
+        """
+        INSERT INTO gateways AS g (id, seen_at) VALUES ($1::uuid, clock_timestamp())
+        ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+        """
+    )
+    static let othersStatement = Statement(
+        "gateways_others",
+        """
+        SELECT count(*) FROM gateways g
+        WHERE g.id <> $1::uuid AND g.seen_at > clock_timestamp() - $2::int8 * interval '1 second'
+        """
+    )
+    static let forgetStatement = Statement(
+        "gateways_forget",
+        "DELETE FROM gateways g WHERE g.seen_at < clock_timestamp() - interval '1 hour'"
     )
 }

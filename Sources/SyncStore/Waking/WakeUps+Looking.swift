@@ -11,7 +11,7 @@ extension WakeUps {
             try? await Task.sleep(for: Self.deafInterval)
             let isWanted = lookNow.exchange(false, ordering: .relaxed)
             let watched = state.withLock { $0.lanes.count }
-            let interval = hints.isHearing ? Self.calmInterval : max(Self.deafInterval, .microseconds(200) * watched)
+            let interval = hints.isHearing ? calmInterval : max(Self.deafInterval, .microseconds(200) * watched)
             guard isWanted || .now - last >= interval else { continue }
             last = .now
             await look()

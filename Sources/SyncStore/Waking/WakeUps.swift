@@ -14,8 +14,6 @@ public final class WakeUps: Service {
     static let hintInterval: Duration = .milliseconds(100)
     /// Hints sent at a time; beyond it others are told to look at everything.
     static let hintsAtATime = 4
-    /// How often everything that is watched is looked at, while hints arrive.
-    static let calmInterval: Duration = .seconds(15)
     /// The same while they do not, at least: with many watches it is longer.
     static let deafInterval: Duration = .milliseconds(250)
     /// Lanes that one statement looks at.
@@ -33,6 +31,8 @@ public final class WakeUps: Service {
 
     let pool: Pool
     let hints: ReplicaHints
+    /// How often everything that is watched is looked at, while hints arrive.
+    let calmInterval: Duration
     let state = Mutex(State())
     /// Feeds that somebody has to look at; each at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
@@ -41,9 +41,10 @@ public final class WakeUps: Service {
     /// Something is to be sent to other replicas; nil: what is unsent.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
-    init(pool: Pool, hints: ReplicaHints) {
+    init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
         self.pool = pool
         self.hints = hints
+        self.calmInterval = calmInterval
     }
 
     // MARK: - The dispatcher

@@ -105,7 +105,12 @@ public final class KeyKeeper: Service, Sendable {
                 metadata: ["url": url, "position": "\(key.position)", "reason": "\(key.reason)"]
             )
         }
-        if result.outcome == .changed {
+        if result.outcome == .changed, result.count == 0 {
+            logger.warning(
+                "A provider publishes no usable key any more; all its tokens are refused",
+                metadata: ["url": url]
+            )
+        } else if result.outcome == .changed {
             logger.info("Keys of tokens were fetched", metadata: ["url": url, "count": "\(result.count)"])
         }
     }

@@ -118,8 +118,12 @@ final class RemoteKeys: Sendable {
         } catch {
             return fail("\(error)", at: now)
         }
-        guard !published.keys.isEmpty else { return fail("the document holds no usable key", at: now) }
-        var result = succeed(cacheControl, at: now) { state in
+        guard !published.keys.isEmpty || published.withdrawsAll else {
+            return fail("the document holds no usable key", at: now)
+        }
+        // in case that it was a mistake, it is looked at again soon
+        let age = published.keys.isEmpty ? "no-cache" : cacheControl
+        var result = succeed(age, at: now) { state in
             state.keys = published.keys
             state.text = text
             state.etag = etag

@@ -118,7 +118,7 @@ class Cluster:
             self._server = children.start(
                 [*self._as_user, *command], stop_with=signal.SIGQUIT, stdout=log, stderr=log, cwd=self.directory
             )
-        for _ in range(600):
+        for _ in range(6_000):
             if self._server.poll() is not None:
                 raise Failure(f"postgres ended:\n{children.tail(self.log)}")
             ready = [f"{self.binaries}/pg_isready", "-q", "-h", str(self.directory)]

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from . import device_ids
+from .deep_lane import Deep
 from .delivery import Delivery
 from .device_ids import Pulls
 from .forwarding import Forward, Quiet
 from .keeping import Keeping
+from .neighbours import SCENARIOS, Neighbour
 from .runs import Load, Run
 
 PUSHES = {
@@ -28,7 +30,7 @@ DEVICE_PUSHES = {
 MAPPED_RELATED = {"push-50 related": device_ids.MAPPED_RELATED_PUSH}
 MEMORY = Load(mutations=50, connections=1000)
 ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet", "listeners", "feed", "retention", "device-push-50",
-       "device-pull"]
+       "device-pull", "deep-lane", "noisy-neighbour"]
 
 # At least so many times the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
@@ -48,8 +50,12 @@ HINT_BAR = 1000.0
 FEED_BAR = 0.8
 # p99 of pushes while retention works, against without.
 RETENTION_BAR = 1.5
+# p99 of an organization's pushes beside another that does its worst, against without.
+NEIGHBOUR_BAR = 2.0
 # What a push of device ids, and a page in a device's own ids, may cost against one without.
 DEVICE_BAR = 1.5
+# What a push into a lane with thousands of open mutations may cost against one into an empty lane.
+DEEP_BAR = 2.0
 
 
 @dataclass
@@ -264,3 +270,28 @@ def compare_device_pulls(rounds: list[Pulls]) -> list[Figure]:
     known = figures[0]
     known.bar, known.met = f"≤ {DEVICE_BAR}", known.ratio <= DEVICE_BAR
     return figures
+
+
+def compare_deep_lanes(rounds: list[list[Deep]]) -> list[Figure]:
+    """Pushes into deep lanes, against those into empty ones, in turns."""
+    figures = []
+    names = {"away": "upstream away", "conflict": "behind a conflict", "kept": "kept, not analyzed"}
+    for name, what in names.items():
+        runs = [run for one in rounds for run in one if run.figure == name]
+        if not runs:
+            continue
+        ratios = [run.deep_ms / run.empty_ms for run in runs]
+        deep, empty = (median(getattr(run, side) for run in runs) for side in ("deep_ms", "empty_ms"))
+        figures.append(Figure(f"deep-lane {name}", f"{deep:.2f} ms behind {runs[0].open:,}, {what}",
+                              f"{empty:.2f} ms, empty", median(ratios), (min(ratios), max(ratios)),
+                              f"≤ {DEEP_BAR}", median(ratios) <= DEEP_BAR))
+    return figures
+
+
+def compare_neighbours(runs: list[Neighbour]) -> list[Figure]:
+    """An organization's pushes beside a noisy one's worst, against those alone a moment before."""
+    return [
+        Figure(f"{run.scenario}, {run.kind}", f"p99 {run.beside_p99:.1f} ms beside {SCENARIOS[run.scenario]}",
+               f"{run.alone_p99:.1f} ms alone", run.ratio, bar=f"≤ {NEIGHBOUR_BAR}", met=run.ratio <= NEIGHBOUR_BAR)
+        for run in runs
+    ]

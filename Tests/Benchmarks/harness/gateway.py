@@ -118,7 +118,7 @@ class Gateway:
 
     def administer(self, calls: Iterable[tuple[str, str, dict | None]]) -> None:
         """Makes calls to `/admin`: method, path below it, body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=120)
         headers = {"Authorization": f"Bearer {self._secrets.operator}", "Content-Type": "application/json"}
         for method, path, body in calls:
             connection.request(method, f"/admin{path}", None if body is None else json.dumps(body), headers)
@@ -130,7 +130,7 @@ class Gateway:
 
     def metrics(self) -> dict[str, float]:
         """What a scrape shows, by name and labels as they stand in the line."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=120)
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()
         connection.close()
@@ -138,9 +138,10 @@ class Gateway:
         return {name: float(value) for name, _, value in pairs}
 
     def wait_until_ready(self) -> None:
-        for _ in range(600):
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline:
             self.check()
-            connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=5)
+            connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=30)
             try:
                 connection.request("GET", "/readyz")
                 if connection.getresponse().status == 200:

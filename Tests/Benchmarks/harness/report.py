@@ -1,9 +1,11 @@
 """Tables for people."""
 
+from .deep_lane import Deep
 from .delivery import Delivery
 from .device_ids import Pulls
 from .figures import Figure
 from .forwarding import Forward, Quiet
+from .neighbours import Neighbour
 from .runs import Run
 
 
@@ -47,9 +49,20 @@ def delivery_line(run: Delivery) -> str:
     return f"  {run.figure}: " + ", ".join(f"{name} {value:,.1f}" for name, value in run.values.items())
 
 
+def deep_line(run: Deep) -> str:
+    return f"  deep-lane {run.figure:<8} {run.deep_ms:>6.2f} ms, empty {run.empty_ms:>6.2f} ms | {run.pushes} pushes"
+
+
 def pulls_line(run: Pulls) -> str:
     return (f"  median of {run.pages} pages: feed {run.plain_ms:.2f} ms, {run.plain_bytes / 1000:,.0f} kB; "
             f"ids known {run.known_ms:.2f} ms, {run.device_bytes / 1000:,.0f} kB; ids assigned {run.first_ms:.2f} ms")
+
+
+def neighbour_line(run: Neighbour) -> str:
+    errors = f" | {run.errors} ERRORS" if run.errors else ""
+    return (f"  {run.scenario:<10} {run.kind:<10} p50 {run.alone_p50:>6.1f} → {run.beside_p50:>6.1f} ms, "
+            f"p99 {run.alone_p99:>6.1f} → {run.beside_p99:>6.1f} ms ({run.ratio:.1f}) | {run.pushes} pushes, "
+            f"peak {run.peak_mb:.0f} MB; the other: {run.extra['said']}{errors}")
 
 
 def table(figures: list[Figure]) -> str:

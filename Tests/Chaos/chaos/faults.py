@@ -13,7 +13,7 @@ from harness.gateway import Gateway
 
 KINDS = ("kill", "terminate", "pause", "restart_database", "drop_connections")
 # After SIGTERM a gateway ends within this time, with 0.
-PATIENCE = 15.0
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ class Mutation:
         if self.dependencies:
             wire["dependency_ids"] = self.dependencies
         if self.is_forwarded:
-            wire |= {"endpoint": self.endpoint, "headers": {"x-chaos-marker": self.marker, "x-chaos-fate": self.fate}}
+            # two of the headers that every organization lets through tell the upstream which one it is, and what to do
+            wire |= {"endpoint": self.endpoint, "headers": {"content-language": self.marker, "prefer": self.fate}}
         return wire
 
     def as_json(self) -> dict:

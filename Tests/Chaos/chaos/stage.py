@@ -26,7 +26,7 @@ SETTINGS = {
 # Mutations that may wait at the gateways before the phones pause, for each lane.
 BACKLOG = 4
 # How long everything may take to become final after the faults.
-DRAIN = 60.0
+DRAIN = 300.0
 
 
 class Stage:

@@ -65,7 +65,7 @@ class Request:
 
     @property
     def fate(self) -> str:
-        return self.headers.get("x-chaos-fate", "")
+        return self.headers.get("prefer", "")
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Upstream:
         fault = self._fault(request)
         self._write(
             "request", request, key=request.key, organization=headers.get("x-sluice-organization"),
-            user=headers.get("x-sluice-user"), marker=headers.get("x-chaos-marker"), method=method, path=path,
+            user=headers.get("x-sluice-user"), marker=headers.get("content-language"), method=method, path=path,
             body=_parsed(body), fault=fault,
         )
         self._handle(request, self._entries.setdefault(request.key, Entry()), fault)
@@ -180,7 +180,7 @@ class Upstream:
     def _take_effect(self, request: Request, entry: Entry) -> None:
         self._effects += 1
         collection, given = self._identify(request)
-        document = {"id": given, "marker": request.headers.get("x-chaos-marker")}
+        document = {"id": given, "marker": request.headers.get("content-language")}
         match request.method:
             case "POST" if collection == "contacts" and self._random.random() < 0.2:
                 entry.answer = Answer(201, None, {"Location": f"/{collection}/{given}"})
@@ -188,7 +188,7 @@ class Upstream:
             case "DELETE": entry.answer = Answer(204)
             case _: entry.answer = Answer(200, document)
         self._write(
-            "effect", request, key=request.key, marker=request.headers.get("x-chaos-marker"), order=self._effects,
+            "effect", request, key=request.key, marker=request.headers.get("content-language"), order=self._effects,
             organization=request.headers.get("x-sluice-organization"), user=request.headers.get("x-sluice-user"),
             id=given if request.method == "POST" else None,
         )

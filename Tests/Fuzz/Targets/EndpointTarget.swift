@@ -14,6 +14,11 @@ enum EndpointTarget {
         guard let id = String(validating: id.prefix(ServerID.maximumBytes), as: UTF8.self) else { return }
         let server = ServerID(text: id, isInteger: false)
         let resolved = endpoint.resolved(own: server) { _ in server }
+        expect(
+            (PathRules.problem(in: resolved) == nil)
+                == ((try? RequestTarget(baseURL: "https://a", path: resolved)) != nil),
+            "is judged in two ways with ids in place: \(resolved.debugDescription)"
+        )
         for separator in ["/", "?", "\\", "#"] as [Character] where !separator.isLetter {
             let counts = [endpoint.text, resolved].map {
                 $0.unicodeScalars.filter { $0 == separator.unicodeScalars.first }
@@ -31,12 +36,10 @@ enum EndpointTarget {
         expect(text.utf8.count <= Endpoint.maximumBytes, "is too long")
         expect(!text.utf8.contains { $0 <= 0x20 || $0 == 0x7f || $0 == 0x5c || $0 == 0x23 }, "has a bad character")
         let path = text.utf8.prefix { $0 != 0x3f }
-        let decoded = Substring(path).removingPercentEncoding
-        if let decoded {
-            let segments = decoded.utf8.split { $0 == 0x2f || $0 == 0x5c }
-            expect(!segments.contains { [[0x2e], [0x2e, 0x2e]].contains(Array($0)) }, "has dots")
-            expect(!decoded.utf8.contains { $0 < 0x20 || $0 == 0x7f }, "has an encoded control character")
-        }
+        guard let decoded = Substring(path).removingPercentEncoding else { return expect(false, "is not UTF-8") }
+        expect(!decoded.utf8.contains { $0 < 0x20 || $0 == 0x7f }, "has an encoded control character")
+        checkReadings(String(Substring(path)), of: text)
+        expect(PathRules.problem(in: UpstreamRequest.encoded(path: text)) == nil, "is refused as it would be sent")
         expect(endpoint.rewritten { _ in nil } == text, "changes although nothing is replaced")
         let same = endpoint.rewritten { ServerID($0) }
         expect(same.lowercased() == text.lowercased(), "a UUID in its own place changes something")
@@ -46,7 +49,9 @@ enum EndpointTarget {
 
     /// Refused, or below the base URL by every reading of it.
     private static func checkTarget(_ base: String, _ path: String) {
-        guard let target = try? RequestTarget(baseURL: base, path: path) else { return }
+        guard let target = try? RequestTarget(baseURL: base, path: path) else {
+            return expect(PathRules.problem(in: path) != nil, "is taken and not sent: \(path.debugDescription)")
+        }
         expect(target.url.utf8.starts(with: (base + "/").utf8), "leaves \(base): \(target.url)")
         expect(target.url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f }, "is not ASCII: \(target.url)")
         expect(
@@ -55,11 +60,20 @@ enum EndpointTarget {
         )
         guard let url = URL(string: target.url) else { return }
         expect(url.host == "api.test" && url.scheme == "https" && url.user == nil, "another host: \(target.url)")
-        var text = String(target.url.dropFirst(base.count).prefix { $0 != "?" })
+        checkReadings(String(target.url.dropFirst(base.count).prefix { $0 != "?" }), of: target.url)
+    }
+
+    /// However often it is decoded, and whatever is cut off of its segments, no segment is dots, and no host comes first.
+    private static func checkReadings(_ path: String, of whole: String) {
+        var text = path
         for _ in 0..<8 {
+            expect(
+                !["//", "/\\"].contains { text.utf8.starts(with: $0.utf8) },
+                "names a host when it is decoded: \(whole)"
+            )
             for segment in text.utf8.split(whereSeparator: { $0 == 0x2f || $0 == 0x5c }) {
-                let name = Array(segment.prefix { $0 != 0x3b && $0 != 0 })
-                expect(name != [0x2e] && name != [0x2e, 0x2e], "leaves \(base) when it is decoded: \(target.url)")
+                let name = Array(segment.prefix { ![0x3b, 0, 0x3f, 0x23].contains($0) })
+                expect(name != [0x2e] && name != [0x2e, 0x2e], "leaves the base URL when it is decoded: \(whole)")
             }
             guard let decoded = text.removingPercentEncoding, decoded != text else { return }
             text = decoded

@@ -32,7 +32,8 @@ enum PushTarget {
             do throws(Problem) {
                 let request = try PushRequest(body: body, limits: PushTarget.limits)
                 expect(request.entries.count <= PushTarget.limits.mutations, "too many entries")
-                expect(Set(request.clientIDs).count == request.clientIDs.count, "client ids are there twice")
+                let ids = TouchedMappings(request).clientIDs
+                expect(Set(ids).count == ids.count, "client ids are there twice")
                 self = .read(request.entries.map { Entry($0) })
             } catch {
                 self = .refused(error.code.rawValue)
@@ -83,7 +84,9 @@ enum PushTarget {
                 expect(!text.utf8.contains { ($0 < 0x20 && $0 != 9) || $0 == 0x7f }, "header \(text.debugDescription)")
             }
             if let endpoint = mutation.endpoint { EndpointTarget.check(endpoint) }
-            let stored = Fingerprint(stored: mutation.fingerprint.stored)
+            let places = mutation.fingerprint.places
+            let stored = Fingerprint(stored: mutation.fingerprint.stored, places: places)
+            expect(places.count <= mutation.fingerprint.identifiers.count * 4, "places take \(places.count) bytes")
             expect(stored == mutation.fingerprint, "a fingerprint is stored as another")
         }
     }

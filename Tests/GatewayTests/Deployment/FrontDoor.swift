@@ -20,7 +20,8 @@ final class FrontDoor: Sendable {
     /// Trusts the proxy's certificate and no other; speaks HTTP/2 where the proxy does.
     let client: HTTPClient
 
-    init(_ kind: Kind, settings: [String: String] = [:]) async throws {
+    /// - Parameter changes: words of the proxy's configuration, and what stands in their place.
+    init(_ kind: Kind, settings: [String: String] = [:], changes: [String: String] = [:]) async throws {
         let database = try await LiveGateway.migratedDatabase()
         self.database = database
         let ports = (try GatewayProcess.freePort(), try GatewayProcess.freePort())
@@ -33,6 +34,7 @@ final class FrontDoor: Sendable {
         let places = [
             "gateway-1:8080": "127.0.0.1:\(ports.0)", "gateway-2:8080": "127.0.0.2:\(ports.0)",
         ]
+        .merging(changes) { $1 }
         proxy =
             switch kind {
             case .nginx: try await Self.nginx(places)
@@ -42,7 +44,7 @@ final class FrontDoor: Sendable {
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile("\(proxy.directory)/certificate"))
         var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
-        configuration.timeout = .init(connect: .seconds(30), read: .seconds(70))
+        configuration.timeout = .init(connect: .seconds(60), read: .seconds(290))
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
@@ -77,6 +79,8 @@ final class FrontDoor: Sendable {
                 "/dev/stdout": "\(directory)/access.log",
                 // this machine has few open files to give
                 "worker_rlimit_nofile 32768;": "", "worker_connections 16384;": "worker_connections 1024;",
+                // a slow machine may need longer to notice that a gateway is dead, or kill it later
+                "proxy_next_upstream_timeout 10s": "proxy_next_upstream_timeout 290s",
             ]
             let text = try Repository.text("docker/nginx/nginx.conf").replacing(all: places.merging(files) { $1 })
             try text.write(toFile: "\(directory)/nginx.conf", atomically: false, encoding: .utf8)
@@ -92,6 +96,8 @@ final class FrontDoor: Sendable {
             let files = [
                 "https://:8443": "https://:\(port)", "/run/secrets/tls_certificate": "\(directory)/certificate",
                 "/run/secrets/tls_key": "\(directory)/key", "health_port 8081": "health_port \(operationsPort)",
+                // a gateway is not away because the machine is slow
+                "health_timeout 4s": "health_timeout 60s",
             ]
             let text = try Repository.text("docker/caddy/Caddyfile").replacing(all: places.merging(files) { $1 })
             try text.write(toFile: "\(directory)/Caddyfile", atomically: false, encoding: .utf8)
@@ -129,7 +135,7 @@ final class FrontDoor: Sendable {
             request.body = .bytes(body)
         }
         for (name, value) in headers { request.headers.add(name: name, value: value) }
-        let response = try await client.execute(request, timeout: .seconds(70))
+        let response = try await client.execute(request, timeout: .seconds(290))
         let bytes = try await response.body.collect(upTo: 64 << 20)
         let reply = Reply(
             status: Int(response.status.code),

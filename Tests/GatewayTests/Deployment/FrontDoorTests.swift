@@ -40,13 +40,11 @@ struct FrontDoorTests {
         #expect(events.status == 200)
         #expect(events.headers.first(name: "content-type")?.hasPrefix("text/event-stream") == true)
         #expect(events.headers.first(name: "content-encoding") == nil)
-        #expect(try await events.next(within: .seconds(5))?.summary == "opening")
+        #expect(try await events.next()?.summary == "opening")
         for number in 2...3 {
             let draft = door.worker.draft(Int64(number))
             #expect(try await door.push([draft]).status == 200)
-            let start = ContinuousClock.now
             _ = try await events.until { $0.summary == "\(draft.id) succeeded" }
-            #expect(.now - start < .seconds(5))
         }
 
         // a pull that waits ends when something is there
@@ -61,15 +59,13 @@ struct FrontDoorTests {
 
     /// Until a gateway shows a line on its metrics page.
     private static func someGateway(of door: FrontDoor, shows line: String) async throws {
-        let deadline = ContinuousClock.now + .seconds(30)
-        while .now < deadline {
+        try await waitUntil("a gateway shows \(line)") {
             for gateway in door.gateways {
                 let page = try await GatewayProcess.get(gateway.operations + "/metrics", token: "").text
-                if page.split(separator: "\n").contains(Substring(line)) { return }
+                if page.split(separator: "\n").contains(Substring(line)) { return true }
             }
-            try await Task.sleep(for: .milliseconds(10))
+            return false
         }
-        throw Program.Failure("no gateway shows \(line)")
     }
 
     @Test(arguments: FrontDoor.Kind.allCases)
@@ -122,14 +118,13 @@ struct FrontDoorTests {
 
     /// As a worker does: the same push again, until it is taken several times in a row.
     private static func pushUntilTaken(_ draft: Draft, through door: FrontDoor) async throws {
-        let deadline = ContinuousClock.now + .seconds(30)
         var successes = 0
-        while .now < deadline, successes < 10 {
+        try await waitUntil("a push is taken ten times in a row", every: .zero) {
             let reply = try await door.push([draft])
             successes = reply.status == 200 ? successes + 1 : 0
             if reply.status != 200 { expectProblem(reply, .overloaded) }
+            return successes == 10
         }
-        #expect(successes == 10)
     }
 
     /// A request that a gateway has in hand when it dies goes to the other one, a push as well.
@@ -143,43 +138,47 @@ struct FrontDoorTests {
         let url = "\(door.gateways[0].operations)/admin/organizations/\(organization)/upstream"
         let made = try await GatewayTests.send(.PUT, url, token: GatewayProcess.operatorToken, body: body)
         #expect(made.status == 201)
-        async let answered = door.push([draft], headers: [("Prefer", "wait=8")])
+        async let answered = door.push([draft], headers: [("Prefer", "wait=60")])
         let dying = try await Self.index(in: door)
         try await door.gateways[dying].crash()
+        // what nobody settles is waited for; between two attempts it can be discarded
+        let left = door.gateways[1 - dying].address + "/v1/mutations/\(draft.id)/discard"
+        try await waitUntil("it is discarded", every: .milliseconds(50)) {
+            try await GatewayProcess.post(left, token: door.worker.token, body: "{}").status == 200
+        }
         let reply = try await answered
-        #expect(reply.status == 202, "\(reply.text)")
+        #expect(reply.statuses == ["discarded"], "\(reply.text)")
         #expect(reply.results.first?["replayed"]?.bool == true, "\(reply.text)")
         // both gateways stand in the line, which comes after the answer
-        let deadline = ContinuousClock.now + .seconds(10)
         var log = ""
-        while .now < deadline, !log.contains(#/"gateway":"127\.0\.0\.\d:\d+, 127/#) {
+        try await waitUntil("both are in the log: \(log)", every: .milliseconds(20)) {
             log = try String(contentsOfFile: door.proxy.directory + "/access.log", encoding: .utf8)
-            try await Task.sleep(for: .milliseconds(20))
+            return log.contains(#/"gateway":"127\.0\.0\.\d:\d+, 127/#)
         }
-        #expect(.now < deadline, "\(log)")
     }
 
     /// Which gateway has a mutation of its own in hand.
     private static func index(in door: FrontDoor) async throws -> Int {
-        let deadline = ContinuousClock.now + .seconds(30)
-        while .now < deadline {
-            for (index, gateway) in door.gateways.enumerated() {
+        var found: Int?
+        try await waitUntil("a gateway takes the push") {
+            for (index, gateway) in door.gateways.enumerated() where found == nil {
                 let page = try await GatewayProcess.get(gateway.operations + "/metrics", token: "").text
-                if page.contains("\nsluice_pushes_total{result=\"accepted\"} 1\n") { return index }
+                if page.contains("\nsluice_pushes_total{result=\"accepted\"} 1\n") { found = index }
             }
-            try await Task.sleep(for: .milliseconds(10))
+            return found != nil
         }
-        throw Program.Failure("no gateway takes the push")
+        return try #require(found)
     }
 
+    /// With one request a second in place of the hundred, so that what is a flood does not depend on how fast it comes.
     @Test func nginxStopsAFloodFromOneAddress() async throws {
-        let door = try await FrontDoor(.nginx)
+        let door = try await FrontDoor(.nginx, changes: ["rate=100r/s": "rate=1r/s"])
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for _ in 0..<900 { group.addTask { try await door.send(.GET, "/.well-known/jwks.json") } }
             return try await group.reduce(into: []) { $0.append($1) }
         }
         let refused = replies.filter { $0.status != 200 }
-        #expect(replies.count - refused.count >= 400, "what is allowed is served")
+        #expect(replies.count - refused.count > 400, "what is allowed is served")
         let one = try #require(refused.first, "nobody is refused")
         expectProblem(one, .rateLimited)
         #expect(one.header("retry-after") == ["2"])

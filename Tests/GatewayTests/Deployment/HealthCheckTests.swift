@@ -17,7 +17,9 @@ import Testing
         }
         // without its database it lives, and need not be started anew
         try await database.close()
-        let away = try await Program.run(["healthcheck", "--ready"], environment: gateway.environment)
+        // a gateway that is patient with its database takes its time to say so
+        let ready = ["healthcheck", "--ready", "--timeout", "60"]
+        let away = try await Program.run(ready, environment: gateway.environment)
         #expect(away.status == 1)
         #expect(away.complaint.contains("the database cannot be reached"), "\(away.complaint)")
         #expect(try await Program.run(["healthcheck"], environment: gateway.environment).status == 0)

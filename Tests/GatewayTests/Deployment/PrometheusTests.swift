@@ -40,15 +40,13 @@ struct PrometheusTests {
     ) async throws -> [String] {
         let allowed = CharacterSet.alphanumerics
         let text = try #require(expression.addingPercentEncoding(withAllowedCharacters: allowed))
-        let deadline = ContinuousClock.now + .seconds(60)
         var values: [String] = []
-        while .now < deadline {
+        try await waitUntil("\(expression) is another than \(values): \(server.log)", every: .milliseconds(100)) {
             let result = try await ask(server, "query?query=\(text)")?["result"]?.elements.map(Array.init) ?? []
             values = result.compactMap { $0["value"]?.elements.map(Array.init)?.last?.string }
-            if isWanted(values) { return values }
-            try await Task.sleep(for: .milliseconds(100))
+            return isWanted(values)
         }
-        throw Program.Failure("\(expression) is \(values): \(server.log)")
+        return values
     }
 
     @Test func itScrapesTwoReplicasLoadsTheRulesAndNoticesThatOneIsGone() async throws {

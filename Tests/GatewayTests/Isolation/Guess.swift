@@ -80,6 +80,10 @@ struct Guess: Sendable {
         Guess("POST /v1/id-mappings/lookup#/client_ids", everything) { worker, name in
             try await worker.post("/v1/id-mappings/lookup", #"{"client_ids":["\#(name)"]}"#)
         },
+        Guess("POST /v1/id-mappings/lookup#/device_id", [.device]) { worker, name in
+            let body = #"{"client_ids":[1,2,3],"entity_type":"sketch","device_id":"\#(name)"}"#
+            return try await worker.post("/v1/id-mappings/lookup", body)
+        },
         Guess("POST /v1/mutations/{id}/retry#/payload", everything) { worker, name in
             let failed = try await failure(of: worker)
             let body = #"{"payload":{"about":"\#(name)","deep":[{"a":["\#(name)"]}]}}"#

@@ -37,7 +37,7 @@ actor FeedFollower {
             let reply = try? await GatewayProcess.get(
                 replicas[replica] + "/v1/changes?limit=\(limit)\(since)",
                 token: token,
-                within: .seconds(8)
+                within: .seconds(30)
             )
             guard let reply, reply.status == 200 else {
                 if let reply, ![429, 503].contains(reply.status) { throw Program.Failure(reply.text) }

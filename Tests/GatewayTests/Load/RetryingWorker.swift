@@ -56,14 +56,14 @@ actor RetryingWorker {
     private func push(_ drafts: [Draft], expectingReplay: Bool = false) async throws {
         let list = drafts.map(\.json).joined(separator: ",")
         let body = #"{"device_id":"\#(outbox.device.lowercased)","mutations":[\#(list)]}"#
-        let deadline = ContinuousClock.now + .seconds(25)
+        let deadline = ContinuousClock.now + Waiting.limit
         var replica = Int.random(in: 0..<replicas.count, using: &random)
         while true {
             let reply = try? await GatewayProcess.post(
                 replicas[replica] + "/v1/mutations",
                 token: token,
                 body: body,
-                within: .seconds(8)
+                within: .seconds(30)
             )
             if let reply, reply.status == 200 { return note(reply, drafts, expectingReplay) }
             if let reply, ![429, 503].contains(reply.status) {

@@ -30,7 +30,7 @@ struct AdministrationOptions: ParsableArguments {
             return value
         } catch {
             await store.close()
-            let code = error.code == .storeUnavailable ? Terminal.unavailable : .failure
+            let code = [.storeUnavailable, .overloaded].contains(error.code) ? Terminal.unavailable : .failure
             throw Terminal.failure(
                 ([error.detail] + error.errors.map(\.detail).dropFirst()).joined(separator: "; "),
                 code
@@ -48,9 +48,12 @@ struct AdministrationOptions: ParsableArguments {
         case .behind(let pending):
             throw Terminal.failure("the schema lacks \(pending.joined(separator: ", ")); run: sluice migrate")
         case .unfit(let reason):
-            throw Terminal.failure("the database cannot be used: \(reason)")
+            throw Terminal.failure("the database cannot be used: \(reason)\(settings.databaseHint)")
         case .unreachable(let reason):
-            throw Terminal.failure("the database cannot be reached: \(reason)", Terminal.unavailable)
+            throw Terminal.failure(
+                "the database cannot be reached: \(reason)\(settings.databaseHint)",
+                Terminal.unavailable
+            )
         }
     }
 

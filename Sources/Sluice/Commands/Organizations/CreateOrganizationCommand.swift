@@ -14,6 +14,9 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
               sluice organizations create "Acme Ltd"
               sluice organizations create "Acme Ltd" --json \\
                 --id 0192f0c1-2345-7abc-8def-0123456789ab
+
+            Two organizations may have one name, but seldom are they meant to: for a second
+            one of a name, say --force.
             """
     )
 
@@ -23,15 +26,35 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
     @Option(help: "Its UUID, if it has one already; otherwise a new one.", transform: uuidArgument)
     var id: UUID?
 
+    @Flag(help: "Create it though there is one of that name.")
+    var force = false
+
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
         let id = id ?? UUIDv7Generator().make(at: SystemClock.now())
-        let answer = try await options.run { administration throws(Problem) -> [UInt8]? in
-            guard try await administration.organization(id) == nil else { return nil }
-            return try await administration.put(id, body: AdministrationOptions.body { $0.member("name", name) }).json
+        let (name, force) = (name, force)
+        let outcome = try await options.run { administration throws(Problem) -> Outcome in
+            guard try await administration.organization(id) == nil else { return .known }
+            if !force, let other = try await administration.organization(named: name) { return .sameName(other) }
+            let body = AdministrationOptions.body { $0.member("name", name) }
+            return .created(try await administration.put(id, body: body).json)
         }
-        guard let answer else { throw Terminal.failure("there is an organization \(id.lowercased) already") }
-        Terminal.say(options.json ? String(decoding: answer, as: UTF8.self) : id.lowercased)
+        switch outcome {
+        case .created(let json):
+            Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : id.lowercased)
+        case .known:
+            throw Terminal.failure("there is an organization \(id.lowercased) already")
+        case .sameName(let other):
+            throw Terminal.failure(
+                "there is an organization \"\(name)\" already, \(other.lowercased); for another of that name say --force"
+            )
+        }
+    }
+
+    private enum Outcome: Sendable {
+        case created([UInt8])
+        case known
+        case sameName(UUID)
     }
 }

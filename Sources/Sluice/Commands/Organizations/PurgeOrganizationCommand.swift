@@ -10,9 +10,11 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
         commandName: "purge",
         abstract: "Delete an organization and everything of it, for good.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
+              sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab --yes
 
+            Without --yes it counts what would go, deletes nothing, and ends with 1.
             A purge that was cut off goes on when it is run again.
             """
     )
@@ -25,18 +27,18 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
 
     @OptionGroup var options: AdministrationOptions
 
+    private typealias Extent = [(table: String, rows: Int64)]
+
     func run() async throws {
         guard yes else {
-            let found = try await options.run { administration throws(Problem) in
-                try await administration.organization(id)
+            let found = try await options.run { administration throws(Problem) -> (json: [UInt8], extent: Extent)? in
+                guard let json = try await administration.organization(id) else { return nil }
+                return (json, try await administration.extent(of: id))
             }
-            guard let found, let root = try? JSONTree(parsing: found).root else {
+            guard let found, let root = try? JSONTree(parsing: found.json).root else {
                 throw AdministrationOptions.unknown(id)
             }
-            let name = root["name"]?.string ?? ""
-            throw Terminal.failure(
-                "this deletes \"\(name)\" (\(id.lowercased)) and all of its data; confirm with --yes"
-            )
+            throw refusal(root["name"]?.string ?? "", found.extent)
         }
         let isPurged = try await options.run { administration throws(Problem) in try await administration.purge(id) }
         guard isPurged else { throw AdministrationOptions.unknown(id) }
@@ -45,5 +47,32 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
             $0.member("purged", true)
         }
         Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : "\(id.lowercased) is purged")
+    }
+
+    /// Says what would go.
+    private func refusal(_ name: String, _ extent: Extent) -> any Error {
+        if options.json {
+            let json = AdministrationOptions.body {
+                $0.member("id", id)
+                $0.member("name", name)
+                $0.member("purged", false)
+                $0.name("rows")
+                $0.beginObject()
+                for (table, rows) in extent {
+                    $0.name(table)
+                    $0.int(rows)
+                }
+                $0.endObject()
+            }
+            Terminal.say(String(decoding: json, as: UTF8.self))
+        }
+        let counts = extent.map { table, rows in
+            let isCut = rows == Administration.extentLimit
+            return "\(isCut ? "at least " : "")\(rows) \(table.replacing("_", with: " "))"
+        }
+        let data = counts.isEmpty ? "no data" : counts.joined(separator: ", ")
+        return Terminal.failure(
+            "this deletes \"\(name)\" (\(id.lowercased)) and all of its data for good: \(data); confirm with --yes"
+        )
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import Logging
 import Metrics
 import NIOCore
@@ -16,7 +17,9 @@ final class EventHub: Service {
     private let store: Store
     private let authenticator: Authenticator
     private let configuration: HTTPConfiguration
-    private let budget: ByteBudget
+    private let budget: FairBudget
+    /// Beyond as many listeners as there may be.
+    let overload = Overload(.listeners)
     private let listening = Mutex(Listening())
     private let due = AsyncStream<EventSubscriber>.makeStream()
     private let connected = Meter(label: HTTPMetrics.eventStreams)
@@ -26,7 +29,7 @@ final class EventHub: Service {
         self.store = store
         self.authenticator = authenticator
         self.configuration = configuration
-        budget = ByteBudget(limit: configuration.heldEventBytes, label: HTTPMetrics.heldEventBytes)
+        budget = FairBudget(.listeners, limit: configuration.heldEventBytes, label: HTTPMetrics.heldEventBytes)
         ends = Dictionary(
             uniqueKeysWithValues: EventStreamEnd.allCases.map {
                 ($0, Counter(label: HTTPMetrics.eventStreamEnds, dimensions: [("reason", $0.rawValue)]))
@@ -38,11 +41,14 @@ final class EventHub: Service {
         var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
         /// In the order in which they came.
         var ofUser: [LaneKey: [EventSubscriber]] = [:]
+        var roll = ListenerRoll()
         var isClosed = false
     }
 
-    /// Whether there is room for one more.
-    var hasRoom: Bool { listening.withLock { $0.subscribers.count } < configuration.maximumListeners }
+    /// Whether there is room for one more listener of an organization.
+    func hasRoom(for organization: UUID) -> Bool {
+        listening.withLock { $0.roll.hasRoom(for: organization, limit: configuration.maximumListeners) }
+    }
 
     /// Takes a listener in, who has not been written anything yet.
     func adopt(_ socket: SocketHandover, _ caller: Caller, from cursor: EventCursor) async throws {
@@ -103,16 +109,22 @@ final class EventHub: Service {
     private func add(_ subscriber: EventSubscriber, from cursor: EventCursor) {
         store.wakeUps.add(subscriber, lane: subscriber.lane, feed: (subscriber.interest, cursor.feed))
         connected.increment()
-        let (isClosed, oldest) = listening.withLock { listening in
+        let (isClosed, oldest, crowding) = listening.withLock { listening in
             listening.subscribers[ObjectIdentifier(subscriber)] = subscriber
             listening.ofUser[subscriber.lane, default: []].append(subscriber)
+            listening.roll.add(ObjectIdentifier(subscriber), of: subscriber.lane.organization)
             let ofUser = listening.ofUser[subscriber.lane] ?? []
-            return (listening.isClosed, ofUser.count > configuration.listenersPerUser ? ofUser.first : nil)
+            let crowding = listening.roll.crowding(beyond: configuration.maximumListeners)
+            return (
+                listening.isClosed, ofUser.count > configuration.listenersPerUser ? ofUser.first : nil,
+                crowding.flatMap { listening.subscribers[$0] }
+            )
         }
         // the client may have gone before anybody was there to be told
         if subscriber.isOver { remove(subscriber) }
         if isClosed { subscriber.close(.closed) }
         oldest?.close(.superseded)
+        if crowding !== oldest { crowding?.close(.superseded) }
     }
 
     private func remove(_ subscriber: EventSubscriber) {
@@ -120,6 +132,7 @@ final class EventHub: Service {
             let lane = subscriber.lane
             listening.ofUser[lane]?.removeAll { $0 === subscriber }
             if listening.ofUser[lane]?.isEmpty == true { listening.ofUser[lane] = nil }
+            listening.roll.remove(ObjectIdentifier(subscriber), of: lane.organization)
             return listening.subscribers.removeValue(forKey: ObjectIdentifier(subscriber)) != nil
         }
         guard isKnown else { return }

@@ -16,7 +16,7 @@ final class EventSubscriber: ChannelInboundHandler, WakeObserver {
 
     let caller: Caller
     private let channel: any Channel
-    private let budget: ByteBudget
+    private let budget: FairBudget
     private let onWork: @Sendable (EventSubscriber) -> Void
     private let onEnd: @Sendable (EventSubscriber, EventStreamEnd) -> Void
     private let state: Mutex<SubscriberState>
@@ -28,7 +28,7 @@ final class EventSubscriber: ChannelInboundHandler, WakeObserver {
         _ caller: Caller,
         channel: any Channel,
         state: SubscriberState,
-        budget: ByteBudget,
+        budget: FairBudget,
         onWork: @escaping @Sendable (EventSubscriber) -> Void,
         onEnd: @escaping @Sendable (EventSubscriber, EventStreamEnd) -> Void
     ) {
@@ -70,12 +70,14 @@ final class EventSubscriber: ChannelInboundHandler, WakeObserver {
     /// - Parameter cursor: nil where it comes no further.
     /// - Throws: ``NoRoom`` when too much is held by others; who holds something itself is not written to at all.
     func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(NoRoom) {
-        if bytes.count < Self.shortBytes || budget.heldBytes == 0 {
-            budget.count(bytes.count)
-        } else if !budget.take(bytes.count) {
+        if bytes.count < Self.shortBytes || budget.held == 0 {
+            budget.count(bytes.count, for: lane)
+        } else if !budget.offers(bytes.count, for: lane) {
             throw NoRoom()
         }
-        channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { [budget] _ in budget.giveBack(bytes.count) }
+        channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { [budget, lane] _ in
+            budget.giveBack(bytes.count, of: lane)
+        }
         state.withLock { $0.wrote(cursor, now: .now) }
     }
 

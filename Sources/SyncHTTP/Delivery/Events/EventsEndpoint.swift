@@ -1,4 +1,5 @@
 import HTTPTypes
+import HummingbirdCore
 import SyncModel
 import SyncStore
 
@@ -12,13 +13,18 @@ struct EventsEndpoint: Sendable {
         _ = try Query(of: exchange)
         let lane = LaneKey(organization: caller.organization.id, user: caller.user)
         let cursor = try await store.events.start(after: lastEventID(exchange), of: lane)
-        guard hub.hasRoom else { throw Problem(.overloaded, "As many as there is room for listen already.") }
+        guard hub.hasRoom(for: caller.organization.id) else { throw hub.overload.problem() }
         var answer = Answer(.ok)
         answer.contentType = "text/event-stream"
         answer.headers[.cacheControl] = "no-store"
         // nginx would keep events until a buffer is full
         answer.headers[.xAccelBuffering] = "no"
-        answer.successor = { [hub] socket in try await hub.adopt(socket, caller, from: cursor) }
+        // a stream has no length to tell, so a head alone ends its connection as a stream does
+        if exchange.request.method == .head {
+            answer.successor = { socket in try await socket.close() }
+        } else {
+            answer.successor = { [hub] socket in try await hub.adopt(socket, caller, from: cursor) }
+        }
         return answer
     }
 

@@ -8,6 +8,8 @@ struct Answer: Sendable {
     var status: HTTPResponse.Status
     /// Nil: no body at all.
     var body: [UInt8]?
+    /// A body that all such answers share; goes before ``body``.
+    var sharedBody: ByteBuffer?
     var contentType = "application/json"
     var headers = HTTPFields()
     /// What a push left of its user's quota.
@@ -20,6 +22,11 @@ struct Answer: Sendable {
         self.body = body
     }
 
+    init(_ status: HTTPResponse.Status, sharedJSON body: ByteBuffer) {
+        self.status = status
+        sharedBody = body
+    }
+
     init(_ status: HTTPResponse.Status) {
         self.status = status
     }
@@ -29,15 +36,16 @@ struct Answer: Sendable {
         var fields = headers
         fields.append(HTTPField(name: .xRequestID, value: requestID))
         if let date { fields.append(HTTPField(name: .date, value: date)) }
-        guard let body else {
+        guard let length = sharedBody?.readableBytes ?? body?.count else {
             if successor != nil { fields.append(HTTPField(name: .contentType, value: contentType)) }
             return Response(status: status, headers: fields)
         }
         fields.append(HTTPField(name: .contentType, value: contentType))
         if method == .head {
-            fields.append(HTTPField(name: .contentLength, value: String(body.count)))
+            fields.append(HTTPField(name: .contentLength, value: String(length)))
             return Response(status: status, headers: fields)
         }
-        return Response(status: status, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
+        let buffer = sharedBody ?? ByteBuffer(bytes: body ?? [])
+        return Response(status: status, headers: fields, body: ResponseBody(byteBuffer: buffer))
     }
 }

@@ -7,11 +7,15 @@ enum ClientPresence {
     /// Runs an operation that may take long; cancels it and answers nil when the client goes away or the server shuts
     /// down.
     ///
-    /// - Throws: what the operation throws, or why the caller is not served any more.
+    /// - Throws: `overloaded` where the caller's organization waits with its part of all connections already; what the
+    ///   operation throws, or why the caller is not served any more.
     static func whileWaited<Value: Sendable>(
         on exchange: Exchange,
         _ operation: @escaping @Sendable () async throws -> Value
     ) async throws -> Value? {
+        let waits = exchange.budgets.waits
+        try waits.take(1, for: exchange.user)
+        defer { waits.giveBack(1, of: exchange.user) }
         let (departure, continuation) = AsyncStream<Void>.makeStream()
         await watch(exchange.channel) { continuation.finish() }
         return try await withThrowingTaskGroup(of: Value?.self) { group in

@@ -1,5 +1,6 @@
 import HTTPTypes
 import HummingbirdCore
+import Metrics
 import NIOCore
 import NIOHTTPTypes
 import SyncModel
@@ -19,6 +20,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// How long the receiving half stays open after a response that ends the connection.
     private static let lingering = TimeAmount.seconds(2)
+    /// What the system may keep of large answers that the client has not read, about.
+    private static let systemBytes: SocketOptionValue = 262_144
     /// What one read may take from the system at most: with thousands of connections, this is the memory they hold.
     private static let readBytes = 8_192
 
@@ -29,12 +32,17 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var isMalformed = false
     private var isGone = false
     private var onGone: (@Sendable () -> Void)?
+    /// What the next response takes.
+    private var hold: AnswerHold?
+    private let cutOffs: CutOffs
 
-    init(_ configuration: HTTPConfiguration) {
+    init(_ configuration: HTTPConfiguration, _ cutOffs: CutOffs) {
+        self.cutOffs = cutOffs
         state = ConnectionState(
             bodyTimeout: TimeAmount(configuration.bodyTimeout),
             writeTimeout: TimeAmount(configuration.writeTimeout),
-            shutdownTimeout: TimeAmount(configuration.shutdownTimeout)
+            shutdownTimeout: TimeAmount(configuration.shutdownTimeout),
+            leastProgress: configuration.leastProgress
         )
     }
 
@@ -44,6 +52,20 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         if isGone { action() } else { onGone = action }
     }
 
+    /// Gives back what an answer takes once the system has taken the next response for the client, or the connection has
+    /// ended.
+    static func release(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) async {
+        let handing = channel.eventLoop.submit {
+            let connection = try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self)
+            connection.hold?.leave()
+            connection.hold = hold
+            // what the system keeps for a client that does not read is memory, too
+            try channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: Self.systemBytes)
+        }
+        // the pipeline may be gone, and the client with it
+        do { try await handing.get() } catch { hold.leave() }
+    }
+
     // MARK: - Life
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -51,12 +73,14 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         let options = context.channel.syncOptions
         try? options?.setOption(.recvAllocator, value: allocator)
         try? options?.setOption(.maxMessagesPerRead, value: 1)
-        try? FirstVersion.look(on: context.pipeline)
+        try? HeadCheck.look(on: context.pipeline)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
         timer?.task.cancel()
         timer = nil
+        hold?.leave()
+        hold = nil
         clientIsGone()
     }
 
@@ -133,6 +157,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func writeEnd(_ context: ChannelHandlerContext, _ data: NIOAny, _ promise: EventLoopPromise<Void>?) {
+        let promise = releasing(context, promise)
         switch state.writeEnd(at: .now()) {
         case .keep:
             context.write(data, promise: promise)
@@ -151,6 +176,17 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
+    /// A promise that gives back what the response has taken.
+    private func releasing(_ context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) -> EventLoopPromise<
+        Void
+    >? {
+        guard let hold else { return promise }
+        self.hold = nil
+        let written = promise ?? context.eventLoop.makePromise()
+        written.futureResult.whenComplete { _ in hold.leave() }
+        return written
+    }
+
     /// What is not HTTP gets the same kind of answer as everything else.
     private func writeMalformed(_ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
         let requestID = RequestID.make()
@@ -163,7 +199,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        state.becameWritable(context.channel.isWritable, at: .now())
+        state.becameWritable(context.channel.isWritable, unsent: unsent(context), at: .now())
         scheduleTimer(context)
         context.fireChannelWritabilityChanged()
     }
@@ -183,16 +219,26 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     private func timerFired(_ context: ChannelHandlerContext) {
         timer = nil
-        switch state.timerFired(at: .now()) {
-        case .refuseBody: context.fireErrorCaught(BodyTimedOut())
-        case .close: context.close(promise: nil)
+        switch state.timerFired(at: .now(), unsent: unsent(context)) {
+        case .refuseBody:
+            cutOffs.lateBody.increment()
+            context.fireErrorCaught(BodyTimedOut())
+        case .close:
+            cutOffs.unread.increment()
+            context.close(promise: nil)
         case .wait, .nothing: scheduleTimer(context)
         }
     }
 
+    /// Bytes that the client has not accepted.
+    private func unsent(_ context: ChannelHandlerContext) -> Int {
+        (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+    }
+
+    /// Whether `close` is among the options (RFC 9110, 7.6.1).
     private static func closes(_ fields: HTTPFields) -> Bool {
         guard let value = fields[.connection] else { return false }
-        return value.lowercased() == "close"
+        return value.utf8.split(separator: UInt8(ascii: ",")).contains { $0.trimmed.lowercased == "close" }
     }
 }
 

@@ -23,6 +23,8 @@ struct ConnectionState {
     let bodyTimeout: TimeAmount
     let writeTimeout: TimeAmount
     let shutdownTimeout: TimeAmount
+    /// Bytes that a client has to take within `writeTimeout`.
+    let leastProgress: Int
 
     /// Requests whose head was read and whose response is not written to its end.
     private(set) var requestsInHand = 0
@@ -30,16 +32,19 @@ struct ConnectionState {
     private var bodyDeadline: NIODeadline?
     /// The last request that was read asks for the end of the connection.
     private var closesAfterLast = false
-    /// When the client must have accepted what fills the send buffer.
+    /// When the client must have accepted what fills the send buffer, or some of it.
     private var writeDeadline: NIODeadline?
+    /// How much the send buffer held when the deadline was set.
+    private var unsent = 0
     private var closesAfterResponse = false
     private var isRefused = false
     private var isShuttingDown = false
 
-    init(bodyTimeout: TimeAmount, writeTimeout: TimeAmount, shutdownTimeout: TimeAmount) {
+    init(bodyTimeout: TimeAmount, writeTimeout: TimeAmount, shutdownTimeout: TimeAmount, leastProgress: Int = .max) {
         self.bodyTimeout = bodyTimeout
         self.writeTimeout = writeTimeout
         self.shutdownTimeout = shutdownTimeout
+        self.leastProgress = leastProgress
     }
 
     /// Whether more may be read. A request that was sent ahead waits in the system's buffers, not in ours.
@@ -90,7 +95,9 @@ struct ConnectionState {
         return bodyDeadline == nil && !isRefused ? .close : .closeAfterLingering
     }
 
-    mutating func becameWritable(_ isWritable: Bool, at now: NIODeadline) {
+    /// - Parameter unsent: bytes that the client has not accepted.
+    mutating func becameWritable(_ isWritable: Bool, unsent: Int = 0, at now: NIODeadline) {
+        self.unsent = unsent
         writeDeadline = isWritable ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
     }
 
@@ -101,8 +108,13 @@ struct ConnectionState {
         writeDeadline = writeDeadline.map { min($0, now + shutdownTimeout) }
     }
 
-    mutating func timerFired(at now: NIODeadline) -> TimerAction {
-        if let writeDeadline, writeDeadline <= now { return .close }
+    /// - Parameter unsent: bytes that the client has not accepted.
+    mutating func timerFired(at now: NIODeadline, unsent: Int = 0) -> TimerAction {
+        if let writeDeadline, writeDeadline <= now {
+            // a slow client is no dead one
+            guard !isShuttingDown, self.unsent - unsent >= leastProgress else { return .close }
+            becameWritable(false, unsent: unsent, at: now)
+        }
         if let runningBodyDeadline, runningBodyDeadline <= now {
             bodyDeadline = nil
             isRefused = true

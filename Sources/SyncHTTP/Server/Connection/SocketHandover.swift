@@ -1,6 +1,7 @@
 import Glibc
 import HTTPTypes
 import NIOCore
+import NIOPosix
 import SyncModel
 
 /// A connection's socket on its way to an owner that needs no HTTP any more.
@@ -35,6 +36,13 @@ struct SocketHandover: Sendable {
             channel.close(promise: nil)
             return copy
         }.get()
+    }
+
+    /// Writes the head, and ends the connection.
+    func close() async throws {
+        let channel = try await ClientBootstrap(group: eventLoop).withConnectedSocket(descriptor).get()
+        do { try await channel.writeAndFlush(ByteBuffer(bytes: head)) } catch {}
+        try await channel.close()
     }
 
     private static func text(_ head: HTTPResponse) -> [UInt8] {

@@ -3,6 +3,7 @@ import HTTPTypes
 import HummingbirdCore
 import JSONText
 import NIOCore
+import SyncModel
 
 /// A request on its way through the endpoints, and what belongs to it.
 struct Exchange: Sendable {
@@ -12,6 +13,13 @@ struct Exchange: Sendable {
     let parameters: [Substring]
     /// The connection that the request came over.
     let channel: any Channel
+
+    /// What its answer takes.
+    let hold: AnswerHold
+    /// What all requests share.
+    let budgets: Budgets
+    /// Whose the request is, once that is settled.
+    var user = LaneKey.nobody
 
     /// Asks whether the caller is served still, and throws why not; who waits long asks now and then.
     var isStillServed: @Sendable () async throws -> Void = {}

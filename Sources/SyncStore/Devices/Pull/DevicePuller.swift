@@ -75,6 +75,7 @@ public struct DevicePuller: Sendable {
     /// - Parameters:
     ///   - device: any id; a device that is not registered is when it is given its first number.
     ///   - wait: how long to wait for something to show, while there is nothing.
+    ///   - room: taken for what is read.
     /// - Throws: `invalid_request` for a cursor that is not ours, and for counters of types without device ids;
     ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where what a page assigned is not known any more; `validation_failed` where a type has no
     ///   numbers left.
@@ -83,14 +84,16 @@ public struct DevicePuller: Sendable {
         device: UUID,
         organization: Organization,
         user: UUID,
-        wait: Duration = .zero
+        wait: Duration = .zero,
+        room: PageRoom = .unbounded
     ) async throws(Problem) -> [UInt8] {
         let key = TentativePages.Key(organization: organization.id, user: user, device: device)
         let call = Call(request: request, device: key, organization: organization)
         let cursor = try call.feed.cursor(request.since, pointer: "/since")
         do {
             try Self.check(request, try await catalog.entry(organization.id).types)
-            return try await feed.view(after: cursor, of: call.feed.interest, wait: wait) { cursor throws(Problem) in
+            return try await feed.view(after: cursor, of: call.feed.interest, wait: wait, room: room) {
+                cursor throws(Problem) in
                 do {
                     return try await look(call, after: cursor)
                 } catch {

@@ -1,0 +1,50 @@
+import NIOCore
+import NIOHTTP1
+import NIOHTTPTypesHTTP1
+
+/// Looks at heads while they still are what was sent: further on, nobody can tell the version of a request or how often
+/// it names its host.
+///
+/// Lets a client of HTTP/1.0 have its connection closed behind the answer, which is how it knows that this was all, and
+/// refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that takes another one would send them elsewhere.
+final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+
+    /// What comes behind a request that was refused is none.
+    private var isRefused = false
+
+    /// Puts one where heads are still what they were.
+    static func look(on pipeline: ChannelPipeline) throws {
+        let operations = pipeline.syncOperations
+        let codec = try operations.handler(type: HTTP1ToHTTPServerCodec.self)
+        try operations.addHandler(HeadCheck(), position: .before(codec))
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isRefused else { return }
+        guard case .head(var head) = unwrapInboundIn(data) else {
+            context.fireChannelRead(data)
+            return
+        }
+        let isFirstVersion = head.version.major == 1 && head.version.minor == 0
+        let hosts = Self.hosts(head.headers)
+        guard hosts == 1 || isFirstVersion && hosts == 0 else {
+            isRefused = true
+            context.fireErrorCaught(HTTPParserError.invalidHeaderToken)
+            return
+        }
+        guard isFirstVersion else {
+            context.fireChannelRead(data)
+            return
+        }
+        head.headers.replaceOrAdd(name: "Connection", value: "close")
+        context.fireChannelRead(wrapInboundOut(.head(head)))
+    }
+
+    private static func hosts(_ headers: HTTPHeaders) -> Int {
+        var count = 0
+        for (name, _) in headers where name.utf8.count == 4 && name.lowercased() == "host" { count += 1 }
+        return count
+    }
+}

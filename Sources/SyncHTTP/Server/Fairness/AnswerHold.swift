@@ -1,0 +1,98 @@
+import Foundation
+import SyncModel
+import SyncStore
+import Synchronization
+
+/// The room that one request's answer takes, from before it is made until the client has taken it.
+final class AnswerHold: Sendable {
+    /// Answers up to this size are not counted: connections hold more by themselves.
+    static let small = 16_384
+    /// What a page is taken for before it is read: as many bytes as its readers end at.
+    static let page = 2_097_152
+    /// What one mutation with all that belongs to it is taken for, and a backlog.
+    static let mutation = 262_144
+    /// What one id mapping is taken for.
+    static let mapping = 256
+
+    private struct State {
+        var user = LaneKey.nobody
+        /// Bytes.
+        var held = 0
+        /// Whether it has one of the turns in which pages are read.
+        var isReading = false
+    }
+
+    private let gate: FairGate
+    private let pages: FairGate
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - gate: bytes of answers.
+    ///   - pages: turns to read a page.
+    init(_ gate: FairGate, pages: FairGate) {
+        self.gate = gate
+        self.pages = pages
+    }
+
+    /// Settles whose answer it will be.
+    ///
+    /// - Throws: `overloaded` where the organization leaves so much unread already that it holds more than its part.
+    func belongs(to user: LaneKey) throws(Problem) {
+        state.withLock { $0.user = user }
+        try gate.requireShare(of: user)
+    }
+
+    /// Takes room for what is read, once there is some; does nothing where it was taken.
+    ///
+    /// - Throws: `overloaded` when room did not come in time.
+    func enter(_ bytes: Int = AnswerHold.page) async throws(Problem) {
+        let before = state.withLock { $0 }
+        guard before.held == 0 else { return }
+        let weight = gate.weight(bytes)
+        try await gate.enter(weight, for: before.user)
+        state.withLock { $0.held = weight }
+        guard bytes > Self.mutation else { return }
+        try await pages.enter(1, for: before.user)
+        state.withLock { $0.isReading = true }
+    }
+
+    /// Counts the answer as large as it has become.
+    ///
+    /// - Returns: whether something is held until ``leave()``.
+    func settle(at size: Int) -> Bool {
+        let size = size > Self.small ? size : 0
+        let before = state.withLock { state in
+            defer { (state.held, state.isReading) = (size, false) }
+            return state
+        }
+        if before.isReading { pages.leave(1, of: before.user) }
+        if size > before.held {
+            gate.count(size - before.held, for: before.user)
+        } else {
+            gate.leave(before.held - size, of: before.user)
+        }
+        return size > 0
+    }
+
+    /// Gives back what is held.
+    func leave() {
+        _ = settle(at: 0)
+    }
+
+    /// For readers that look several times, and hold nothing while they wait.
+    func room(for bytes: Int = AnswerHold.page) -> PageRoom {
+        PageRoom { () async throws(Problem) in
+            try await self.enter(bytes)
+        } leave: {
+            self.leave()
+        }
+    }
+}
+
+extension LaneKey {
+    /// Who asks without a user: operators, and whoever asks for what everybody may have.
+    static let nobody = LaneKey(
+        organization: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+        user: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    )
+}

@@ -1,0 +1,114 @@
+import Metrics
+import SyncModel
+import Synchronization
+
+/// Room that one may wait for, for a while: organizations take turns (``FairRoom``).
+///
+/// A decoded push takes about five times the memory of its body. Beyond what keeps the committers busy that buys nothing,
+/// so the rest wait as bytes: the memory under load is bounded by this and not by the number of clients.
+final class FairGate: Sendable {
+    private struct State {
+        var room: FairRoom
+        var waiters: [FairRoom.Ticket: CheckedContinuation<Bool, Never>] = [:]
+    }
+
+    private let overload: Overload
+    private let limit: Int
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let state: Mutex<State>
+    private let meter: Meter?
+
+    /// - Parameters:
+    ///   - limit: bytes; what is larger than a quarter of it counts as that.
+    ///   - patience: who has waited longer is turned away: its client has given up, or will do better to come back.
+    ///   - label: of the metric that shows how much is held.
+    init(
+        _ kind: Overload.Kind,
+        limit: Int,
+        patience: Duration,
+        label: String? = nil,
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
+        overload = Overload(kind)
+        self.limit = limit
+        self.now = now
+        state = Mutex(State(room: FairRoom(whole: limit, patience: patience)))
+        meter = label.map { Meter(label: $0) }
+    }
+
+    /// How many wait for room.
+    var waiting: Int { state.withLock { $0.room.waiting } }
+
+    /// How much is held now.
+    var held: Int { state.withLock { $0.room.shares.taken } }
+
+    /// What is asked for at most: a few of the largest always fit together.
+    func weight(_ bytes: Int) -> Int { min(bytes, max(1, limit / 4)) }
+
+    /// Runs an operation as soon as there is room for it.
+    ///
+    /// - Throws: `overloaded` when room did not come in time, or what the operation throws.
+    func admit<Value>(_ bytes: Int, for user: LaneKey, _ operation: () async throws -> Value) async throws -> Value {
+        let weight = weight(bytes)
+        try await enter(weight, for: user)
+        defer { leave(weight, of: user) }
+        return try await operation()
+    }
+
+    /// Takes room, as soon as there is some. Whoever took it gives it back by ``leave(_:of:)``.
+    ///
+    /// - Throws: `overloaded` when room did not come in time.
+    func enter(_ weight: Int, for user: LaneKey) async throws(Problem) {
+        if !state.withLock({ $0.room.takeAtOnce(weight, for: user) }) {
+            let isAdmitted = await withCheckedContinuation { continuation in
+                settle { state, now in
+                    state.waiters[state.room.wait(for: weight, by: user, now: now)] = continuation
+                }
+            }
+            guard isAdmitted else { throw overload.problem() }
+        }
+        meter?.increment(by: Double(weight))
+    }
+
+    /// Gives room back.
+    func leave(_ weight: Int, of user: LaneKey) {
+        guard weight > 0 else { return }
+        settle { state, _ in state.room.giveBack(weight, of: user) }
+        meter?.decrement(by: Double(weight))
+    }
+
+    /// Counts what is there already, whether or not there is room for it.
+    func count(_ weight: Int, for user: LaneKey) {
+        state.withLock { $0.room.take(weight, for: user) }
+        meter?.increment(by: Double(weight))
+    }
+
+    /// Refuses who holds more than its part.
+    func requireShare(of user: LaneKey) throws(Problem) {
+        guard !state.withLock({ $0.room.shares.isOver(user) }) else { throw overload.problem() }
+    }
+
+    /// Turns away who has waited too long.
+    func expire() {
+        let late = state.withLock { state in
+            state.room.expire(now: now()).compactMap { state.waiters.removeValue(forKey: $0) }
+        }
+        for waiter in late { waiter.resume(returning: false) }
+    }
+
+    /// Makes a change, then lets in who has room by now and turns away who has waited too long.
+    private func settle(_ change: (inout State, ContinuousClock.Instant) -> Void) {
+        var admitted: [CheckedContinuation<Bool, Never>] = []
+        var refused: [CheckedContinuation<Bool, Never>] = []
+        state.withLock { state in
+            let now = now()
+            change(&state, now)
+            guard state.room.waiting > 0 else { return }
+            let decision = state.room.settle(now: now)
+            admitted = decision.admitted.compactMap { state.waiters.removeValue(forKey: $0) }
+            refused = decision.refused.compactMap { state.waiters.removeValue(forKey: $0) }
+        }
+        for waiter in admitted { waiter.resume(returning: true) }
+        for waiter in refused { waiter.resume(returning: false) }
+    }
+}

@@ -1,0 +1,37 @@
+import Metrics
+import SyncModel
+
+/// A budget that may be used up, counts whom it refuses, and says what a client is told whose organization has its part.
+struct Overload: Sendable {
+    /// Its name in metrics.
+    enum Kind: String {
+        case bodies, decoding, answers, pages, waits, listeners
+    }
+
+    private let kind: Kind
+    private let refusals: Counter
+
+    init(_ kind: Kind) {
+        self.kind = kind
+        refusals = Counter(label: HTTPMetrics.overloads, dimensions: [("budget", kind.rawValue)])
+    }
+
+    /// Counts a refusal, and says why.
+    func problem() -> Problem {
+        refusals.increment()
+        var problem = Problem(.overloaded, explanation)
+        problem.retryAfter = 1
+        return problem
+    }
+
+    private var explanation: String {
+        switch kind {
+        case .bodies: "Too much is being received at once."
+        case .decoding: "Too many pushes are waiting."
+        case .answers: "Too many answers are not read yet."
+        case .pages: "Too many pages are being read at once."
+        case .waits: "Too many requests are waiting for something to happen."
+        case .listeners: "As many as there is room for listen already."
+        }
+    }
+}

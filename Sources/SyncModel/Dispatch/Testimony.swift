@@ -1,0 +1,80 @@
+import Foundation
+import JSONText
+
+/// What an upstream's answer says about one entity, and so what the feed may take from it.
+///
+/// A mutation names its entity and its endpoint, and nobody can tell whether the two belong together: a 200 to a request
+/// for something else says nothing about the entity. So an answer counts as far as the request's path names the entity,
+/// or the document in the answer bears its id.
+struct Testimony {
+    private let mutation: QueuedMutation
+    private let request: UpstreamRequest
+    private let response: UpstreamResponse
+    /// The entity's document as the answer shows it, JSON.
+    private let document: [UInt8]?
+    /// Whether the id stands in the request's path.
+    private let isNamed: Bool
+
+    /// - Parameter shown: the entity that the answer shows, whichever that is.
+    init(
+        about id: ServerID,
+        of mutation: QueuedMutation,
+        _ request: UpstreamRequest,
+        _ response: UpstreamResponse,
+        _ shown: UpstreamEntity?
+    ) {
+        self.mutation = mutation
+        self.request = request
+        self.response = response
+        document = shown?.id.text == id.text ? shown?.document : nil
+        isNamed = id.isSegment(of: request.path)
+    }
+
+    /// The validator of the entity's state: that of what the path names, or of what a create has made.
+    var etag: String? {
+        switch mutation.operation {
+        case .delete: nil
+        case .create where mutation.override == nil: response.etag
+        case .create, .update, .replace: isNamed ? response.etag : nil
+        }
+    }
+
+    /// What the mutation did to the entity, and on what ground that is known.
+    var change: (Outcome.EntityChange, Outcome.Ground) {
+        switch mutation.operation {
+        case .create where mutation.override == nil: (whole(document ?? request.body), .created)
+        case .create, .replace: (whole(document ?? (isNamed ? request.body : nil)), .written)
+        case .update: (patched, .written)
+        case .delete: deletion
+        }
+    }
+
+    private func whole(_ document: [UInt8]?) -> Outcome.EntityChange {
+        document.map { .document($0, etag: etag) } ?? .none
+    }
+
+    private var patched: Outcome.EntityChange {
+        if document != nil { return whole(document) }
+        guard isNamed, let body = request.body else { return .none }
+        return request.method == "PUT" ? whole(body) : .patch(body, etag: etag)
+    }
+
+    private var deletion: (Outcome.EntityChange, Outcome.Ground) {
+        if response.status == 404 || response.status == 410 { return (isNamed ? .deleted : .none, .missing) }
+        return (isNamed || document != nil ? .deleted : .none, .written)
+    }
+}
+
+extension ServerID {
+    /// Whether it is a whole segment of a path, percent-encoded or not.
+    func isSegment(of path: String) -> Bool {
+        let encoded = PercentEncoding.encoded(text)
+        return path.utf8.prefix { $0 != 0x3f }.split(separator: 0x2f).contains { segment in
+            if segment.elementsEqual(encoded) { return true }
+            // what is written in another way
+            guard segment.contains(0x25) || (segment.count == 36 && !isInteger) else { return false }
+            let decoded = String(decoding: PercentEncoding.decoded(segment), as: UTF8.self)
+            return decoded == text || (uuid != nil && UUID(parsing: decoded) == uuid)
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import Foundation
+
+/// Room of one kind that one may wait for. Organizations take turns, and so do the users of each; how much each may hold
+/// is what ``FairShares`` says. Decides; who uses it resumes those who wait.
+public struct FairRoom: Sendable {
+    /// Names somebody who waits.
+    public typealias Ticket = Int
+
+    /// Who need not wait any longer.
+    public struct Decision: Sendable, Equatable {
+        /// They have what they asked for.
+        public var admitted: [Ticket] = []
+        /// They have waited too long.
+        public var refused: [Ticket] = []
+    }
+
+    private struct Waiter {
+        let ticket: Ticket
+        let user: LaneKey
+        let amount: Int
+        let since: ContinuousClock.Instant
+    }
+
+    /// Organizations, and users of one, that are passed over because they hold enough, before the rest has to wait for the
+    /// next chance: bounds the work when thousands wait. They come last then, since what they hold will give them another.
+    private static let looks = 64
+
+    /// Who holds what.
+    public private(set) var shares: FairShares
+    private let patience: Duration
+    private var lines: [UUID: Turns<UUID, Waiter>] = [:]
+    private var order = Line<UUID>()
+    private var lastTicket = 0
+    /// How many wait.
+    public private(set) var waiting = 0
+
+    /// - Parameters:
+    ///   - whole: how much there is.
+    ///   - patience: who has waited longer is turned away.
+    public init(whole: Int, patience: Duration) {
+        shares = FairShares(whole: whole)
+        self.patience = patience
+    }
+
+    /// Takes room for a user where it may have some at once, and nobody of its organization waits.
+    public mutating func takeAtOnce(_ amount: Int, for user: LaneKey) -> Bool {
+        guard lines[user.organization] == nil, shares.mayTake(amount, for: user) else { return false }
+        shares.take(amount, for: user)
+        return true
+    }
+
+    /// Lets somebody wait for room.
+    public mutating func wait(for amount: Int, by user: LaneKey, now: ContinuousClock.Instant) -> Ticket {
+        lastTicket += 1
+        let waiter = Waiter(ticket: lastTicket, user: user, amount: amount, since: now)
+        if lines[user.organization] == nil { order.append(user.organization) }
+        lines[user.organization, default: Turns()].append(waiter, of: user.user)
+        waiting += 1
+        return lastTicket
+    }
+
+    /// Takes room whether or not it is there: for what is held already.
+    public mutating func take(_ amount: Int, for user: LaneKey) {
+        shares.take(amount, for: user)
+    }
+
+    /// Gives room back.
+    public mutating func giveBack(_ amount: Int, of user: LaneKey) {
+        shares.giveBack(amount, of: user)
+    }
+
+    /// Lets in who may have room by now, and turns away at the head of each line who has waited too long.
+    public mutating func settle(now: ContinuousClock.Instant) -> Decision {
+        var decision = Decision()
+        var passed: [UUID] = []
+        while passed.count < Self.looks, let organization = order.popFirst() {
+            switch settle(organization, now, &decision) {
+            case .admitted: order.append(organization)
+            case .empty: lines[organization] = nil
+            case .holdsEnough: passed.append(organization)
+            case .noRoom:
+                // nobody passes who waits behind: what needs much room would never get it
+                order.prepend([organization])
+                for organization in passed { order.append(organization) }
+                return decision
+            }
+        }
+        for organization in passed { order.append(organization) }
+        return decision
+    }
+
+    /// Turns away everybody who has waited too long.
+    public mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
+        guard waiting > 0 else { return [] }
+        var late: [Ticket] = []
+        for organization in Array(lines.keys) {
+            late += lines[organization]?.remove { now - $0.since > patience }.map(\.ticket) ?? []
+            if lines[organization]?.isEmpty ?? true { lines[organization] = nil }
+        }
+        if !late.isEmpty { _ = order.remove { lines[$0] == nil } }
+        waiting -= late.count
+        return late
+    }
+
+    private enum Turn {
+        case admitted, empty, holdsEnough, noRoom
+    }
+
+    /// One organization's turn: one of its users is let in, whose turn it is and who may have what it asks for.
+    private mutating func settle(_ organization: UUID, _ now: ContinuousClock.Instant, _ decision: inout Decision)
+        -> Turn
+    {
+        guard var line = lines.removeValue(forKey: organization) else { return .empty }
+        defer { lines[organization] = line }
+        var passed = 0
+        while let next = line.next {
+            if now - next.since > patience {
+                _ = line.popNext()
+                waiting -= 1
+                decision.refused.append(next.ticket)
+            } else if shares.mayTake(next.amount, for: next.user) {
+                _ = line.popNext()
+                waiting -= 1
+                shares.take(next.amount, for: next.user)
+                decision.admitted.append(next.ticket)
+                return line.isEmpty ? .empty : .admitted
+            } else if shares.held(by: organization) == 0 {
+                return .noRoom
+            } else {
+                passed += 1
+                guard passed < min(line.ownerCount, Self.looks) else { return .holdsEnough }
+                line.pass()
+            }
+        }
+        return .empty
+    }
+}

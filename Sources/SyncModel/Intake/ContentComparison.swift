@@ -1,0 +1,245 @@
+import Foundation
+import JSONText
+
+/// The first try of a mutation, as far as a second one is compared with it.
+struct FirstTry {
+    let id: UUID
+    let device: UUID
+    let operation: Operation
+    let entityType: String
+    let localID: UUID?
+    let localNumber: Int64?
+    /// The entity's, once it is known.
+    let serverID: ServerID?
+    let fingerprint: Fingerprint
+
+    /// One that is stored.
+    init(_ record: MutationRecord) {
+        id = record.id
+        device = record.deviceID
+        operation = record.operation
+        entityType = record.entityType
+        localID = record.localID
+        localNumber = record.localNumber
+        serverID = record.serverID
+        fingerprint = record.fingerprint
+    }
+
+    /// One of the same push.
+    ///
+    /// - Parameter references: ids of the device in its relations.
+    init(_ mutation: Mutation, by device: UUID, _ references: [LocalReference]) {
+        id = mutation.id
+        self.device = device
+        operation = mutation.operation
+        entityType = mutation.entityType
+        localID = mutation.localID
+        localNumber = mutation.localNumber
+        serverID = mutation.serverID
+        fingerprint = mutation.fingerprint(noting: references)
+    }
+}
+
+/// Whether a second try has the content of the first, with client ids and the server ids that they resolved to counting
+/// as equal (product rule 5): UUIDs, integers and strings alike, and a device's own ids.
+///
+/// Nothing is guessed. Where an id stood in the first try was noted with it; only there may another stand for it, and
+/// only what it is known to lead to, or to be led to by. With the first try's text in these places the second must hash
+/// to the first's digest, so whatever else differs is other content, also where it looks like an id.
+struct ContentComparison {
+    /// What is known about ids.
+    struct Knowledge {
+        /// Where a client id leads, or what stands for an id of a device.
+        let serverIDs: (UUID) -> [ServerID]
+        /// Whether a number is an id of the second try's device.
+        let isKnown: (LocalID) -> Bool
+    }
+
+    private let first: FirstTry
+    private let given: Mutation
+    private let knowledge: Knowledge
+    /// Types that ids in the given payload's relations have, by where these stand.
+    private let relations: [Int: String]
+    private let device: UUID
+
+    /// - Parameters:
+    ///   - device: whose push the second try came with.
+    ///   - type: of the entity; nil for one whose payloads hold no ids of a device.
+    init(_ first: FirstTry, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
+        self.first = first
+        self.given = given
+        self.device = device
+        self.knowledge = knowledge
+        var relations: [Int: String] = [:]
+        if let type, let payload = given.payload {
+            for place in payload.values(in: type.relations) where place.relation.idSpace == .device {
+                relations[place.value.offset] = place.relation.entityType
+            }
+        }
+        self.relations = relations
+    }
+
+    /// Whether both are one mutation.
+    var isSame: Bool {
+        guard first.canBe(given) else { return false }
+        if let differences = first.fingerprint.differences(from: given.fingerprint) {
+            return differences.allSatisfy { areOne($0.stored, $0.given) }
+        }
+        return matches(numbersAsWritten: true) || (!relations.isEmpty && matches(numbersAsWritten: false))
+    }
+
+    // MARK: - Ids
+
+    private func serverIDs(of id: UUID) -> [ServerID] {
+        let own = id == first.localID ? [first.serverID].compactMap { $0 } : []
+        return own + knowledge.serverIDs(id)
+    }
+
+    private func leads(_ id: UUID, to serverID: ServerID) -> Bool { serverIDs(of: id).contains(serverID) }
+
+    /// Whether two UUIDs are names of one entity: the same, or one leads to the other.
+    private func areOne(_ stored: UUID, _ given: UUID) -> Bool {
+        stored == given || leads(stored, to: ServerID(given)) || leads(given, to: ServerID(stored))
+            || isOwnNumber(stored, given)
+    }
+
+    /// The number of the entity itself, which an installation sends again that got a new device id: the number is what
+    /// it wrote.
+    private func isOwnNumber(_ stored: UUID, _ given: UUID) -> Bool {
+        stored == first.localID && given == self.given.localID && first.localNumber != nil
+            && first.localNumber == self.given.localNumber
+    }
+
+    /// What stood in the first try where there is a client id now: not a UUID, or that was cut out.
+    private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
+
+    // MARK: - The first try's text
+
+    /// - Parameter numbersAsWritten: whether ids of the device stand for themselves where no id was noted, or for the
+    ///   string that they lead to.
+    private func matches(numbersAsWritten: Bool) -> Bool {
+        guard let layout = first.fingerprint.layout else { return false }
+        var walk = Walk(comparison: self, layout.places, first.fingerprint.identifiers, numbersAsWritten)
+        let own = layout.namesEntity ? walk.nextIdentifier() : nil
+        var isPossible = true
+        let form = given.canonicalForm(
+            entity: { isPossible = appendEntity(own, to: &$0) },
+            part: { walk.part($0, $1, at: $2) },
+            value: { walk.value($0, at: $1) }
+        )
+        return isPossible && walk.isPossible && walk.isDone
+            && Fingerprint.digest(of: form) == first.fingerprint.digest
+    }
+
+    /// Whether the entities can be one.
+    ///
+    /// - Parameter stored: the UUID by which the first try named it; nil for another server id, or none.
+    private func appendEntity(_ stored: UUID?, to form: inout [UInt8]) -> Bool {
+        let uuid = given.localID ?? given.serverID?.uuid
+        if let stored {
+            form.append(JSONValue.identifierMarker)
+            if let uuid { return areOne(stored, uuid) }
+            return given.serverID.map { leads(stored, to: $0) } ?? false
+        }
+        guard let uuid else {
+            if let id = given.serverID { Fingerprint.append(id, to: &form) }
+            return true
+        }
+        let known = text(for: uuid) ?? (serverIDs(of: uuid).isEmpty ? given.serverID : nil)
+        guard let known, known.uuid == nil else { return false }
+        Fingerprint.append(known, to: &form)
+        return true
+    }
+
+    /// Goes through the second try's content and puts the first's ids in place.
+    private struct Walk {
+        let comparison: ContentComparison
+        private let places: [IDPlaces.Place]
+        private let identifiers: [UUID]
+        private let numbersAsWritten: Bool
+        private var place = 0
+        private var identifier = 0
+        /// Whether the contents can be the same, as far as they were looked at.
+        private(set) var isPossible = true
+
+        init(
+            comparison: ContentComparison,
+            _ places: [IDPlaces.Place],
+            _ identifiers: [UUID],
+            _ numbersAsWritten: Bool
+        ) {
+            self.comparison = comparison
+            self.places = places
+            self.identifiers = identifiers
+            self.numbersAsWritten = numbersAsWritten
+        }
+
+        /// Whether every place was come to.
+        var isDone: Bool { place == places.count }
+
+        mutating func nextIdentifier() -> UUID {
+            defer { identifier += 1 }
+            return identifiers[identifier]
+        }
+
+        private mutating func next(at offset: Int) -> IDPlaces.Place? {
+            guard place < places.count, places[place].offset == offset else { return nil }
+            defer { place += 1 }
+            return places[place]
+        }
+
+        mutating func part(_ path: ArraySlice<UInt8>, _ uuid: UUID?, at offset: Int) -> Endpoint.CanonicalPart? {
+            guard isPossible else { return nil }
+            guard next(at: offset) != nil else {
+                guard let uuid else { return nil }
+                guard let id = comparison.text(for: uuid) else { return impossible() }
+                return .serverID(id)
+            }
+            let stored = nextIdentifier()
+            if let uuid {
+                return comparison.areOne(stored, uuid) ? .identifier(length: Endpoint.uuidBytes) : impossible()
+            }
+            let lengths = comparison.serverIDs(of: stored).compactMap { Endpoint.length(of: $0, at: path) }
+            return lengths.max().map { .identifier(length: $0) } ?? impossible()
+        }
+
+        mutating func value(_ value: JSONValue, at offset: Int) -> CanonicalReplacement? {
+            guard isPossible else { return nil }
+            let related = comparison.relations[value.offset].flatMap { type in
+                value.int64.map { LocalID(entityType: type, number: $0) }
+            }
+            guard let place = next(at: offset) else {
+                if let uuid = value.uuid {
+                    return comparison.text(for: uuid).map { .value($0.replacement) } ?? impossible()
+                }
+                guard !numbersAsWritten, let related else { return nil }
+                return comparison.text(for: related.clientID(on: comparison.device)).map { .value($0.replacement) }
+            }
+            if let number = place.number { return self.value(value, insteadOf: number, related) }
+            let stored = nextIdentifier()
+            if let uuid = value.uuid ?? related?.clientID(on: comparison.device) {
+                return comparison.areOne(stored, uuid) ? .identifier : impossible()
+            }
+            guard let id = ServerID(json: value), comparison.leads(stored, to: id) else { return impossible() }
+            return .identifier
+        }
+
+        /// What stands where the first try had an id of its device. An integer is an id of the device, too, wherever it
+        /// can be one.
+        private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
+            guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),
+                comparison.leads(
+                    LocalID(entityType: type, number: number).clientID(on: comparison.first.device),
+                    to: id
+                )
+            else { return nil }
+            if let related, comparison.knowledge.isKnown(related) { return nil }
+            return .value(.integer(number))
+        }
+
+        private mutating func impossible<Answer>() -> Answer? {
+            isPossible = false
+            return nil
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import JSONText
+
+extension Mutation {
+    /// The canonical form of the content, of which a fingerprint is the hash, with others in the place of some of its
+    /// ids.
+    ///
+    /// - Parameters:
+    ///   - entity: appends what stands for the entity.
+    ///   - part: what stands for a part of the endpoint.
+    ///   - value: what stands for a string or number of payload and headers.
+    func canonicalForm(
+        entity: (inout [UInt8]) -> Void,
+        part: (ArraySlice<UInt8>, UUID?, Int) -> Endpoint.CanonicalPart?,
+        value: (JSONValue, Int) -> CanonicalReplacement?
+    ) -> [UInt8] {
+        var canonical = Fingerprint.head(operation, entityType, room: 512 + (payload?.rawCount ?? 0))
+        entity(&canonical)
+        canonical.append(0)
+        endpoint?.appendCanonical(to: &canonical, replacing: part)
+        canonical.append(0)
+        payload?.appendCanonical(to: &canonical, replacing: value)
+        canonical.append(0)
+        headers?.appendCanonical(to: &canonical, replacing: value)
+        canonical.append(0)
+        if let baseVersion { canonical += String(baseVersion).utf8 }
+        return canonical
+    }
+
+    /// The fingerprint with the places noted at which ids of the device stand: what they are is not known before the
+    /// mutation's type is.
+    func fingerprint(noting references: [LocalReference]) -> Fingerprint {
+        guard !references.isEmpty else { return fingerprint }
+        let numbers = Dictionary(references.map { ($0.place.value.offset, $0.id.number) }) { first, _ in first }
+        var places = IDPlaces()
+        _ = canonicalForm(
+            entity: { canonical in
+                if localID != nil || serverID?.uuid != nil {
+                    canonical.append(JSONValue.identifierMarker)
+                } else if let serverID {
+                    Fingerprint.append(serverID, to: &canonical)
+                }
+            },
+            part: { _, uuid, offset in
+                guard uuid != nil else { return nil }
+                places.append(IDPlaces.Place(offset: offset))
+                return .identifier(length: Endpoint.uuidBytes)
+            },
+            value: { value, offset in
+                if value.uuid != nil {
+                    places.append(IDPlaces.Place(offset: offset))
+                    return .identifier
+                }
+                if let number = numbers[value.offset] {
+                    places.append(IDPlaces.Place(offset: offset, number: number))
+                }
+                return nil
+            }
+        )
+        return Fingerprint(digest: fingerprint.digest, identifiers: fingerprint.identifiers, places: places.stored)
+    }
+}

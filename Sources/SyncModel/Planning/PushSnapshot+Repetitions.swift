@@ -1,0 +1,96 @@
+public import Foundation
+import JSONText
+
+/// Ids that have to be looked up to compare repetitions with their first tries, beyond those that the push itself names.
+public struct ComparedIDs: Sendable {
+    /// Ids that are looked up for one push.
+    public static let limit = 20_000
+
+    /// An id of a device, which need not be the one that pushes.
+    public struct OfDevice: Sendable, Hashable {
+        /// Whose it is.
+        public let device: UUID
+        /// The id.
+        public let id: LocalID
+    }
+
+    /// Client ids, or UUIDs that may be.
+    public fileprivate(set) var clientIDs: Set<UUID> = []
+    /// Ids of devices.
+    public fileprivate(set) var localIDs: Set<OfDevice> = []
+
+    fileprivate var count: Int { clientIDs.count + localIDs.count }
+}
+
+extension PushSnapshot {
+    /// Which ids to look up, so that each repetition in which ids differ can be compared. Entries that name too many are
+    /// noted as ``uncompared``: they are to come again in a smaller push.
+    public mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
+        var ids = ComparedIDs()
+        uncompared = []
+        guard !knownByKey.isEmpty else { return ids }
+        for entry in push.entries {
+            guard let mutation = entry.mutation, let known = knownByKey[mutation.idempotencyKey] else { continue }
+            let first = FirstTry(known)
+            guard !first.isWritten(as: mutation), first.canBe(mutation) else { continue }
+            let more = missing(besides: ids, first, mutation, type: localIDs.type(of: entry.index))
+            guard ids.count + more.count <= ComparedIDs.limit else {
+                uncompared.insert(entry.index)
+                continue
+            }
+            ids.clientIDs.formUnion(more.clientIDs)
+            ids.localIDs.formUnion(more.localIDs)
+        }
+        return ids
+    }
+
+    private func missing(
+        besides known: ComparedIDs,
+        _ first: FirstTry,
+        _ given: Mutation,
+        type: EntityType?
+    ) -> ComparedIDs {
+        var ids = ComparedIDs()
+        let differences = first.fingerprint.differences(from: given.fingerprint)
+        let identifiers = differences.map { $0.flatMap { [$0.stored, $0.given] } } ?? first.fingerprint.identifiers
+        for id in identifiers where mappings[id] == nil && localIDs.named[id] == nil {
+            if id == first.localID, first.localNumber != nil { continue }
+            if !known.clientIDs.contains(id) { ids.clientIDs.insert(id) }
+        }
+        func add(_ id: LocalID) {
+            let clientID = id.clientID(on: first.device)
+            guard mappings[clientID] == nil, comparedIDs[clientID] == nil else { return }
+            let id = ComparedIDs.OfDevice(device: first.device, id: id)
+            if !known.localIDs.contains(id) { ids.localIDs.insert(id) }
+        }
+        if let number = first.localNumber { add(LocalID(entityType: first.entityType, number: number)) }
+        guard differences == nil, let type, let places = first.fingerprint.layout?.places else { return ids }
+        let types = Set(type.relations.lazy.filter { $0.idSpace == .device }.map(\.entityType))
+        for number in places.lazy.compactMap(\.number) {
+            for type in types where ids.count <= ComparedIDs.limit { add(LocalID(entityType: type, number: number)) }
+        }
+        return ids
+    }
+
+    /// Whether an entry has the content of a first try.
+    func isRepetition(_ mutation: Mutation, at index: Int, by device: UUID, of first: FirstTry) -> Bool {
+        if first.isWritten(as: mutation) { return first.id == mutation.id }
+        let knowledge = ContentComparison.Knowledge(
+            serverIDs: { id in (mappings[id] ?? []).compactMap(\.serverID) + (comparedIDs[id] ?? []) },
+            isKnown: { mappings[$0.clientID(on: device)] != nil }
+        )
+        return ContentComparison(first, mutation, by: device, type: localIDs.type(of: index), knowledge).isSame
+    }
+}
+
+extension FirstTry {
+    /// Whether a second try is the same to the letter, ids and all.
+    func isWritten(as mutation: Mutation) -> Bool {
+        fingerprint.digest == mutation.fingerprint.digest && fingerprint.identifiers == mutation.fingerprint.identifiers
+    }
+
+    /// Whether a second try can be the same at all.
+    func canBe(_ mutation: Mutation) -> Bool {
+        id == mutation.id && operation == mutation.operation && entityType == mutation.entityType
+    }
+}

@@ -1,0 +1,51 @@
+import Foundation
+
+/// Answers that may be the operator's trouble or the mutation's own (product rule 11).
+extension UpstreamAnswer {
+    /// Whether it is such an answer.
+    public var mayBeOperatorsTrouble: Bool {
+        if case .response(let response) = self { response.mayBeOperatorsTrouble } else { false }
+    }
+}
+
+extension UpstreamResponse {
+    /// The longest that a `Location` is quoted, in characters.
+    private static let longestPlace = 200
+
+    var mayBeOperatorsTrouble: Bool {
+        switch status {
+        case 401, 407, 300...399: true
+        default: false
+        }
+    }
+
+    /// Where a redirect leads, or how the upstream wants to be told who asks; for operators and users. Nil for other
+    /// answers, and for those that do not say.
+    var pointer: String? {
+        switch status {
+        case 300...399: Self.place(location).map { "Location: \($0)" }
+        case 401, 407: challenge.map { "it asks for \($0)" }
+        default: nil
+        }
+    }
+
+    /// A `Location` without what may be secret: user, query and fragment.
+    private static func place(_ location: String?) -> String? {
+        guard let location, location.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return nil }
+        var text = location.prefix { $0 != "?" && $0 != "#" }
+        if let authority = text.range(of: "//") {
+            let rest = text[authority.upperBound...]
+            let host = rest.prefix { $0 != "/" && $0 != "\\" }
+            if let user = host.lastIndex(of: "@") {
+                text = text[..<authority.upperBound] + rest[rest.index(after: user)...]
+            }
+        }
+        guard !text.isEmpty else { return nil }
+        return text.count > longestPlace ? text.prefix(longestPlace) + "…" : String(text)
+    }
+
+    /// Whether a text may be the scheme of a challenge, and can be quoted.
+    public static func isScheme(_ text: String) -> Bool {
+        text.utf8.count <= 40 && HeaderField.isName(text)
+    }
+}

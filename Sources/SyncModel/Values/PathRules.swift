@@ -1,0 +1,58 @@
+/// What a path to an upstream may be, whoever wrote it: asked about what is pushed, about what a person corrects, about
+/// what a preview shows, and about what is sent, which has ids in the place of others by then.
+///
+/// A path leads below the base URL by every reading of it. Servers, and proxies before them, read differently: some
+/// decode it first, some more than once; some take a decoded slash or backslash for one that separates; and some drop
+/// what follows a `;`. A slash may stand encoded in a segment, as in an upstream's id, where no such reading makes
+/// dots of it.
+public enum PathRules {
+    /// What is wrong with a path and its query; reads on from "endpoint …". Nil: nothing.
+    public static func problem(in text: String) -> String? {
+        var text = text
+        return text.withUTF8 { problem(in: $0) }
+    }
+
+    private static func problem(in bytes: UnsafeBufferPointer<UInt8>) -> String? {
+        guard bytes.first == slash else { return "must start with one '/', without scheme or host" }
+        if bytes.count > 1, bytes[1] == slash { return "must start with one '/' only: '//' names a host" }
+        var end = bytes.count
+        // most paths have neither escapes nor dots at the start of a segment
+        var isPlain = true
+        for (index, byte) in bytes.enumerated() {
+            switch byte {
+            case 0...0x20, 0x7f: return "has a space or a control character; percent-encode it"
+            case backslash: return "has a backslash; percent-encode it"
+            case UInt8(ascii: "#"): return "has a fragment ('#')"
+            case UInt8(ascii: "?"): end = min(end, index)
+            case UInt8(ascii: "%"), UInt8(ascii: "."):
+                if end == bytes.count, byte != UInt8(ascii: ".") || bytes[index - 1] == slash { isPlain = false }
+            default: break
+            }
+        }
+        return isPlain ? nil : problem(decoding: bytes[..<end])
+    }
+
+    private static func problem(decoding path: Slice<UnsafeBufferPointer<UInt8>>) -> String? {
+        guard PercentEncoding.isWellFormed(path) else { return "has a '%' that two hex digits do not follow" }
+        let decoded = PercentEncoding.decoded(path)
+        if decoded.contains(where: { $0 < 0x20 || $0 == 0x7f }) { return "has an encoded control character" }
+        guard String(validating: decoded, as: UTF8.self) != nil else { return "is not UTF-8 once it is decoded" }
+        let final = PercentEncoding.fullyDecoded(decoded)
+        if final.count > 1, separates(final[1]) { return "names a host once it is decoded: '//'" }
+        // dots are read as such, or not, whatever is decoded after them: the last reading shows those of all others
+        return final.split(whereSeparator: separates).contains(where: isDots) ? "has a '.' or '..' segment" : nil
+    }
+
+    /// Whether somebody takes the segment for `.` or `..`, once what some cut off is cut off.
+    private static func isDots(_ segment: ArraySlice<UInt8>) -> Bool {
+        let name = segment.prefix { !cutsOff.contains($0) }
+        return (1...2).contains(name.count) && name.allSatisfy { $0 == UInt8(ascii: ".") }
+    }
+
+    private static func separates(_ byte: UInt8) -> Bool { byte == slash || byte == backslash }
+
+    private static let slash = UInt8(ascii: "/")
+    private static let backslash = UInt8(ascii: "\\")
+    /// What ends a name for some: parameters, C strings, and the ends of a path.
+    private static let cutsOff: Set<UInt8> = [UInt8(ascii: ";"), 0, UInt8(ascii: "?"), UInt8(ascii: "#")]
+}

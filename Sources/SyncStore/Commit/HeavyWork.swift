@@ -1,0 +1,53 @@
+import DequeModule
+import Foundation
+import Glibc
+
+/// Where computing is done that takes long: reading bodies of megabytes, planning what they hold, writing pages.
+///
+/// It has threads of its own, which the system prefers less than others. On the threads that all tasks share, of which
+/// there are as many as cores, everybody else would wait until it is over.
+public enum HeavyWork {
+    /// Runs as many pieces of work at a time as there are cores.
+    public static let executor: any TaskExecutor = HeavyExecutor()
+}
+
+/// `@unchecked`: the jobs are touched under the condition's lock alone, and the thread keeps to itself.
+private final class HeavyExecutor: TaskExecutor, @unchecked Sendable {
+    /// How much less the system prefers the thread (nice(1)).
+    private static let niceness: Int32 = 5
+    /// As threads that tasks share have it: JSON is read as deep as it is nested.
+    private static let stackSize = 8 << 20
+
+    private let condition = NSCondition()
+    private var jobs: Deque<UnownedJob> = []
+
+    init() {
+        for _ in 0..<max(1, ProcessInfo.processInfo.activeProcessorCount) {
+            let thread = Thread { [self] in
+                // on Linux 0 is the calling thread
+                setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, Self.niceness)
+                while true { nextJob().runSynchronously(on: asUnownedTaskExecutor()) }
+            }
+            thread.name = "heavy"
+            thread.stackSize = Self.stackSize
+            thread.start()
+        }
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        condition.withLock {
+            jobs.append(job)
+            condition.signal()
+        }
+    }
+
+    private func nextJob() -> UnownedJob {
+        condition.withLock {
+            while true {
+                if let job = jobs.popFirst() { return job }
+                condition.wait()
+            }
+        }
+    }
+}

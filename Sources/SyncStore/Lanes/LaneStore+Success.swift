@@ -1,0 +1,62 @@
+public import Foundation
+import Postgres
+public import SyncModel
+
+/// What an upstream has taken from others: whether an answer is the operator's trouble or a mutation's own (product rule
+/// 11) shows in the mutations themselves, whichever replica sent them, and costs those that succeed nothing.
+extension LaneStore {
+    /// Final mutations of the organization that are looked at, the last first. Forwarded ones may hide behind more of the
+    /// built-in store's: then they are found another time.
+    static let successesLookedAt = 2_000
+
+    /// Whether an organization's upstream has taken a request that was sent after a moment.
+    ///
+    /// - Parameter timeout: how long a request may take: what was accepted before the moment counts only if it succeeded
+    ///   later than this, since it may have been under way at that moment.
+    /// - Throws: `store_unavailable`.
+    public func hasSucceeded(
+        in organization: UUID,
+        since moment: Timestamp,
+        timeout: Duration
+    ) async throws(Problem) -> Bool {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(timestamp: moment.microseconds)
+        parameters.add(timestamp: moment.adding(seconds: timeout / .seconds(1)).microseconds)
+        do {
+            let query = Query(Self.successStatement, parameters)
+            return try await pool.withConnection { connection in
+                try await connection.run([.beginReading, Query(Self.successShape), query, .rollback])[2].bool(0, 0)
+            }
+        } catch {
+            throw failure.problem(error, doing: "look whether others' mutations succeed")
+        }
+    }
+
+    /// Without it a planner that takes the organization's mutations for few would gather and sort them all.
+    static let successShape = Statement(
+        "lane_success_shape",
+        """
+        SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
+            set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
+        """
+    )
+
+    /// The built-in store makes no attempts. A delete that was answered 404 is done, but nothing was taken.
+    static let successStatement = Statement(
+        "lane_successes",
+        """
+        SELECT EXISTS (
+            SELECT 1
+            FROM (
+                SELECT x.status, x.attempt_count, x.response_status, x.accepted_at, x.synced_at
+                FROM mutations x
+                WHERE x.organization_id = $1 AND x.synced_at > $2
+                ORDER BY x.synced_at DESC
+                LIMIT \(successesLookedAt)
+            ) m
+            WHERE m.status = 'succeeded' AND m.attempt_count > 0 AND m.response_status BETWEEN 200 AND 299
+                AND (m.accepted_at > $2 OR m.synced_at > $3))
+        """
+    )
+}

@@ -1,0 +1,163 @@
+"""Noisy neighbours: one organization does its worst, and another one's pushes are timed.
+
+The worst is done by a process of its own (`noisy.py`), so that it takes nothing from the one that measures but what it
+takes from the gateway, the database and the machine."""
+
+import http.client
+import json
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from . import children, cpu
+from .children import Failure
+from .cluster import Cluster
+from .gateway import Gateway, free_ports, organization
+from .nginx import Nginx
+from .tokens import token
+
+DATABASE = "neighbours"
+NOISY, QUIET = 1, 2
+SCENARIOS = {
+    "refusals": "endpoints that answer 301 and 401",
+    "deep-lane": "a lane of 10,000 that nothing moves, and pushes of 50 behind it",
+    "waits": "pushes of 1 MB that wait",
+    "unread": "200 connections that read no page",
+    "bodies": "pushes of 4 MB over seven connections",
+    "unblock": "1,000 mutations that wait for 500 each, released at once",
+}
+
+
+@dataclass
+class Neighbour:
+    """Pushes of the quiet organization, in milliseconds, without (`alone`) and beside the noisy one."""
+
+    scenario: str
+    kind: str
+    """`stored`: into the built-in store; `forwarded`: answered when the upstream has."""
+    alone_p50: float
+    alone_p99: float
+    beside_p50: float
+    beside_p99: float
+    pushes: int
+    errors: int
+    peak_mb: float
+    extra: dict = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> float:
+        return self.beside_p99 / self.alone_p99
+
+    def as_json(self) -> dict:
+        return asdict(self) | {"ratio": self.ratio}
+
+
+class Neighbours:
+    """All scenarios on one gateway."""
+
+    def __init__(self, gateway: Gateway, cluster: Cluster, nginx: Nginx, *, seconds: float) -> None:
+        self._gateway, self._cluster, self._nginx, self._seconds = gateway, cluster, nginx, seconds
+        self._sequence = int(time.time() * 1_000_000)
+        self._port = free_ports(1)[0]
+
+    def set_up(self) -> None:
+        self._gateway.create_organizations(QUIET)
+        types = {"note": False, "visit": True}
+        upstreams = {NOISY: f"http://127.0.0.1:{self._port}", QUIET: self._nginx.url}
+        for number, url in upstreams.items():
+            base = f"/organizations/{organization(number)}"
+            self._gateway.administer([("PUT", f"{base}/upstream", {"base_url": url, "timeout_seconds": 5})])
+            self._gateway.administer(
+                ("PUT", f"{base}/entity-types/{name}", {"upstream": is_forwarded})
+                for name, is_forwarded in types.items()
+            )
+
+    def run(self, scenario: str) -> list[Neighbour]:
+        """The quiet organization alone, then beside the other: once the worst has begun."""
+        self._measure(2)
+        alone = self._measure(self._seconds)
+        cpu.reset_peak(self._gateway.pid)
+        command = [
+            sys.executable, str(Path(__file__).with_name("noisy.py")), scenario, str(self._gateway.port),
+            str(self._port), self._gateway.secret, organization(NOISY),
+        ]
+        noisy = children.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            if noisy.stdout.readline().strip() != "begun":
+                children.stop(noisy)
+                raise Failure(f"{scenario} does not begin:\n{noisy.stderr.read()}")
+            beside = self._measure(self._seconds)
+            self._gateway.check()
+        finally:
+            children.stop(noisy, patience=2)
+        peak = cpu.memory(self._gateway.pid)["peak"]
+        said = noisy.stdout.read().strip()
+        self._cluster.query(DATABASE, "analyze")
+        return [
+            Neighbour(
+                scenario, kind, _rank(alone[kind][0], 0.5), _rank(alone[kind][0], 0.99),
+                _rank(beside[kind][0], 0.5), _rank(beside[kind][0], 0.99), len(beside[kind][0]),
+                alone[kind][1] + beside[kind][1], peak, {"said": said},
+            )
+            for kind in alone
+        ]
+
+    def _measure(self, seconds: float) -> dict[str, tuple[list[float], int]]:
+        """Pushes of one mutation, one after the other, of two users at the same time: one of each kind."""
+        found: dict[str, tuple[list[float], int]] = {}
+        threads = [
+            threading.Thread(target=lambda kind=kind, user=user: found.update({kind: self._push(kind, user, seconds)}))
+            for user, kind in enumerate(("stored", "forwarded"))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return found
+
+    def _push(self, kind: str, user: int, seconds: float) -> tuple[list[float], int]:
+        connection = http.client.HTTPConnection("127.0.0.1", self._gateway.port, timeout=60)
+        name = f"00000000-0000-4000-9000-{QUIET * 1000 + user:012d}"
+        headers = {
+            "Authorization": f"Bearer {token(self._gateway.secret, organization(QUIET), name)}",
+            "Content-Type": "application/json", "Prefer": "wait=30",
+        }
+        latencies, errors = [], 0
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            body = self._body(kind, name)
+            started = time.perf_counter()
+            try:
+                connection.request("POST", "/v1/mutations", body, headers)
+                response = connection.getresponse()
+                answer = response.read()
+                errors += response.status != 200 or b'"status":"succeeded"' not in answer
+            except OSError:
+                connection.close()
+                errors += 1
+            latencies.append((time.perf_counter() - started) * 1000)
+            # as many pushes a second whatever they take, or the fast side would weigh more
+            time.sleep(0.005)
+        connection.close()
+        return sorted(latencies), errors
+
+    def _body(self, kind: str, user: str) -> bytes:
+        self._sequence += 1
+        mutation = {
+            "id": str(uuid.uuid4()), "idempotency_key": str(uuid.uuid4()), "sequence_number": self._sequence,
+            "operation": "create", "entity_type": "note", "local_id": str(uuid.uuid4()),
+            "payload": {"title": "hello world"}, "created_at": "2026-01-15T08:00:00.000Z",
+        }
+        if kind == "forwarded":
+            mutation |= {"entity_type": "visit", "endpoint": "/api/v1/visits"}
+        return json.dumps({"device_id": user, "mutations": [mutation]}).encode()
+
+
+def _rank(latencies: list[float], share: float) -> float:
+    if not latencies:
+        raise Failure("nothing was measured")
+    return latencies[min(len(latencies) - 1, int(share * len(latencies)))]

@@ -1,0 +1,1 @@
+// Nothing to call: what width.c does happens when the tests' process starts.

@@ -1,0 +1,263 @@
+import Foundation
+import JSONText
+import SyncModel
+import Testing
+
+@testable import SyncStore
+
+/// Nobody's mutation changes in the feed what it says nothing about, and nobody learns of what is another's.
+@Suite struct ForeignEntityTests {
+    /// Ada's contact 7, at version 2 in the feed, and a colleague.
+    fileprivate struct Scene {
+        let stage: Stage
+        let ada: Phone
+        let bob: Phone
+        static let document = #"{"id":7,"name":"Ada's"}"#
+
+        init(_ visibility: String, _ script: @escaping FakeUpstream.Script) async throws {
+            let isReady = Shared(false)
+            stage = try await Stage(
+                settings: #"{"on_conflict":"continue"}"#,
+                upstream: FakeUpstream { request, seen in
+                    if isReady.value { return await script(request, seen) }
+                    return .status(request.method == "POST" ? 201 : 200, Scene.document, etag: "e1")
+                }
+            )
+            ada = stage.phone
+            bob = stage.newPhone()
+            let body = #"{"visibility":"\#(visibility)"}"#
+            _ = try await stage.gateway.store.administration
+                .putEntityType("contact", in: stage.organization.id, body: Array(body.utf8))
+            let contact = UUID()
+            let create = stage.create(local: contact)
+            let update = stage.change("update", local: contact, payload: #"{"x":1}"#)
+            try await ada.push([create, update])
+            try await stage.mutation(update.id, is: .succeeded)
+            isReady.value = true
+        }
+
+        func entry(
+            _ phone: Phone,
+            _ operation: String,
+            _ id: String = "7",
+            endpoint: String? = nil,
+            payload: String = #"{"name":"forged"}"#,
+            extra: [String: String] = [:]
+        ) -> Entry {
+            phone.entry(
+                operation,
+                "contact",
+                local: operation == "create" ? UUID() : nil,
+                server: operation == "create" ? nil : id,
+                payload: operation == "delete" ? nil : payload,
+                extra: ["endpoint": #""\#(endpoint ?? "/contacts/\(id)")""#].merging(extra) { $1 }
+            )
+        }
+
+        /// Pushes an entry of a phone's and waits for its end.
+        func run(_ phone: Phone, _ entry: Entry) async throws -> JSONValue {
+            try await phone.push([entry])
+            return try await stage.mutation(entry.id, of: phone, becomes: "settled") {
+                ["succeeded", "failed", "discarded", "conflict"].contains($0.status)
+            }
+        }
+
+        var feed: String {
+            get async throws {
+                try await ada.pull().map { "\($0["version"]?.text ?? "") \($0["document"]?.text ?? "")" }.joined()
+            }
+        }
+    }
+
+    // MARK: - The feed cannot be forged
+
+    @Test func anUnrelatedRequestChangesNothingOfAColleaguesEntity() async throws {
+        let scene = try await Scene("organization") { request, _ in
+            switch request.path {
+            case "/missing": .status(404)
+            case "/echo": .status(201, #"{"id":7,"name":"forged"}"#)
+            case "/contacts/7" where request.method == "DELETE": .status(404)
+            default: .status(200, "{}")
+            }
+        }
+        let cases: [(String, String, String)] = [
+            ("update", "/settings", "succeeded"), ("replace", "/contacts/77", "succeeded"),
+            ("delete", "/settings/1", "succeeded"), ("delete", "/missing", "succeeded"),
+            // a 404 shows at most that the path was wrong
+            ("delete", "/contacts/7", "succeeded"), ("create", "/echo", "succeeded"),
+        ]
+        for (operation, endpoint, status) in cases {
+            let result = try await scene.run(scene.bob, scene.entry(scene.bob, operation, endpoint: endpoint))
+            #expect(result.status == status, "\(operation) \(endpoint)")
+            #expect(result["etag"]?.isNull == true)
+            // a create came to an entity that is there, so it is told at which version
+            #expect(result["version"]?.int64 == (operation == "create" ? 2 : nil), "\(operation) \(endpoint)")
+            #expect(try await scene.feed == "2 " + Scene.document, "\(operation) \(endpoint)")
+        }
+    }
+
+    @Test func whatIsAboutTheEntityIsTakenFromAColleague() async throws {
+        let scene = try await Scene("organization") { request, _ in
+            request.method == "DELETE" ? .status(204) : .status(204, etag: "e2")
+        }
+        let update = try await scene.run(scene.bob, scene.entry(scene.bob, "update"))
+        #expect(update["version"]?.int64 == 3 && update["etag"]?.string == "e2")
+        #expect(try await scene.feed == #"3 {"id":7,"name":"forged"}"#)
+        #expect(try await scene.ada.pull().first?["etag"]?.string == "e2")
+        let delete = try await scene.run(scene.bob, scene.entry(scene.bob, "delete"))
+        #expect(delete["version"]?.int64 == 4 && delete["etag"]?.isNull == true)
+        #expect(try await scene.ada.pull().first?["deleted"]?.bool == true)
+    }
+
+    // MARK: - What is private
+
+    @Test(arguments: [404, 410, 403, 200, 204, 409, 412])
+    func everyAnswerAboutAColleaguesIsThatAboutAnIDThatNeverWas(_ status: Int) async throws {
+        let scene = try await Scene("user") { request, _ in
+            // as an upstream that does not tell either, or one that lets everybody do everything
+            let id = request.path.split(separator: "/").last ?? ""
+            return .status(status, [200, 409].contains(status) ? #"{"id":\#(id),"name":"x"}"# : nil, etag: "e")
+        }
+        for operation in ["update", "replace", "delete"] {
+            for base in [nil, 1, 2, 9] {
+                for strategy in ["manual", "server_wins", "client_wins"] {
+                    var extra = ["conflict_resolution": #""\#(strategy)""#]
+                    extra["base_version"] = base.map(String.init)
+                    var answers: [String] = []
+                    for id in ["7", "1234567"] {
+                        let bob = scene.stage.newPhone()
+                        let entry = scene.entry(bob, operation, id, extra: extra)
+                        let read = try await scene.run(bob, entry)
+                        var text = read.text
+                        if read.status != "succeeded", read.status != "discarded" {
+                            text += try await Self.settled(scene, bob, entry)
+                        }
+                        #expect(try await bob.pull().isEmpty)
+                        for own in [entry.id, entry.key, bob.device, bob.user].map(\.lowercased) {
+                            text = text.replacingOccurrences(of: own, with: "…")
+                        }
+                        answers.append(text.replacing(try Regex("\\b\(id)\\b"), with: "…"))
+                    }
+                    #expect(answers[0] == answers[1], "\(operation) \(base ?? -1) \(strategy)")
+                    #expect(!answers[0].contains("Ada's"))
+                }
+            }
+        }
+        #expect(try await scene.feed == "2 " + Scene.document)
+    }
+
+    /// What a person is answered who settles it in the server's way, or gives it up.
+    private static func settled(_ scene: Scene, _ phone: Phone, _ entry: Entry) async throws -> String {
+        let settling = scene.stage.gateway.store.settling
+        let organization = phone.organization
+        if try await scene.stage.mutation(entry.id, of: phone).status == "conflict" {
+            let request = try ResolveRequest(body: Array(#"{"strategy":"server_wins"}"#.utf8), limits: IntakeLimits())
+            let json = try await settling.resolve(entry.id, request, organization: organization, user: phone.user)
+            return String(decoding: json ?? [], as: UTF8.self)
+        }
+        let request = DiscardRequest(dependants: nil)
+        let found = try await settling.discard(entry.id, request, organization: organization, user: phone.user)
+        return String(decoding: found?.json ?? [], as: UTF8.self)
+    }
+
+    /// Only who creates something owns it, whatever else a request may have to do with it.
+    @Test func nobodyBecomesTheOwnerOfWhatTheyDidNotCreate() async throws {
+        let scene = try await Scene("user") { request, _ in
+            request.method == "POST"
+                ? .status(201, #"{"id":8,"name":"Ada's second"}"#) : .status(200, #"{"id":8,"name":"early"}"#)
+        }
+        for operation in ["update", "replace", "delete"] {
+            let result = try await scene.run(scene.bob, scene.entry(scene.bob, operation, "8"))
+            #expect(result.status == "succeeded" && result["version"]?.isNull == true)
+        }
+        let create = try await scene.run(scene.ada, scene.entry(scene.ada, "create", endpoint: "/contacts"))
+        #expect(create["version"]?.int64 == 1)
+        #expect(try await scene.ada.pull().map { $0["id"]?.int64 } == [7, 8])
+        #expect(try await scene.bob.pull().isEmpty)
+    }
+
+    // MARK: - Versions
+
+    @Test func aVersionThatAnotherWriterHasPassedIsAConflictBeforeAnythingIsSent() async throws {
+        let scene = try await Scene("organization") { _, _ in .status(200, nil, etag: "e3") }
+        let sent = scene.stage.upstream.requests.count
+        let stale = ["base_version": "1"]
+        let conflict = try await scene.run(scene.bob, scene.entry(scene.bob, "update", extra: stale))
+        #expect(conflict.status == "conflict" && conflict.code == "conflict" && conflict.attempts == 0)
+        #expect(conflict["response"]?.isNull == true && conflict["etag"]?.isNull == true)
+        let current = conflict["error"]?["current"]
+        #expect(current?["version"]?.int64 == 2 && current?["etag"]?.string == "e1")
+        #expect(current?["document"]?.text == Scene.document)
+        for base in [1, 5] {
+            let lost = try await scene.run(
+                scene.stage.newPhone(),
+                as: "delete",
+                ["base_version": "\(base)", "conflict_resolution": #""server_wins""#]
+            )
+            #expect(lost.status == "discarded" && lost.resolution == "server_wins" && lost["version"]?.int64 == 2)
+            #expect(lost["error"]?["current"]?["document"]?.text == Scene.document && lost.attempts == 0)
+        }
+        #expect(scene.stage.upstream.requests.count == sent, "nothing was sent")
+        #expect(try await scene.feed == "2 " + Scene.document)
+        // who has seen the version names it by its validator
+        let seen = try await scene.run(
+            scene.stage.newPhone(),
+            as: "update",
+            ["base_version": "2", "conflict_resolution": #""manual""#]
+        )
+        #expect(seen.status == "succeeded" && seen["version"]?.int64 == 3 && seen["etag"]?.string == "e3")
+        #expect(scene.stage.upstream.requests.last?.ifMatch == "e1")
+        // the client's way is a new revision without a condition, and the patch as it was
+        let won = try await scene.run(
+            scene.stage.newPhone(),
+            as: "update",
+            ["base_version": "1", "conflict_resolution": #""client_wins""#]
+        )
+        #expect(won.status == "succeeded" && won.resolution == "client_wins" && won["revision"]?.int64 == 2)
+        #expect(won.attempts == 1 && won["error"]?["current"]?["version"]?.int64 == 3)
+        let last = try #require(scene.stage.upstream.requests.last)
+        #expect(last.line == "PATCH /contacts/7" && last.isUnconditional && last.text == #"{"name":"forged"}"#)
+    }
+
+    @Test func whatADiscardedConflictBlockedGoesOn() async throws {
+        let scene = try await Scene("organization") { _, _ in .status(204) }
+        let bob = scene.stage.newPhone()
+        let lost = scene.entry(
+            bob,
+            "update",
+            extra: ["base_version": "1", "conflict_resolution": #""server_wins""#]
+        )
+        let next = scene.entry(bob, "update", payload: #"{"next":1}"#)
+        try await bob.push([lost, next])
+        try await scene.stage.mutation(next.id, of: bob, is: .succeeded)
+        #expect(try await scene.stage.mutation(lost.id, of: bob).status == "discarded")
+        let lane = try await scene.stage.lane(of: bob)
+        #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.haltedBy == nil && lane.readyAt == nil)
+    }
+
+    @Test func aConflictThatIsKnownHereHaltsTheLaneLikeAnyOther() async throws {
+        let scene = try await Scene("organization") { _, _ in .status(204) }
+        let body = Array(#"{"settings":{"on_conflict":"halt"}}"#.utf8)
+        _ = try await scene.stage.gateway.store.administration.put(scene.stage.organization.id, body: body)
+        let phone = scene.stage.newPhone()
+        let conflict = scene.entry(phone, "update", extra: ["base_version": "1"])
+        let rest = scene.entry(phone, "create", endpoint: "/contacts")
+        try await phone.push([conflict, rest])
+        try await scene.stage.mutation(conflict.id, of: phone, is: .conflict)
+        let lane = try await scene.stage.lane(of: phone)
+        #expect(lane.haltedBy == conflict.id && lane.queuedCount == 1 && lane.leaseOwner == nil)
+        // a person lets the client win: what the feed knew is not sent over what the upstream has
+        let request = try ResolveRequest(body: Array(#"{"strategy":"client_wins"}"#.utf8), limits: IntakeLimits())
+        _ = try await scene.stage.gateway.store.settling
+            .resolve(conflict.id, request, organization: phone.organization, user: phone.user)
+        try await scene.stage.mutation(conflict.id, of: phone, is: .succeeded)
+        let sent = scene.stage.upstream.requests.first { $0.user == phone.user }
+        #expect(sent?.line == "PATCH /contacts/7" && sent?.text == #"{"name":"forged"}"#)
+    }
+}
+
+extension ForeignEntityTests.Scene {
+    fileprivate func run(_ phone: Phone, as operation: String, _ extra: [String: String]) async throws -> JSONValue {
+        try await run(phone, entry(phone, operation, extra: extra))
+    }
+}

@@ -1,0 +1,298 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// A worker that put server ids in the place of client ids, or of a device's numbers, sends the same mutation, whatever
+/// kind of ids its organization's API has (product rule 5).
+@Suite struct RewrittenIDTests {
+    /// Names what it creates by integers, by strings, by strings that have to be encoded, or by UUIDs.
+    enum Kind: String, CaseIterable {
+        case integer, string, encoded, uuid
+
+        var upstream: FakeUpstream {
+            FakeUpstream { request, _ in
+                guard request.method == "POST" else { return .status(200, "{}") }
+                let name = request.path.split(separator: "/").last ?? ""
+                return .status(201, #"{"id":\#(json(name.count))}"#)
+            }
+        }
+
+        func json(_ number: Int) -> String {
+            switch self {
+            case .integer: "\(number)"
+            case .string: #""n\#(number)""#
+            case .encoded: #""a b:\#(number)""#
+            case .uuid: #""00000000-0000-4000-8000-00000000000\#(number % 10)""#
+            }
+        }
+
+        func path(_ number: Int) -> String {
+            let text = json(number).trimmingCharacters(in: ["\""])
+            return text.addingPercentEncoding(withAllowedCharacters: .alphanumerics.union(["-"])) ?? ""
+        }
+    }
+
+    @Test(arguments: Kind.allCases)
+    func idsOfEveryKindMayBeRewrittenInEveryPlace(_ kind: Kind) async throws {
+        let stage = try await Stage(upstream: kind.upstream)
+        let (contact, activity) = (UUID(), UUID())
+        let text = contact.lowercased
+        let create = stage.create(local: contact)
+        let second = stage.create(
+            "activity",
+            local: activity,
+            payload: #"{"of":"\#(text)","all":["\#(text)",8,{"deep":"\#(text)"}],"count":8,"kind":"n8"}"#,
+            extra: ["endpoint": #""/contacts/\#(text)/activities?of=\#(text)""#]
+        )
+        let update = stage.change("update", local: contact, payload: #"{"me":"\#(text)"}"#)
+        let entries = [create, second, update]
+        try await stage.phone.push(entries)
+        for entry in entries { try await stage.mutation(entry.id, is: .succeeded) }
+        let (id, path) = (kind.json(8), kind.path(8))
+        var rewritten = entries
+        rewritten[1].payload = #"{"all":[\#(id),8,{"deep":"\#(text)"}],"kind":"n8","of":\#(id),"count":8}"#
+        rewritten[1].extra["endpoint"] = #""/contacts/\#(path)/activities?of=\#(text)""#
+        rewritten[2].local = nil
+        rewritten[2].server = id
+        rewritten[2].payload = #"{"me":\#(id)}"#
+        let answer = try await stage.phone.push(rewritten)
+        #expect(answer.results.map(\.isReplayed) == [true, true, true])
+        #expect(answer.results.map(\.status) == ["succeeded", "succeeded", "succeeded"])
+        // also in a preview, and twice in one push
+        #expect(try await stage.preview(rewritten).results.map(\.isReplayed) == [true, true, true])
+        #expect(try await stage.phone.push([entries[1], rewritten[1]]).results.map(\.isReplayed) == [true, true])
+        let sent = stage.upstream.requests.count
+        for payload in [
+            #"{"all":[\#(id),9,{"deep":"\#(text)"}],"kind":"n8","of":\#(id),"count":8}"#,
+            #"{"all":[\#(id),8,{"deep":\#(kind.json(9))}],"kind":"n8","of":\#(id),"count":8}"#,
+            #"{"all":[\#(id),8,{"deep":"\#(text)"}],"kind":"n9","of":\#(id),"count":8}"#,
+            #"{"all":[\#(id),8,{"deep":"\#(text)"}],"kind":"n8","of":\#(id),"count":\#(kind.json(9))}"#,
+        ] {
+            var other = rewritten[1]
+            other.payload = payload
+            #expect(try await stage.phone.push([other]).results[0].code == "idempotency_key_reused", "\(payload)")
+        }
+        var other = rewritten[1]
+        other.extra["endpoint"] = #""/contacts/\#(kind.path(9))/activities?of=\#(text)""#
+        #expect(try await stage.phone.push([other]).results[0].code == "idempotency_key_reused")
+        #expect(stage.upstream.requests.count == sent)
+    }
+
+    /// The worker knew the server id first, and names the entity by its client id later.
+    @Test(arguments: Kind.allCases)
+    func aClientIDMayStandWhereTheServersDid(_ kind: Kind) async throws {
+        let stage = try await Stage(upstream: kind.upstream)
+        let contact = UUID()
+        let create = stage.create(local: contact)
+        try await stage.phone.push([create])
+        try await stage.mutation(create.id, is: .succeeded)
+        let (id, path) = (kind.json(8), kind.path(8))
+        var update = stage.change(
+            "update",
+            server: id,
+            payload: #"{"me":\#(id),"n":8}"#,
+            extra: ["endpoint": #""/contacts/\#(path)""#]
+        )
+        try await stage.phone.push([update])
+        try await stage.mutation(update.id, is: .succeeded)
+        update.server = nil
+        update.local = contact
+        update.payload = #"{"me":"\#(contact.lowercased)","n":8}"#
+        update.extra["endpoint"] = #""/contacts/\#(contact.lowercased)""#
+        #expect(try await stage.phone.push([update]).results[0].isReplayed == true)
+        update.payload = #"{"me":"\#(contact.lowercased)","n":9}"#
+        #expect(try await stage.phone.push([update]).results[0].code == "idempotency_key_reused")
+    }
+
+    @Test func aMappingIsItsUsersOwn() async throws {
+        let stage = try await Stage(upstream: Kind.integer.upstream)
+        let contact = UUID()
+        let create = stage.create(local: contact)
+        let other = stage.newPhone()
+        try await stage.phone.push([create])
+        try await stage.mutation(create.id, is: .succeeded)
+        // to another user this is a UUID like any other
+        var note = other.entry(
+            "create",
+            "note",
+            local: UUID(),
+            payload: #"{"of":"\#(contact.lowercased)"}"#,
+            extra: ["endpoint": #""/notes""#]
+        )
+        try await other.push([note])
+        try await stage.mutation(note.id, of: other, is: .succeeded)
+        note.payload = #"{"of":8}"#
+        #expect(try await other.push([note]).results[0].code == "idempotency_key_reused")
+    }
+
+    /// What a gateway of the version before has stored.
+    @Test func rowsFromBeforePlacesWereNotedAreComparedAsTheyWere() async throws {
+        let stage = try await Stage(upstream: Kind.uuid.upstream)
+        let contact = UUID()
+        let create = stage.create(local: contact)
+        var note = stage.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)
+        try await stage.phone.push([create, note])
+        try await stage.mutation(note.id, is: .succeeded)
+        try await stage.execute("UPDATE mutations SET fingerprint_places = NULL")
+        #expect(try await stage.phone.push([create, note]).results.map(\.isReplayed) == [true, true])
+        note.payload = #"{"of":\#(Kind.uuid.json(8))}"#
+        #expect(try await stage.phone.push([note]).results[0].isReplayed == true)
+        note.payload = #"{"of":\#(Kind.uuid.json(9))}"#
+        #expect(try await stage.phone.push([note]).results[0].code == "idempotency_key_reused")
+    }
+
+    // MARK: - Ids of devices
+
+    @Test(arguments: [Kind.integer, .string, .uuid])
+    func aRelationsNumberMayBeRewritten(_ kind: Kind) async throws {
+        let stage = try await Stage(upstream: kind.upstream)
+        try await stage.declareTypes()
+        let folder = stage.create("folder", 23)
+        var task = stage.create("task", 47, #"{"folderId":23,"n":23}"#)
+        var change = stage.change("update", "task", 47, #"{"folderId":23}"#)
+        try await stage.phone.push([folder, task, change])
+        try await stage.mutation(change.id, is: .succeeded)
+        task.payload = #"{"n":23,"folderId":\#(kind.json(7))}"#
+        change.payload = #"{"folderId":\#(kind.json(7))}"#
+        #expect(try await stage.phone.push([task, change]).results.map(\.isReplayed) == [true, true])
+        change.extra["local_id"] = nil
+        change.server = kind.json(5)
+        #expect(try await stage.phone.push([change]).results[0].isReplayed == true)
+        // from a new device id, too: the number stands for what it stood for
+        let restored = Phone(stage.gateway, stage.organization, user: stage.phone.user)
+        var again = task
+        again.payload = #"{"folderId":23,"n":23}"#
+        #expect(try await restored.push([again, task]).results.map(\.isReplayed) == [true, true])
+        for payload in [
+            #"{"folderId":24,"n":23}"#, #"{"folderId":\#(kind.json(8)),"n":23}"#, #"{"folderId":23,"n":7}"#,
+        ] {
+            task.payload = payload
+            #expect(try await stage.phone.push([task]).results[0].code == "idempotency_key_reused", "\(payload)")
+        }
+    }
+
+    // MARK: - Types that share a client id
+
+    /// The issue's case: a mutation failed, another type took the client id, and a person retried the mutation.
+    @Test func aReferenceMeansTheTypeItMeantAlsoAfterARetry() async throws {
+        let upstream = FakeUpstream { request, _ in
+            if request.text.contains("bad") { return .status(422, "{}") }
+            return request.method == "POST" ? .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#) : nil
+        }
+        let stage = try await Stage(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
+        let shared = UUID()
+        let contact = stage.create("contact", local: shared)
+        let activity = stage.create("activity", payload: #"{"of":"\#(shared.lowercased)","x":"bad"}"#)
+        try await stage.phone.push([contact, activity])
+        try await stage.mutation(activity.id, is: .failed)
+        let account = stage.create("account", local: shared)
+        try await stage.phone.push([account])
+        try await stage.mutation(account.id, is: .succeeded)
+        try await stage.retry(activity.id, "{}")
+        try await stage.mutation(activity.id, becomes: "failed again") {
+            $0.status == "failed" && $0["revision"]?.int64 == 2
+        }
+        #expect(stage.upstream.requests.last?.text == #"{"of":"contacts-1","x":"bad"}"#)
+        // of a row that does not say, nothing is guessed
+        try await stage.execute("UPDATE mutations SET reference_types = NULL")
+        await #expect(throws: Problem.self) { try await stage.retry(activity.id, "{}") }
+        try await stage.retry(activity.id, #"{"payload":{"of":"contacts-1"}}"#)
+        try await stage.mutation(activity.id, is: .succeeded)
+    }
+
+    /// Both creates wait; the other type's is resolved first.
+    @Test func aReferenceWaitsForTheTypeItMeans() async throws {
+        let upstream = FakeUpstream { request, _ in
+            request.text.contains("bad")
+                ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
+        }
+        let stage = try await Stage(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
+        let shared = UUID()
+        let contact = stage.create("contact", local: shared, payload: #"{"x":"bad"}"#)
+        let activity = stage.create("activity", payload: #"{"of":"\#(shared.lowercased)"}"#)
+        try await stage.phone.push([contact, activity])
+        try await stage.mutation(contact.id, is: .failed)
+        let account = stage.create("account", local: shared)
+        try await stage.phone.push([account])
+        try await stage.mutation(account.id, is: .succeeded)
+        #expect(try await stage.mutation(activity.id).status == "blocked")
+        try await stage.retry(contact.id, #"{"payload":{"x":"good"}}"#)
+        try await stage.mutation(activity.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"of":"contacts-1"}"#)
+    }
+
+    /// What depends on a discarded create, and names the other type's entity of that client id, needs nothing of it.
+    @Test func aDiscardTakesNothingFromWhoMeansAnotherType() async throws {
+        let upstream = FakeUpstream { request, _ in
+            request.text.contains("bad")
+                ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
+        }
+        let stage = try await Stage(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
+        let shared = UUID()
+        let contact = stage.create("contact", local: shared)
+        try await stage.phone.push([contact])
+        try await stage.mutation(contact.id, is: .succeeded)
+        let first = stage.create("other", payload: #"{"x":"bad"}"#)
+        let activity = stage.create(
+            "activity",
+            payload: #"{"of":"\#(shared.lowercased)"}"#,
+            extra: ["dependency_ids": #"["\#(first.id)"]"#]
+        )
+        let account = stage.create("account", local: shared, payload: #"{"x":"bad"}"#)
+        try await stage.phone.push([first, activity])
+        try await stage.phone.push([account])
+        try await stage.mutation(account.id, is: .failed)
+        try await stage.mutation(first.id, is: .failed)
+        // as if it waited for that create, too
+        try await stage.execute(
+            """
+            UPDATE mutations SET depends_on = ARRAY['\(account.id)'::uuid], blocked_on = '\(account.id)'
+            WHERE id = '\(activity.id)'
+            """
+        )
+        try await stage.discard(account.id, .keep)
+        try await stage.mutation(activity.id, is: .succeeded)
+        #expect(stage.upstream.requests.last?.text == #"{"of":"contacts-1"}"#)
+    }
+
+    /// A colleague's entity, of a type that each sees their own of: its validator is not sent for anybody else.
+    @Test func theValidatorOfAColleaguesEntityIsNotSent() async throws {
+        let upstream = FakeUpstream { request, _ in
+            request.method == "POST" ? .status(201, #"{"id":7}"#, etag: #""secret""#) : .status(200, #"{"id":7}"#)
+        }
+        let stage = try await Stage(upstream: upstream)
+        let create = stage.create()
+        try await stage.phone.push([create])
+        try await stage.mutation(create.id, is: .succeeded)
+        let other = stage.newPhone()
+        let update = other.entry(
+            "update",
+            "contact",
+            server: "7",
+            extra: ["endpoint": #""/contacts/7""#, "base_version": "1"]
+        )
+        try await other.push([update])
+        try await stage.mutation(update.id, of: other, is: .succeeded)
+        #expect(stage.upstream.requests.count == 2)
+        #expect(stage.upstream.requests.allSatisfy { $0.ifMatch == nil })
+    }
+}
+
+extension Stage {
+    func preview(_ entries: [Entry]) async throws -> JSONValue {
+        let list = entries.map(\.json).joined(separator: ",")
+        let body = #"{"device_id":"\#(phone.device.lowercased)","mutations":[\#(list)]}"#
+        let answer = try await gateway.store.previews.preview(
+            PushRequest(body: Array(body.utf8), limits: IntakeLimits()),
+            organization: organization,
+            user: phone.user,
+            isStrict: false
+        )
+        return try JSONTree(parsing: answer.json()).root
+    }
+}

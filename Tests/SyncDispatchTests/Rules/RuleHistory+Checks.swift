@@ -1,0 +1,99 @@
+import Foundation
+import JSONText
+import SyncModel
+
+@testable import SyncStore
+
+extension RuleHistory {
+    /// Holds one result against what the rules say of it.
+    mutating func compare(_ verdict: RuleModel.Verdict, _ result: JSONValue) throws {
+        switch verdict {
+        case .rejected(let code, let isRepeated):
+            let isSo = result.status == "rejected" && result.code == code && result.isReplayed == isRepeated
+            try expect(isSo, "is to be rejected with \(code)\(isRepeated ? " again" : ""): \(result.text)")
+        case .accepted(let mutation):
+            try expect(result.isReplayed == false, "is new, and was answered as known: \(result.text)")
+            try compare(mutation, result)
+        case .replayed(let mutation):
+            try expect(result.isReplayed == true, "is known, and was not recognized: \(result.text)")
+            try compare(mutation, result)
+        }
+    }
+
+    /// Holds a mutation as it is shown against how it is to stand.
+    mutating func compare(_ mutation: RuleModel.Accepted, _ shown: JSONValue) throws {
+        func wrong(_ what: String) -> String { "\(mutation.entry.id.lowercased): \(what), not as in \(shown.text)" }
+        try expect(shown["id"]?.uuid == mutation.entry.id, wrong("another mutation"))
+        try expect(shown.status == mutation.status.rawValue, wrong("is \(mutation.status.rawValue)"))
+        try expect(shown["revision"]?.int64 == Int64(mutation.revision), wrong("revision \(mutation.revision)"))
+        try expect(shown["attempt_count"]?.int64 == Int64(mutation.attempts), wrong("\(mutation.attempts) attempts"))
+        let id = shown["server_id"].flatMap { $0.isNull ? nil : $0.text }
+        try expect(id == mutation.serverID, wrong("server_id \(mutation.serverID ?? "null")"))
+        if mutation.entry.type == .note {
+            try expect(shown["version"]?.int64 == mutation.version, wrong("version \(mutation.version ?? 0)"))
+        }
+        let resolution = shown["resolution"]?.string
+        try expect(
+            resolution == mutation.resolution?.rawValue,
+            wrong("resolution \(mutation.resolution?.rawValue ?? "null")")
+        )
+        // what was given up shows what stands in its place, where the gateway knows that
+        let isGivenUp = mutation.status == .discarded && mutation.resolution == nil && mutation.code == nil
+        let isSo = shown.code == mutation.code || (isGivenUp && shown.code == "discarded")
+        try expect(isSo, wrong("error \(mutation.code ?? "null")"))
+        let due = shown["next_retry_at"]?.string
+        try expect(due == mutation.nextTry?.rfc3339, wrong("next try \(mutation.nextTry?.rfc3339 ?? "null")"))
+        try compareBlockers(mutation, shown, wrong)
+    }
+
+    /// What is shown may have been satisfied since it was looked at last, and may be waited for through others as well;
+    /// what is not satisfied must be shown.
+    private mutating func compareBlockers(
+        _ mutation: RuleModel.Accepted,
+        _ shown: JSONValue,
+        _ wrong: (String) -> String
+    ) throws {
+        let told = Set(shown.blockedBy)
+        guard mutation.status == .blocked else { return try expect(told.isEmpty, wrong("blocked by nothing")) }
+        let states = tenants.lazy.flatMap(\.model.users.values)
+        guard let state = states.first(where: { $0.lane.contains { $0 === mutation } }) else { return }
+        let unmet = state.unmet(mutation.dependsOn)
+        let isSo = !told.isEmpty && unmet.isSubset(of: told) && told.isSubset(of: Set(state.lane.map(\.entry.id)))
+        try expect(isSo, wrong("blocked by \(unmet)"))
+    }
+
+    /// Reads everything that a user has and holds it against the rules.
+    mutating func check(_ tenant: Int, _ person: Int) async throws {
+        let user = tenants[tenant].people[person].id
+        let lane = tenants[tenant].model.users[user]?.lane ?? []
+        let page = try await world.replicas.base.store.mutations.list(
+            MutationFilter(limit: 1_000),
+            organization: tenants[tenant].organization,
+            user: user
+        )
+        let shown = try JSONTree(parsing: page).root["mutations"]?.elements.map(Array.init) ?? []
+        try expect(shown.count == lane.count, "\(lane.count) mutations, not \(shown.count)")
+        for (mutation, item) in zip(lane, shown) { try compare(mutation, item) }
+    }
+
+    /// The feed has every note once, in the order of the last writes.
+    mutating func checkFeed(_ tenant: Int) async throws {
+        for person in tenants[tenant].people {
+            let phone = Phone(world.replicas.base, tenants[tenant].organization, user: person.id)
+            let changes = try await phone.pull(types: [RuleType.note.rawValue])
+            let told = changes.map { change in
+                let members = change["document"]?.namedTexts.map { "\($0.name)=\($0.text)" }.sorted() ?? []
+                return "\(change["id"]?.text ?? "") \(change.version ?? 0) \(members)"
+            }
+            let expected = tenants[tenant].model.feed.compactMap { id in
+                tenants[tenant].model.notes[id].map { note in
+                    "\(id) \(note.version) \((note.document ?? [:]).map { "\($0.key)=\($0.value)" }.sorted())"
+                }
+            }
+            try expect(
+                told == expected,
+                "the feed is\n\(told.joined(separator: "\n"))\nnot\n\(expected.joined(separator: "\n"))"
+            )
+        }
+    }
+}

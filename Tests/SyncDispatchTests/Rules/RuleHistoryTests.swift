@@ -1,0 +1,54 @@
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+/// Random histories against a model of the rules: pushes, repetitions in every disguise, answers of every class, lost
+/// workers, settling, replicas that know much, little or nothing, two organizations with the same ids.
+@Suite struct RuleHistoryTests {
+    /// How long to go on, in seconds, and how many histories side by side: for `make fuzz`.
+    private static let environment = ProcessInfo.processInfo.environment
+    private static let seconds = environment["SLUICE_RULES_SECONDS"].flatMap(Double.init) ?? 0
+    private static let breaches = environment["SLUICE_RULES_BREACHES"].flatMap(Int.init) ?? 1
+    private static let workers = environment["SLUICE_RULES_WORKERS"].flatMap(Int.init) ?? 1
+
+    @Test func `every answer of a random history is what the rules say`() async throws {
+        let first = Seed().value
+        let tally = Mutex((histories: UInt64(0), checks: 0, breaches: 0))
+        let deadline = ContinuousClock.now + .seconds(Self.seconds)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<Self.workers {
+                group.addTask { @Sendable in
+                    var world = try await RuleWorld()
+                    var rest = 200
+                    while true {
+                        let number = tally.withLock { tally in
+                            tally.histories += 1
+                            return tally.histories - 1
+                        }
+                        var history = try await RuleHistory(world, seed: first &+ number)
+                        do {
+                            try await history.live(steps: 60)
+                        } catch {
+                            Issue.record("\(error)")
+                            if tally.withLock({ tally in
+                                tally.breaches += 1
+                                return tally.breaches
+                            }) >= Self.breaches {
+                                return
+                            }
+                        }
+                        let checked = history.checks
+                        tally.withLock { $0.checks += checked }
+                        rest -= 1
+                        if rest == 0 { (world, rest) = (try await RuleWorld(), 200) }
+                        if Self.seconds == 0 ? number + 1 >= 12 : .now >= deadline { return }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let (histories, checks, _) = tally.withLock { $0 }
+        print("\(histories) histories of 60 steps from SLUICE_TEST_SEED=\(first), \(checks) checks")
+    }
+}

@@ -1,0 +1,178 @@
+import Foundation
+import SyncModel
+
+extension RuleModel {
+    /// Classes of what an upstream answers.
+    enum Answer: Sendable, Hashable {
+        /// 2xx; the JSON text of the id that it names, if it does.
+        case success(id: String?)
+        case refusal(status: Int)
+        case conflict(status: Int, id: String?, isRetryable: Bool)
+        case serverError
+        case timeOut
+        case notReached
+        case tooMany
+        /// 401 or a redirect: perhaps the operator's trouble.
+        case trouble(status: Int)
+    }
+
+    /// What runs next in a user's lane: the first that is pending, unless it waits or the lane is halted.
+    func next(of user: User, now: Timestamp) -> Accepted? {
+        guard !user.isHalted, let head = user.lane.first(where: { $0.status == .pending }) else { return nil }
+        if let due = head.nextTry, due > now { return nil }
+        return head
+    }
+
+    /// Marks a mutation as being sent: every request is an attempt; the built-in store gets none.
+    func fly(_ mutation: Accepted) {
+        mutation.status = .inFlight
+        mutation.nextTry = nil
+        if mutation.entry.type.isForwarded { mutation.attempts += 1 }
+    }
+
+    /// What an answer comes to (product rules 7, 11 and 12).
+    mutating func take(_ answer: Answer, to mutation: Accepted, of user: inout User) {
+        find(mutation, user)
+        let hold = mutation.hold
+        mutation.hold = nil
+        switch answer {
+        case .success(let id):
+            if mutation.entry.operation == .create, !mutation.overrides { mutation.serverID = id }
+            if mutation.serverID == nil {
+                fail(mutation, "upstream_rejected", of: &user)
+                mutation.tookEffect = true
+                return
+            }
+            mutation.takenAt = now
+            succeed(mutation, of: &user)
+        case .refusal(let status):
+            if mutation.entry.operation == .delete, status == 404 || status == 410 {
+                return succeed(mutation, of: &user)
+            }
+            fail(mutation, "upstream_rejected", of: &user)
+        case .conflict(let status, let id, let isRetryable):
+            if status == 409, isRetryable || mutation.isOutcomeUnknown, mutation.echoes < 2 {
+                let isUnknown = mutation.isOutcomeUnknown
+                tryAgain(mutation, of: &user)
+                mutation.isOutcomeUnknown = isUnknown
+                mutation.echoes += 1
+                return
+            }
+            conflict(mutation, id, of: &user)
+        case .serverError:
+            mutation.isOutcomeUnknown = true
+            tryAgain(mutation, of: &user)
+        case .timeOut, .notReached:
+            if answer == .timeOut { mutation.isOutcomeUnknown = true }
+            tryAgain(mutation, of: &user)
+            if mutation.status == .pending { mutation.hold = hold }
+        case .tooMany: tryAgain(mutation, of: &user)
+        case .trouble:
+            mutation.attempts -= 1
+            if let hold, hasSucceeded(since: hold.since) {
+                mutation.attempts += 1
+                return fail(mutation, "upstream_rejected", of: &user, mutation.isOutcomeUnknown)
+            }
+            mutation.hold = ((hold?.count ?? 0) + 1, hold?.since ?? now)
+            mutation.status = .pending
+            let policy = RetryPolicy(cap: 300)
+            mutation.nextTry = policy.nextTry(after: Int16(mutation.hold?.count ?? 1), now: now, jitter: 0)
+        }
+    }
+
+    /// Whether the upstream has taken what was sent after a moment: what was accepted before may have been under way then.
+    private func hasSucceeded(since moment: Timestamp) -> Bool {
+        users.values.flatMap(\.lane).contains { other in
+            guard let taken = other.takenAt, taken > moment else { return false }
+            return other.acceptedAt > moment || taken > moment.adding(seconds: 30)
+        }
+    }
+
+    /// Notes which entity a mutation is about, now that its turn has come.
+    func find(_ mutation: Accepted, _ user: User) {
+        guard mutation.entry.operation != .create, mutation.serverID == nil, let local = mutation.entry.local else {
+            return
+        }
+        mutation.serverID = user.mappings[ClientKey(id: local, type: mutation.entry.type)]?.serverID
+    }
+
+    /// The worker was lost, and nobody knows whether the request took effect.
+    mutating func lose(_ mutation: Accepted, of user: inout User) {
+        mutation.status = .pending
+        guard mutation.entry.type.isForwarded else { return }
+        mutation.isOutcomeUnknown = true
+        if mutation.attempts >= mutation.entry.maxAttempts { fail(mutation, "max_attempts_reached", of: &user, true) }
+    }
+
+    private mutating func tryAgain(_ mutation: Accepted, of user: inout User) {
+        mutation.status = .pending
+        guard mutation.attempts < mutation.entry.maxAttempts else {
+            return fail(mutation, "max_attempts_reached", of: &user, mutation.isOutcomeUnknown)
+        }
+        mutation.nextTry = RetryPolicy().nextTry(after: Int16(mutation.attempts), now: now, jitter: 0)
+    }
+
+    private mutating func conflict(_ mutation: Accepted, _ id: String?, of user: inout User) {
+        let hadItsWay = mutation.resolution != nil
+        mutation.code = "conflict"
+        mutation.named = id
+        mutation.isOutcomeUnknown = false
+        mutation.echoes = 0
+        mutation.overrides = false
+        let entity = mutation.serverID ?? id
+        let strategy = hadItsWay ? .manual : mutation.entry.strategy ?? strategy
+        switch strategy {
+        case .serverWins where entity != nil:
+            mutation.serverID = entity
+            mutation.resolution = .serverWins
+            if mutation.entry.operation == .create, let local = mutation.entry.local {
+                user.mappings[ClientKey(id: local, type: mutation.entry.type)]?.serverID = entity
+            }
+            end(mutation, .discarded, of: &user)
+            release(mutation, in: &user)
+        case .clientWins where mutation.entry.operation != .create || entity != nil:
+            mutation.serverID = entity
+            mutation.resolution = .clientWins
+            mutation.overrides = true
+            mutation.revision += 1
+            mutation.attempts = 0
+            mutation.status = .pending
+        default:
+            mutation.resolution = nil
+            end(mutation, .conflict, of: &user)
+        }
+    }
+
+    // MARK: - Ends
+
+    private mutating func fail(_ mutation: Accepted, _ code: String, of user: inout User, _ isUnknown: Bool = false) {
+        mutation.code = code
+        mutation.isOutcomeUnknown = isUnknown
+        mutation.echoes = 0
+        end(mutation, .failed, of: &user)
+    }
+
+    mutating func succeed(_ mutation: Accepted, of user: inout User) {
+        mutation.isOutcomeUnknown = false
+        if mutation.entry.operation == .create, let local = mutation.entry.local, let id = mutation.serverID {
+            user.mappings[ClientKey(id: local, type: mutation.entry.type)]?.serverID = id
+        }
+        end(mutation, .succeeded, of: &user)
+        release(mutation, in: &user)
+    }
+
+    func end(_ mutation: Accepted, _ status: MutationStatus, of user: inout User) {
+        mutation.status = status
+        if halts(status) { user.haltedBy = mutation.entry.id }
+    }
+
+    /// Lets go of what waited for a mutation.
+    func release(_ mutation: Accepted, in user: inout User) {
+        for waiter in user.lane where waiter.status == .blocked && waiter.dependsOn.contains(mutation.entry.id) {
+            if user.unmet(waiter.dependsOn).isEmpty {
+                waiter.status = .pending
+                waiter.dependsOn = []
+            }
+        }
+    }
+}

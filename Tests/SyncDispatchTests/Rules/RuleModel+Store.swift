@@ -1,0 +1,115 @@
+import Foundation
+import JSONText
+import SyncModel
+
+extension RuleModel {
+    /// Applies a note's mutation to the built-in store: its turn has come.
+    mutating func apply(_ mutation: Accepted, of user: inout User) {
+        let writer = Entity.Writer(user: user.id, device: mutation.device)
+        let entry = mutation.entry
+        mutation.nextTry = nil
+        find(mutation, user)
+        guard entry.operation != .create else {
+            create(mutation, writer, of: &user)
+            return succeed(mutation, of: &user)
+        }
+        let strategy = mutation.resolution ?? entry.strategy ?? strategy
+        guard let id = mutation.serverID, let stored = notes[id] else {
+            if entry.operation == .delete { return succeed(mutation, of: &user) }
+            mutation.code = "upstream_rejected"
+            return end(mutation, .failed, of: &user)
+        }
+        let isGone = stored.document == nil
+        if entry.operation == .delete, isGone {
+            mutation.version = stored.version
+            return succeed(mutation, of: &user)
+        }
+        let accepts = !isGone && stored.accepts(entry.baseVersion, from: writer)
+        // what a person let the client win and nothing stands against any more is no conflict that was settled
+        if accepts { mutation.resolution = nil }
+        if !accepts {
+            mutation.code = "conflict"
+            switch strategy {
+            case .manual: return end(mutation, .conflict, of: &user)
+            case .serverWins:
+                mutation.resolution = .serverWins
+                mutation.version = stored.version
+                end(mutation, .discarded, of: &user)
+                return release(mutation, in: &user)
+            case .clientWins: mutation.resolution = .clientWins
+            }
+        }
+        write(id, document(mutation, user, over: stored.document), by: writer)
+        mutation.version = notes[id]?.version
+        succeed(mutation, of: &user)
+    }
+
+    /// The gateway makes the id: until it has said which, a name stands for it.
+    private mutating func create(_ mutation: Accepted, _ writer: Entity.Writer, of user: inout User) {
+        let id = Self.name(of: mutation)
+        mutation.serverID = id
+        mutation.version = 1
+        notes[id] = Entity(version: 1, document: document(mutation, user, over: nil), writer: writer, runBase: 0)
+        feed.append(id)
+    }
+
+    /// What stands for the id that a create will be given.
+    static func name(of mutation: Accepted) -> String { #""made by \#(mutation.entry.id.lowercased)""# }
+
+    /// Puts an id in the place of the name that stood for it.
+    mutating func rename(_ name: String, to id: String) {
+        if let note = notes.removeValue(forKey: name) { notes[id] = note }
+        for (key, note) in notes { notes[key]?.document = note.document?.mapValues { $0 == name ? id : $0 } }
+        feed = feed.map { $0 == name ? id : $0 }
+        for user in users.keys {
+            for (key, mapping) in users[user]?.mappings ?? [:] where mapping.serverID == name {
+                users[user]?.mappings[key]?.serverID = id
+            }
+            for mutation in users[user]?.lane ?? [] where mutation.serverID == name { mutation.serverID = id }
+        }
+    }
+
+    private mutating func write(_ id: String, _ document: [String: String]?, by writer: Entity.Writer) {
+        guard var note = notes[id] else { return }
+        if note.writer != writer { note.runBase = note.version }
+        note.writer = writer
+        note.version += 1
+        note.document = document
+        notes[id] = note
+        feed.removeAll { $0 == id }
+        feed.append(id)
+    }
+
+    /// The document that a mutation leaves; nil for none.
+    private func document(_ mutation: Accepted, _ user: User, over stored: [String: String]?) -> [String: String]? {
+        guard mutation.entry.operation != .delete else { return nil }
+        var document = mutation.entry.operation == .update ? stored ?? [:] : [:]
+        for (name, value) in mutation.payload ?? [] {
+            let text = permanent(value, of: mutation, user)
+            document[name] = mutation.entry.operation == .update && text == "null" ? nil : text
+        }
+        return document
+    }
+
+    /// JSON text of a value with server ids in place.
+    func permanent(_ value: RuleEntry.Value, of mutation: Accepted, _ user: User) -> String {
+        switch value {
+        case .text(let text): return text
+        case .id(let id):
+            let text = #""\#(id.lowercased)""#
+            let entry = mutation.entry
+            if id == entry.local, let own = mutation.serverID { return own }
+            if id == entry.local, entry.operation == .create { return text }
+            let type = id == entry.local ? entry.type : mutation.targets[id]
+            return type.flatMap { user.mappings[ClientKey(id: id, type: $0)]?.serverID } ?? text
+        }
+    }
+}
+
+extension RuleModel.Entity {
+    /// Whether a writer who saw a version may write: nobody else wrote since, and there was such a version.
+    func accepts(_ base: Int64?, from other: Writer) -> Bool {
+        guard let base else { return true }
+        return base == version || (other == writer && base >= runBase && base < version)
+    }
+}

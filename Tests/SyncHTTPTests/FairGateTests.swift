@@ -1,0 +1,147 @@
+import Foundation
+import SyncModel
+import Synchronization
+import Testing
+
+@testable import SyncHTTP
+
+@Suite("Room that one waits for", .timeLimit(.minutes(1)))
+struct FairGateTests {
+    /// Stays inside the gate until it is told to leave.
+    private final class Guest: Sendable {
+        private let entered: AsyncStream<Void>
+        private let leaving: AsyncStream<Void>.Continuation
+        private let stay: Task<Void, any Error>
+
+        init(_ gate: FairGate, _ bytes: Int, of user: LaneKey) {
+            let (entered, tellEntered) = AsyncStream<Void>.makeStream()
+            let (left, leaving) = AsyncStream<Void>.makeStream()
+            self.entered = entered
+            self.leaving = leaving
+            stay = Task {
+                defer { tellEntered.finish() }
+                try await gate.admit(bytes, for: user) {
+                    tellEntered.yield()
+                    for await _ in left {}
+                }
+            }
+        }
+
+        /// Whether it came in.
+        func enters() async -> Bool { await entered.first { _ in true } != nil }
+
+        func leave() async throws {
+            leaving.finish()
+            try await stay.value
+        }
+    }
+
+    private final class Clock: Sendable {
+        private let moment = Mutex(ContinuousClock.now)
+        var now: ContinuousClock.Instant { moment.withLock { $0 } }
+        func advance(by duration: Duration) { moment.withLock { $0 += duration } }
+    }
+
+    private let clock = Clock()
+    private let noisy = LaneKey(organization: UUID(), user: UUID())
+    private let quiet = LaneKey(organization: UUID(), user: UUID())
+
+    private func gate(_ limit: Int = 100) -> FairGate {
+        FairGate(.decoding, limit: limit, patience: .seconds(5), now: { [clock] in clock.now })
+    }
+
+    private func waitUntil(_ gate: FairGate, waits count: Int) async {
+        while gate.waiting != count { await Task.yield() }
+    }
+
+    @Test("One organization's crowd waits, and another's request enters at once")
+    func fairness() async throws {
+        let gate = gate()
+        let crowd = (0..<20).map { _ in
+            Guest(gate, 20, of: LaneKey(organization: noisy.organization, user: UUID()))
+        }
+        await waitUntil(gate, waits: 18)
+        let guest = Guest(gate, 20, of: quiet)
+        #expect(await guest.enters())
+        #expect(gate.waiting == 18)
+        try await guest.leave()
+        for guest in crowd { try await guest.leave() }
+        #expect(gate.waiting == 0)
+        #expect(gate.held == 0)
+    }
+
+    @Test("What is larger than its share of the room enters as well, and leaves room for others")
+    func larger() async throws {
+        let gate = gate(10)
+        let large = Guest(gate, 1_000, of: noisy)
+        #expect(await large.enters())
+        let next = Guest(gate, 1_000, of: quiet)
+        #expect(await next.enters())
+        try await large.leave()
+        try await next.leave()
+    }
+
+    @Test("Who has waited too long is turned away, and told when to come back")
+    func patience() async throws {
+        let gate = gate(8)
+        let first = Guest(gate, 2, of: noisy)
+        #expect(await first.enters())
+        let late = Guest(gate, 2, of: noisy)
+        await waitUntil(gate, waits: 1)
+        clock.advance(by: .seconds(5) + .milliseconds(1))
+        let young = Guest(gate, 2, of: noisy)
+        await waitUntil(gate, waits: 1)
+        let problem = await #expect(throws: Problem.self) { try await late.leave() }
+        #expect(problem?.code == .overloaded)
+        #expect(problem?.retryAfter == 1)
+        clock.advance(by: .seconds(6))
+        gate.expire()
+        await #expect(throws: Problem.self) { try await young.leave() }
+        try await first.leave()
+        #expect(gate.held == 0)
+    }
+
+    @Test("Room comes back when an operation fails")
+    func failure() async throws {
+        struct Failure: Error {}
+        let gate = gate(4)
+        for _ in 0..<3 {
+            await #expect(throws: Failure.self) { try await gate.admit(1, for: noisy) { throw Failure() } }
+        }
+        #expect(gate.held == 0)
+    }
+
+    @Test("An answer counts as large as it is, from before it is made until it is taken")
+    func answers() async throws {
+        let gate = gate(8_000_000)
+        let pages = self.gate(4)
+        let hold = AnswerHold(gate, pages: pages)
+        try hold.belongs(to: noisy)
+        try await hold.enter()
+        try await hold.enter()
+        #expect(gate.held == 2_000_000, "a quarter")
+        #expect(pages.held == 1)
+        #expect(hold.settle(at: 3_000_000))
+        #expect(gate.held == 3_000_000)
+        #expect(pages.held == 0, "it is read")
+        hold.leave()
+        hold.leave()
+        #expect(gate.held == 0)
+        let small = AnswerHold(gate, pages: self.gate(4))
+        try small.belongs(to: noisy)
+        #expect(!small.settle(at: 1_000))
+        #expect(gate.held == 0)
+    }
+
+    @Test("Whose answers are not read gets no more, and others do")
+    func unread() async throws {
+        let gate = gate(8_000_000)
+        let unread = AnswerHold(gate, pages: self.gate(4))
+        try unread.belongs(to: noisy)
+        #expect(unread.settle(at: 5_000_000))
+        #expect(throws: Problem.self) { try AnswerHold(gate, pages: self.gate(4)).belongs(to: noisy) }
+        try AnswerHold(gate, pages: self.gate(4)).belongs(to: quiet)
+        unread.leave()
+        try AnswerHold(gate, pages: self.gate(4)).belongs(to: noisy)
+    }
+}

@@ -1,0 +1,161 @@
+import Foundation
+import SyncModel
+import Testing
+
+@Suite("What is committed together")
+struct GroupLineTests {
+    private var lastTicket = 0
+    private var line = GroupLine(desks: 2, hasHeavyDesk: true, capacity: 4_096)
+    private let noisy = UUID()
+    private let quiet = UUID()
+
+    @discardableResult
+    private mutating func add(
+        _ organization: UUID,
+        user: UUID = UUID(),
+        weight: Int = 1,
+        bytes: Int = 100,
+        desk: Int = 0
+    ) -> Int? {
+        lastTicket += 1
+        let lane = LaneKey(organization: organization, user: user)
+        return line.add(GroupLine.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: bytes), desk: desk)
+    }
+
+    private func tickets(_ group: [GroupLine.Item]) -> [Int] { group.map(\.ticket) }
+
+    @Test("What is there is taken at once, in turn")
+    mutating func inTurn() {
+        for _ in 0..<3 { add(noisy) }
+        for _ in 0..<2 { add(quiet) }
+        #expect(tickets(line.take(at: 0)) == [1, 4, 2, 5, 3])
+        #expect(line.count == 0)
+        #expect(line.finish(at: 0) == [])
+        #expect(tickets(line.take(at: 0)) == [])
+    }
+
+    @Test("A newcomer is in the next group, however many of another organization wait")
+    mutating func newcomer() {
+        for _ in 0..<1_000 { add(noisy) }
+        #expect(line.take(at: 0).count == 64)
+        add(quiet)
+        let newcomer = lastTicket
+        _ = line.finish(at: 0)
+        let next = tickets(line.take(at: 0))
+        #expect(next.prefix(2).contains(newcomer))
+    }
+
+    @Test("A lane is in a group once")
+    mutating func lanes() {
+        let user = UUID()
+        for _ in 0..<3 { add(noisy, user: user) }
+        add(noisy)
+        #expect(tickets(line.take(at: 0)) == [1, 4])
+        #expect(line.finish(at: 0) == [0])
+        #expect(tickets(line.take(at: 0)) == [2])
+        _ = line.finish(at: 0)
+        #expect(tickets(line.take(at: 0)) == [3])
+    }
+
+    @Test("What is heavy has a desk of its own, and nobody else waits for it")
+    mutating func heavy() {
+        #expect(add(noisy, weight: 500, bytes: 4_000_000) == 2)
+        #expect(add(noisy) == -1, "behind it")
+        #expect(add(quiet) == 0)
+        #expect(tickets(line.take(at: 2)) == [1])
+        #expect(tickets(line.take(at: 0)) == [3], "an organization is at one desk at a time")
+        #expect(line.finish(at: 0) == [])
+        #expect(line.finish(at: 2) == [0])
+        #expect(tickets(line.take(at: 0)) == [2])
+    }
+
+    @Test("Megabytes are committed one by one, of organizations in turn")
+    mutating func megabytes() {
+        for _ in 0..<3 { add(noisy, bytes: 4_000_000) }
+        add(quiet, bytes: 4_000_000)
+        var order: [Int] = []
+        while true {
+            let group = line.take(at: 2)
+            if group.isEmpty { break }
+            #expect(group.count == 1)
+            order += tickets(group)
+            _ = line.finish(at: 2)
+        }
+        #expect(order == [1, 4, 2, 3])
+    }
+
+    @Test("A group ends at its limits, and what did not fit begins the next")
+    mutating func limits() {
+        for _ in 0..<12 { add(UUID(), weight: 150) }
+        #expect(tickets(line.take(at: 0)) == [1, 2, 3, 4, 5, 6])
+        _ = line.finish(at: 0)
+        #expect(tickets(line.take(at: 0)) == [7, 8, 9, 10, 11, 12])
+    }
+
+    @Test("Nobody has more waiting than its part")
+    mutating func bounded() {
+        var taken = 0
+        while add(noisy) != nil { taken += 1 }
+        #expect(taken == 2_048)
+        #expect(add(quiet) != nil)
+        var ofOne = 0
+        let user = UUID()
+        while add(quiet, user: user) != nil { ofOne += 1 }
+        #expect(ofOne > 100 && ofOne < 1_024)
+    }
+
+    @Test("What is taken out of the line leaves the rest as it was")
+    mutating func removal() {
+        for _ in 0..<3 { add(noisy) }
+        add(quiet, bytes: 1_000_000)
+        #expect(tickets(line.remove { $0.ticket == 2 || $0.ticket == 4 }).sorted() == [2, 4])
+        #expect(line.count == 2)
+        #expect(tickets(line.take(at: 0)) == [1, 3])
+        add(noisy)
+        #expect(tickets(line.drain(at: 0)) == [5], "behind what is at work there")
+        #expect(line.isIdle(for: 0) && line.isIdle(for: 2))
+        #expect(line.finish(at: 0) == [])
+    }
+
+    @Test("Everything comes out once, at one desk at a time", arguments: 0..<20)
+    mutating func everything(_ seed: UInt64) {
+        var random = SplitMix(seed)
+        let organizations = (0..<9).map { _ in UUID() }
+        let users = (0..<3).map { _ in UUID() }
+        var atWork: [Int: Set<UUID>] = [:]
+        var out: Set<Int> = []
+        func check(_ group: [GroupLine.Item], _ desk: Int) {
+            for item in group { #expect(out.insert(item.ticket).inserted == true) }
+            #expect(Set(group.map(\.lane)).count == group.count)
+            let here = Set(group.map(\.lane.organization))
+            for (other, there) in atWork where other != desk { #expect(here.isDisjoint(with: there)) }
+            atWork[desk] = here
+        }
+        for _ in 0..<3_000 {
+            if random.next() % 3 > 0 {
+                let place = Int(random.next() % 9)
+                let isHeavy = random.next() % 10 == 0
+                add(
+                    organizations[place],
+                    user: users[Int(random.next() % 3)],
+                    weight: 1 + Int(random.next() % 50),
+                    bytes: isHeavy ? 300_000 : 1_000,
+                    desk: place % 2
+                )
+            } else {
+                let desk = Int(random.next() % 3)
+                atWork[desk] = nil
+                _ = line.finish(at: desk)
+                check(line.take(at: desk), desk)
+            }
+        }
+        for _ in 0..<3_000 where line.count > 0 {
+            for desk in 0..<3 {
+                atWork[desk] = nil
+                _ = line.finish(at: desk)
+                check(line.take(at: desk), desk)
+            }
+        }
+        #expect(out.count == lastTicket)
+    }
+}

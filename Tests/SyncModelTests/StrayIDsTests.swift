@@ -1,0 +1,34 @@
+import Foundation
+import Testing
+
+@testable import SyncModel
+
+@Suite struct StrayIDsTests {
+    @Test func theLastOnesAreRemembered() throws {
+        let ids = (0..<StrayIDs.limit + 5).map { _ in UUID() }
+        let few = try #require(StrayIDs().adding(ids.prefix(3).reversed()))
+        #expect(few.stored.count == 18 && ids.prefix(3).allSatisfy(few.contains) && !few.contains(ids[3]))
+        #expect(StrayIDs(stored: few.stored) == few)
+        // what is known changes nothing
+        #expect(few.adding(ids.prefix(3)) == nil && StrayIDs().adding([]) == nil)
+        let all = try #require(few.adding(ids.reversed()))
+        #expect(all.stored.count == StrayIDs.limit * 6)
+        #expect(ids.suffix(StrayIDs.limit).allSatisfy(all.contains))
+        #expect(!all.contains(ids[0]) && !StrayIDs().contains(ids[0]))
+    }
+
+    /// Ids that count differ in a few of their bytes, be these in front or behind.
+    @Test func idsThatCountAreToldApart() {
+        for place in [0, 3, 5, 11, 13] {
+            let ids = (0..<20).map { number in
+                var uuid = UUID().uuid
+                withUnsafeMutableBytes(of: &uuid) { bytes in
+                    for index in bytes.indices { bytes[index] = index == place ? UInt8(number) : 0x40 }
+                }
+                return UUID(uuid: uuid)
+            }
+            let some = StrayIDs().adding(ids.prefix(10))
+            #expect(ids.map { some?.contains($0) == true } == ids.indices.map { $0 < 10 })
+        }
+    }
+}

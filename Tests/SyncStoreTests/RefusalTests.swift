@@ -1,0 +1,242 @@
+import Foundation
+import JSONText
+import SyncModel
+import Testing
+
+@testable import SyncStore
+
+/// No refusal rests on what was not looked up (product rule 5): a push is answered the first time as it is the second
+/// time, whatever the replica remembers, whoever repeats it and under which numbers.
+@Suite struct RefusalTests {
+    /// What is refused beside entries that are repeated.
+    enum Kind: String, CaseIterable {
+        case clientIDTaken, idTaken, unknownDependency, ownDependency, laterDependency, dependencyRejected
+        case unknownClientID, otherEntity, badContent, unreadable, unreadableUnderAKnownKey, keyReused, numberUsed
+
+        /// What an entry of it is refused with, at the device that sent the first.
+        var code: String {
+            switch self {
+            case .idTaken: "id_already_used"
+            case .dependencyRejected: "dependency_rejected"
+            case .unreadableUnderAKnownKey, .keyReused: "idempotency_key_reused"
+            case .numberUsed: "sequence_already_used"
+            default: "validation_failed"
+            }
+        }
+
+        func entries(_ phone: Phone, _ known: Known) -> [Entry] {
+            func create(needs ids: [UUID] = [], id: UUID = UUID()) -> Entry {
+                let list = ids.map { #""\#($0.lowercased)""# }.joined(separator: ",")
+                return phone.entry("create", local: UUID(), id: id, extra: ["dependency_ids": "[\(list)]"])
+            }
+            switch self {
+            case .clientIDTaken: return [phone.create(local: known.local)]
+            case .idTaken: return [create(id: known.edit.id)]
+            case .unknownDependency: return [create(needs: [UUID()])]
+            case .ownDependency:
+                let id = UUID()
+                return [create(needs: [id], id: id)]
+            case .laterDependency:
+                let id = UUID()
+                return [create(needs: [id]), create(id: id)]
+            case .dependencyRejected:
+                let broken = create(needs: [UUID()])
+                return [create(needs: [broken.id]), broken].reversed()
+            case .unknownClientID: return [phone.entry("update", local: UUID())]
+            case .otherEntity: return [phone.entry("update", local: known.local, server: #""\#(UUID().lowercased)""#)]
+            case .badContent: return [phone.create(payload: "[1]")]
+            case .unreadable: return [phone.entry("create", local: UUID(), extra: ["max_attempts": "0"])]
+            case .unreadableUnderAKnownKey:
+                return [phone.entry("create", local: UUID(), key: known.spare.key, extra: ["max_attempts": "0"])]
+            case .keyReused:
+                var entry = known.spare
+                entry.payload = #"{"other":true}"#
+                entry.number = phone.nextNumber()
+                return [entry]
+            case .numberUsed: return [phone.entry("create", local: UUID(), number: 1)]
+            }
+        }
+    }
+
+    /// What was pushed before, by a device whose worker has lost the answer.
+    struct Known {
+        let local = UUID()
+        let create: Entry
+        let edit: Entry
+        /// Another one, that is not repeated as it was.
+        let spare: Entry
+
+        init(_ phone: Phone) {
+            create = phone.create(local: local)
+            edit = phone.entry("update", local: local, payload: #"{"title":"y"}"#)
+            spare = phone.create()
+        }
+    }
+
+    /// Who repeats, and under which numbers.
+    enum Disguise: CaseIterable { case none, higherNumbers, otherDevice }
+
+    @Test(arguments: Kind.allCases)
+    func theFirstAnswerToAKnownKeyIsItsReplay(_ kind: Kind) async throws {
+        let replicas = try await Replicas()
+        for disguise in Disguise.allCases {
+            for isWarm in [true, false] {
+                for isStrict in [false, true] {
+                    let place = "\(kind), \(disguise), \(isWarm ? "warm" : "cold"), \(isStrict ? "strict" : "lenient")"
+                    try await repeated(kind, disguise, isWarm: isWarm, isStrict: isStrict, replicas, place)
+                }
+            }
+        }
+    }
+
+    private func repeated(
+        _ kind: Kind,
+        _ disguise: Disguise,
+        isWarm: Bool,
+        isStrict: Bool,
+        _ replicas: Replicas,
+        _ place: String
+    ) async throws {
+        let phone = Phone(replicas.base, try await replicas.base.organization())
+        let known = Known(phone)
+        let original = try await phone.push([known.create, known.edit, known.spare], through: replicas[0])
+        let sender = disguise == .otherDevice ? Phone(replicas.base, phone.organization, user: phone.user) : phone
+        if disguise == .otherDevice { try await sender.push([sender.create()], through: replicas[0]) }
+        var batch = [known.create, known.edit]
+        if disguise != .none {
+            for index in batch.indices { batch[index].number = sender.nextNumber() }
+        }
+        batch += kind.entries(sender, known)
+        let answers = try await [replicas[isWarm ? 0 : 1], replicas[isWarm ? 0 : 1], replicas.base].asyncMap {
+            try await Self.answer(batch, sender, isStrict: isStrict, through: $0)
+        }
+        #expect(answers[0].text == answers[1].text, "\(place)")
+        #expect(answers[0].text == answers[2].text, "\(place)")
+        for answer in answers {
+            guard let results = answer.results else {
+                #expect(isStrict, "\(place): \(answer.text)")
+                #expect(!answer.text.contains("/mutations/0") && !answer.text.contains("/mutations/1"), "\(place)")
+                continue
+            }
+            #expect(results.prefix(2).map(\.isReplayed) == [true, true], "\(place)")
+            #expect(results.prefix(2).map(\.outcome) == original.results.prefix(2).map(\.outcome), "\(place)")
+            #expect(results.dropFirst(2).contains { $0.code == kind.code }, "\(place): \(answer.text)")
+        }
+        #expect((answers[0].results == nil) == isStrict, "\(place)")
+    }
+
+    /// What a push is answered, without what may differ between two tries.
+    private static func answer(
+        _ batch: [Entry],
+        _ phone: Phone,
+        isStrict: Bool,
+        through gateway: Gateway
+    ) async throws -> (text: String, results: [JSONValue]?) {
+        do {
+            let answer = try await phone.push(batch, strict: isStrict, through: gateway)
+            let sequence = answer["accepted_sequence"]?.text ?? "-"
+            let outcomes = answer.results.map { withoutWatermark($0.outcome) }
+            return (sequence + "\n" + outcomes.joined(separator: "\n"), answer.results)
+        } catch let problem as Problem {
+            let details = problem.errors.map(\.detail).joined(separator: " ")
+            return (withoutWatermark("\(problem.summary) \(problem.detail) \(details)"), nil)
+        }
+    }
+
+    /// A used number is told up to which they are used, and the first try uses more.
+    private static func withoutWatermark(_ text: String) -> String {
+        text.replacing(/numbers up to \d+ were/, with: "numbers were")
+    }
+
+    // MARK: - Refusals that are remembered
+
+    /// Numbers are a device's own: what one device was refused under a number says nothing of another's.
+    @Test(arguments: [true, false])
+    func aRefusalIsRepeatedToItsDeviceAlone(_ isWarm: Bool) async throws {
+        let replicas = try await Replicas()
+        let phone = Phone(replicas.base, try await replicas.base.organization())
+        let tablet = Phone(replicas.base, phone.organization, user: phone.user)
+        let local = UUID()
+        let edit = phone.entry("update", local: local)
+        let first = try await phone.push([edit], through: replicas[0])
+        #expect(first.results[0].rules == [Rule.entityReference])
+        // what was missing has come since
+        try await tablet.push([tablet.entry("create", local: local, number: 2)], through: replicas[0])
+        let other = Phone(replicas.base, phone.organization, user: phone.user)
+        let taken = try await other.push([edit], through: replicas[isWarm ? 0 : 1])
+        #expect(taken.results[0].status == "succeeded")
+        #expect(taken.results[0].isReplayed == false)
+        for sender in [other, phone, tablet] {
+            let again = try await sender.push([edit], through: replicas[1])
+            #expect(again.results[0].isReplayed == true)
+            #expect(again.results[0].outcome == taken.results[0].outcome)
+        }
+    }
+
+    @Test func aNumberThatAnotherDeviceWasRefusedUnderIsUsedWhereItIsUsed() async throws {
+        let replicas = try await Replicas()
+        let phone = Phone(replicas.base, try await replicas.base.organization())
+        let tablet = Phone(replicas.base, phone.organization, user: phone.user)
+        let edit = phone.entry("update", local: UUID())
+        try await phone.push([edit], through: replicas[0])
+        try await tablet.push([tablet.create(), tablet.create()], through: replicas[0])
+        for replica in [replicas[0], replicas[1], replicas.base] {
+            #expect(try await tablet.push([edit], through: replica).results[0].code == "sequence_already_used")
+            #expect(try await phone.push([edit], through: replica).results[0].isReplayed == true)
+        }
+    }
+
+    // MARK: - Quotas, neighbours
+
+    /// Repetitions are free, also those that no replica has heard of.
+    @Test func aPushIsNotBeyondAQuotaForWhatItRepeats() async throws {
+        let replicas = try await Replicas()
+        let organization = try await replicas.base.organization(#"{"mutations_per_day_per_user":4}"#)
+        let phone = Phone(replicas.base, organization)
+        let batch = [phone.create(), phone.create(), phone.create()]
+        try await phone.push(batch, through: replicas[0])
+        let tablet = Phone(replicas.base, organization, user: phone.user)
+        var copies = batch
+        for index in copies.indices { copies[index].number = tablet.nextNumber() }
+        await #expect(throws: Problem.self) {
+            try await tablet.push(copies + [tablet.create(), tablet.create()], through: replicas[1])
+        }
+        let answer = try await tablet.push(copies + [tablet.create()], through: replicas[1])
+        #expect(answer.results.map(\.isReplayed) == [true, true, true, false])
+    }
+
+    /// What is looked up for one push of a group leaves the others as they are.
+    @Test func whatIsRefusedToOneIsNothingToTheOthersOfItsGroup() async throws {
+        let replicas = try await Replicas()
+        let organization = try await replicas.base.organization()
+        let phones = (0..<6).map { _ in Phone(replicas.base, organization) }
+        for phone in phones { try await phone.push([phone.create()], through: replicas[0]) }
+        for round in 0..<5 {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for (place, phone) in phones.enumerated() {
+                    let isRefused = place % 2 == 0
+                    let local = UUID()
+                    let entries = [
+                        phone.create(local: local), phone.entry("update", local: isRefused ? UUID() : local),
+                        phone.create(),
+                    ]
+                    group.addTask {
+                        let answer = try await phone.push(entries, through: replicas[round % 2])
+                        let middle = isRefused ? "rejected" : "succeeded"
+                        #expect(answer.results.map(\.status) == ["succeeded", middle, "succeeded"])
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+        #expect(try await phones[0].pull().count == 6 + 5 * 6 * 2)
+    }
+}
+
+extension Sequence {
+    fileprivate func asyncMap<Value>(_ transform: (Element) async throws -> Value) async rethrows -> [Value] {
+        var values: [Value] = []
+        for element in self { values.append(try await transform(element)) }
+        return values
+    }
+}

@@ -1,0 +1,156 @@
+import Foundation
+import Logging
+import Postgres
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// Work that takes as long as its jobs say, and notes which groups were tried.
+private struct Naps: GroupWork {
+    struct Job: GroupJob {
+        let lane: LaneKey
+        var isTooMuch = false
+        var enqueuedAt = ContinuousClock.now
+        let reply: OnceReply<Bool>
+
+        var weight: Int { 1 }
+        var bytes: Int { 1 }
+        var isAnswered: Bool { reply.isSent }
+        func refuse(_ problem: Problem) { reply.send(.failure(problem)) }
+    }
+
+    final class Tries: Sendable {
+        private let state = Mutex([[LaneKey]]())
+        var all: [[LaneKey]] { state.withLock { $0 } }
+        func add(_ lanes: [LaneKey]) { state.withLock { $0.append(lanes) } }
+    }
+
+    let what: StaticString = "nap"
+    let tries = Tries()
+    private static let nap = Statement("test_nap", "SELECT 1 FROM pg_sleep($1::text::float8)")
+
+    func commit(_ group: [Job], on connection: Connection, _ certainty: Certainty) async throws {
+        tries.add(group.map(\.lane))
+        var parameters = Parameters()
+        parameters.add(group.contains(where: \.isTooMuch) ? "300" : "0")
+        _ = try await connection.run([Query(Self.nap, parameters)])
+        for job in group { job.reply.send(.success(true)) }
+    }
+
+    func isStale(_ error: PostgresError) -> Bool { false }
+    func forget(_ group: [Job]) {}
+}
+
+/// Whoever takes too long stands alone, and the database does not count as away.
+@Suite struct TooLongTests {
+    private static func lane() -> LaneKey { LaneKey(organization: UUID(), user: UUID()) }
+
+    private func submit(_ lane: LaneKey, isTooMuch: Bool = false, to committer: Committer<Naps>) async -> ProblemCode? {
+        let result = await withCheckedContinuation { continuation in
+            let reply = OnceReply<Bool>(continuation)
+            let job = Naps.Job(lane: lane, isTooMuch: isTooMuch, reply: reply)
+            if !committer.queue.add(job, desk: 0) { reply.send(.failure(StoreFailure.unavailable)) }
+        }
+        if case .failure(let problem) = result { return problem.code }
+        return nil
+    }
+
+    private func committer(_ database: TestDatabase, _ work: Naps) -> Committer<Naps> {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        return Committer(
+            work: work,
+            queue: GroupQueue(desks: 1, hasHeavyDesk: false),
+            desk: 0,
+            connection: CommitterConnection(
+                ConnectionConfiguration(uri: database.uri, statementTimeout: .milliseconds(2_400))
+            ),
+            failure: StoreFailure(logger: logger),
+            metrics: CommitMetrics(prefix: "test_group", jobs: "jobs")
+        )
+    }
+
+    @Test func whoTakesTooLongIsRefusedAloneAndAllOthersAreCommitted() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let work = Naps()
+        let committer = committer(database, work)
+        let culprit = Self.lane()
+        // of the culprit's organization, and of others
+        let others =
+            (0..<3).map { _ in LaneKey(organization: culprit.organization, user: UUID()) }
+            + (0..<30).map { _ in Self.lane() }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { #expect(await submit(culprit, isTooMuch: true, to: committer) == .overloaded) }
+            for lane in others { group.addTask { #expect(await submit(lane, to: committer) == nil) } }
+            while committer.queue.count < 1 + others.count { await Task.yield() }
+            let running = Task { await committer.run() }
+            await group.waitForAll()
+            // and it is taken when it is not too much
+            #expect(await submit(culprit, to: committer) == nil)
+            committer.queue.close()
+            await running.value
+        }
+        let tries = work.tries.all
+        #expect(tries.first?.count == 1 + others.count)
+        #expect(
+            tries.filter { $0.contains(culprit) && $0.count > 1 }.count <= 7,
+            "halved by organization: \(tries.map(\.count))"
+        )
+        #expect(tries.suffix(1) == [[culprit]])
+    }
+
+    @Test(arguments: [
+        ("08006", true), ("08P01", true), ("57P01", true), ("57P05", true), ("25P03", true), ("53100", true),
+        ("58030", true), ("57014", false), ("55P03", false), ("23505", false), ("22001", false), ("42P01", false),
+    ])
+    func whatTheServerSaysOfAnOutageIsOne(_ sqlState: String, _ isOutage: Bool) {
+        let error = PostgresError(.server(sqlState: sqlState), "")
+        #expect(error.isUnavailable == isOutage)
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let problem = StoreFailure(logger: logger).problem(error, doing: "test")
+        #expect((problem.code == .storeUnavailable) == isOutage)
+    }
+
+    @Test func aStatementThatTookTooLongIsNoOutage() {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let problem = StoreFailure(logger: logger).problem(PostgresError(.timedOut, ""), doing: "test")
+        #expect(problem.code == .overloaded && problem.retryAfter == 1)
+        let silent = StoreFailure(logger: logger).problem(PostgresError(.unresponsive, ""), doing: "test")
+        #expect(silent.code == .storeUnavailable)
+    }
+
+    @Test func aGatewayThatHearsOnlyItselfWhileOthersAreRegisteredIsDeaf() async throws {
+        let gateway = try await Gateway()
+        let hints = gateway.store.wakeUps.hints
+        #expect(try await eventually { hints.isHearing })
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        #expect(
+            try await eventually {
+                try await connection.run(Query(Statement("test_gateways", "SELECT count(*) FROM gateways"))).int64(0, 0)
+                    == 1
+            }
+        )
+        // one that says that it is here, and whose notifications nobody hears
+        try await connection.execute(
+            script: "INSERT INTO gateways VALUES (gen_random_uuid(), clock_timestamp() + interval '1 hour')"
+        )
+        #expect(try await eventually { !hints.isHearing })
+        try await connection.execute(script: "DELETE FROM gateways WHERE seen_at > clock_timestamp()")
+        #expect(try await eventually { hints.isHearing })
+    }
+
+    private func eventually(_ isSo: () async throws -> Bool) async throws -> Bool {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while .now < deadline {
+            if try await isSo() { return true }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        return false
+    }
+}
