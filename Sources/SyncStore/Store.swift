@@ -73,6 +73,8 @@ public final class Store: Sendable {
     /// Which master keys were missing when it was last looked.
     private let keyLook = Mutex<KeyLook?>(nil)
     private static let keyLookInterval: Duration = .seconds(60)
+    /// How long ``readiness()`` looks, less than the five seconds of a health check.
+    private static let readinessPatience: Duration = .seconds(4)
 
     private struct KeyLook {
         let at: ContinuousClock.Instant
@@ -184,11 +186,8 @@ public final class Store: Sendable {
     /// Why requests cannot be served; empty when they can.
     public func readiness() async -> [String] {
         do {
-            let status = try await pool.withConnection { try await Schema.migrator().status(on: $0) }
-            if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
-            let (missing, anyKnown) = try await missingMasterKeys()
-            // whoever can serve others goes on
-            return anyKnown ? [] : missing
+            // whoever asks (an orchestrator, `sluice healthcheck`) has a patience of its own, whatever statements have
+            return try await within(Self.readinessPatience) { try await self.unreadiness() }
         } catch let error as PostgresError {
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
             return ["the database cannot be reached"]
@@ -196,6 +195,14 @@ public final class Store: Sendable {
             logger.debug("not ready", metadata: ["error": "\(error)"])
             return ["the schema cannot be read"]
         }
+    }
+
+    private func unreadiness() async throws -> [String] {
+        let status = try await pool.withConnection { try await Schema.migrator().status(on: $0) }
+        if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
+        let (missing, anyKnown) = try await missingMasterKeys()
+        // whoever can serve others goes on
+        return anyKnown ? [] : missing
     }
 
     /// What an operator should know although requests can be served: what the last look has found.

@@ -29,7 +29,8 @@ extension Dispatch {
         var outcome = Outcome(result.status, .init(result.status), of: self)
         outcome.attemptCount = mutation.attemptCount
         outcome.serverID = result.serverID
-        outcome.resolution = result.resolution
+        // what a person let the client win stays so, whether or not anything still stood against it
+        outcome.resolution = result.resolution ?? mutation.resolution
         outcome.responseStatus = result.responseStatus
         outcome.error = result.error ?? (result.status == .succeeded ? mutation.error : nil)
         outcome.lastError = result.lastError

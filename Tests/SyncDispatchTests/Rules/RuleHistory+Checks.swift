@@ -58,7 +58,7 @@ extension RuleHistory {
         let states = tenants.lazy.flatMap(\.model.users.values)
         guard let state = states.first(where: { $0.lane.contains { $0 === mutation } }) else { return }
         let unmet = state.unmet(mutation.dependsOn)
-        let isSo = !told.isEmpty && unmet.isSubset(of: told) && told.isSubset(of: Set(state.lane.map(\.entry.id)))
+        let isSo = !told.isEmpty && unmet.isSubset(of: told) && told.isSubset(of: state.chain(of: mutation))
         try expect(isSo, wrong("blocked by \(unmet)"))
     }
 

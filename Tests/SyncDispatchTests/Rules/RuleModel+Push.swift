@@ -230,6 +230,7 @@ extension RuleModel {
         let accepted = Accepted(entry, number: outgoing.number, device: push.device, position: user.lane.count, at: now)
         user.refusals[entry.key] = nil
         for id in entry.references { accepted.targets[id] = user.usable(id).first?.type }
+        accepted.everDependedOn = dependsOn
         accepted.dependsOn = user.unmet(dependsOn)
         let isIdle = !user.lane.contains { $0.status.isQueued }
         find(accepted, user)

@@ -25,8 +25,6 @@ extension RuleModel {
             return succeed(mutation, of: &user)
         }
         let accepts = !isGone && stored.accepts(entry.baseVersion, from: writer)
-        // what a person let the client win and nothing stands against any more is no conflict that was settled
-        if accepts { mutation.resolution = nil }
         if !accepts {
             mutation.code = "conflict"
             switch strategy {

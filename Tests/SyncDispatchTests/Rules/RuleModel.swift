@@ -15,7 +15,9 @@ struct RuleModel {
         let position: Int
         var status = MutationStatus.pending
         /// What it had to wait for when that was last decided, satisfied or not.
-        var dependsOn: Set<UUID> = []
+        var dependsOn: Set<UUID> = [] { didSet { everDependedOn.formUnion(dependsOn) } }
+        /// Whatever it had to wait for, at any time.
+        var everDependedOn: Set<UUID> = []
         /// Which type each of its client ids was found to be of when it was taken in.
         var targets: [UUID: RuleType] = [:]
         var serverID: String?
@@ -57,6 +59,7 @@ struct RuleModel {
             position = other.position
             status = other.status
             dependsOn = other.dependsOn
+            everDependedOn = other.everDependedOn
             targets = other.targets
             serverID = other.serverID
             version = other.version
@@ -128,6 +131,17 @@ struct RuleModel {
         var isHalted: Bool { haltedBy != nil }
 
         func unmet(_ ids: Set<UUID>) -> Set<UUID> { ids.filter { !(mutation($0)?.satisfies ?? false) } }
+
+        /// What a mutation waited for at any time, directly or through others.
+        func chain(of mutation: Accepted) -> Set<UUID> {
+            var (chain, ends) = (mutation.everDependedOn, Array(mutation.everDependedOn))
+            while let end = ends.popLast() {
+                let further = self.mutation(end)?.everDependedOn.subtracting(chain) ?? []
+                chain.formUnion(further)
+                ends += further
+            }
+            return chain
+        }
     }
 
     /// An entity of the built-in store.
