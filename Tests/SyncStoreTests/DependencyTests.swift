@@ -26,13 +26,17 @@ import Testing
         let phone = try await Phone.new()
         var itself = phone.create()
         itself.extra["dependency_ids"] = #"["\#(itself.id.lowercased)"]"#
+        let own = UUID()
+        var byClientID = phone.create("contact", local: own)
+        byClientID.extra["dependency_ids"] = #"["\#(own.lowercased)"]"#
         let unknown = entry(phone, needs: [UUID()])
         var later = phone.create()
         let last = phone.create()
         later.extra["dependency_ids"] = #"["\#(last.id.lowercased)"]"#
-        let answer = try await phone.push([itself, unknown, later, last])
-        #expect(answer.results.map(\.status) == ["rejected", "rejected", "rejected", "succeeded"])
-        #expect(answer.results.prefix(3).allSatisfy { $0.rules == ["dependency_ids_must_exist_in_queue"] })
+        let answer = try await phone.push([itself, unknown, later, byClientID, last])
+        #expect(answer.results.map(\.status) == ["rejected", "rejected", "rejected", "rejected", "succeeded"])
+        #expect(answer.results.prefix(4).allSatisfy { $0.code == "validation_failed" })
+        #expect(answer.results.prefix(4).allSatisfy { $0.rules == ["dependency_ids_must_exist_in_queue"] })
         let pointer = answer.results[2]["error"]?.value(at: "/errors/0/pointer")?.string
         #expect(pointer == "/mutations/2/dependency_ids/0")
     }

@@ -60,7 +60,7 @@ import Testing
             TombstoneKeeping.deleteSecondIDsStatement,
             LaneStatements.inFlight, LaneStatements.doneBlockers, LaneStatements.writeOutcomes,
             LaneStatements.writeMappings, LaneStatements.writeLocalIDs, LaneStatements.unblock, LaneStatements.heads,
-            LaneStatements.markInFlight, LaneStore.dueStatement,
+            LaneStatements.markInFlight, KnownIDs.statement, LaneStore.dueStatement,
             LaneStore.dueOfOrganizationStatement, LaneStore.postponeStatement, LaneStore.successStatement,
             LaneStore.successShape,
             ReplicaHints.notifyStatement, ReplicaHints.registerStatement, ReplicaHints.othersStatement,
@@ -191,7 +191,7 @@ import Testing
         let hot = [
             LaneStatements.heads, LaneStatements.unblock,
             LaneStatements.writeOutcomes, LaneStatements.markInFlight, LaneStatements.writeMappings,
-            LaneStatements.writeLocalIDs, LaneStatements.inFlight, LaneStatements.doneBlockers,
+            LaneStatements.writeLocalIDs, LaneStatements.inFlight, LaneStatements.doneBlockers, KnownIDs.statement,
             LocalIDStatements.compare,
         ]
         for statement in hot {

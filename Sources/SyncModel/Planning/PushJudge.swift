@@ -422,7 +422,10 @@ struct PushJudge {
             } else if let later = rankOfMutation[id], later > rank {
                 throw at(judged.index, pointer, Rule.dependencies, "names a mutation that runs later in this push")
             } else if try refer(to: id, pointer, rank: rank, in: &judged) == nil {
-                throw at(judged.index, pointer, Rule.dependencies, "names no mutation or client id that is known here")
+                let isOwn = judged.mutation.operation == .create && id == judged.mutation.localID
+                let detail =
+                    isOwn ? "a create cannot depend on itself" : "names no mutation or client id that is known here"
+                throw at(judged.index, pointer, Rule.dependencies, detail)
             }
         }
     }
@@ -471,7 +474,10 @@ struct PushJudge {
     ) throws(Problem) -> Target? {
         let known = snapshot.mappings[id] ?? []
         let stored = known.filter { !$0.isAbandoned }
-        let here = (creates[id] ?? []).filter { create in !stored.contains { $0.entityType == create.type } }
+        // what it creates itself is nothing that it could wait for
+        let here = (creates[id] ?? []).filter { create in
+            create.rank != rank && !stored.contains { $0.entityType == create.type }
+        }
         guard !known.isEmpty || !here.isEmpty else { return nil }
         let earlier = here.filter { createdBy[ClientKey(id: id, type: $0.type)] != nil }
         let refused = here.filter { rejectedCreates[id]?.contains($0.type) == true && $0.rank <= rank }

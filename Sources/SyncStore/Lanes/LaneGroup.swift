@@ -242,7 +242,7 @@ struct LaneGroup {
         if settled.outcome.satisfiesDependants { step.unblocking.append(settled.id) }
     }
 
-    /// In this order: outcomes, mappings, devices' own ids, released mutations, then what comes next.
+    /// In this order: outcomes, mappings, devices' own ids, known ids, released mutations, then what comes next.
     var settleQueries: [Query] {
         get throws(SealError) { try makeSettleQueries() }
     }
@@ -251,6 +251,7 @@ struct LaneGroup {
         var outcomes = OutcomeColumns()
         var mappings = MappingColumns()
         var localIDs = CreatedIDColumns()
+        var knownIDs = KnownIDs()
         var released = BlockerColumns()
         var heads = HeadColumns()
         for (index, step) in live.enumerated() {
@@ -259,6 +260,7 @@ struct LaneGroup {
                 outcomes.add(step.job.lane, settled.id, settled.outcome, settled.version, step.lane, from: .inFlight)
                 mappings.add(step.job.lane, settled.mutation, settled.outcome, step.lane)
                 localIDs.add(step.job.lane, settled.mutation, settled.outcome)
+                knownIDs.add(step.job.lane, settled.mutation, settled.outcome, step.lane)
             }
             for id in step.unblocking { released.add(index, step.job.lane, id, step.lane) }
             heads.add(index, step.job.lane, step.lane)
@@ -268,6 +270,7 @@ struct LaneGroup {
         if !outcomes.isEmpty { queries.append(try outcomes.query(now, seals)) }
         if !mappings.isEmpty { queries.append(mappings.query(now, seals)) }
         if !localIDs.isEmpty { queries.append(localIDs.query) }
+        queries += knownIDs.queries
         if !released.isEmpty { queries.append(released.query(now)) }
         return queries + [heads.query]
     }

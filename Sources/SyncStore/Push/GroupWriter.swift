@@ -34,6 +34,7 @@ struct GroupWriter {
         addMappings()
         addMappingUses()
         addLocalIDs()
+        addKnownIDs()
         try addRejections()
         addAllowances()
         addTypes()
@@ -195,6 +196,18 @@ struct GroupWriter {
         }
         addMappings(rows.filter { !$0.new.replacesAbandoned }, GroupStatements.writeMappings)
         addMappings(rows.filter(\.new.replacesAbandoned), GroupStatements.replaceMappings)
+    }
+
+    /// What waited in vain for a create that was given up may be open still, when another one takes over its id.
+    private mutating func addKnownIDs() {
+        var known = KnownIDs()
+        for change in changes {
+            for new in change.plan.mappings where new.replacesAbandoned {
+                let mapping = new.mapping
+                known.add(group[change.index].lane, mapping.clientID, mapping.entityType, mapping.serverID)
+            }
+        }
+        queries += known.queries
     }
 
     private mutating func addMappings(_ rows: [MappingRow], _ statement: Statement) {

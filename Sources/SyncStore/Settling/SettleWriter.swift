@@ -18,7 +18,17 @@ struct SettleWriter {
         for rows in chunks(plan.discards) { queries.append(try discard(rows, plan.lane.changePosition)) }
         for rows in chunks(plan.releases) { queries.append(try release(rows, plan.lane.changePosition)) }
         queries += chunks(plan.mappings.filter { !$0.isLocal }).map { mappings($0, plan.lane.changePosition) }
-        return queries + localIDs(plan)
+        return queries + localIDs(plan) + knownIDs(plan)
+    }
+
+    private func knownIDs(_ plan: SettlePlan) -> [Query] {
+        var known = KnownIDs()
+        for change in plan.mappings { known.add(lane, change.clientID, change.entityType, change.serverID) }
+        for discard in plan.discards where discard.node.operation != .create {
+            let entity = discard.node.entity
+            known.add(lane, entity.localID, entity.type, entity.serverID)
+        }
+        return known.queries
     }
 
     /// The queries that write one entity, at the end of the organization's feed. The entity is locked, or there is none.

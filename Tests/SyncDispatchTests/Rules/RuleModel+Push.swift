@@ -159,12 +159,14 @@ extension RuleModel {
     ) {
         // what a create makes was not there before
         guard entry.operation != .create else { return }
-        let server =
-            entry.server ?? entry.local.flatMap { user.mappings[ClientKey(id: $0, type: entry.type)]?.serverID }
+        func permanent(_ local: UUID?) -> String? {
+            local.flatMap { user.mappings[ClientKey(id: $0, type: entry.type)]?.serverID }
+        }
+        let server = entry.server ?? permanent(entry.local)
         func isSame(_ other: Accepted) -> Bool {
             guard other.entry.type == entry.type else { return false }
             return (entry.local != nil && other.entry.local == entry.local)
-                || (server != nil && other.serverID == server)
+                || (server != nil && (other.serverID ?? permanent(other.entry.local)) == server)
         }
         if let last = user.lane.last(where: { isSame($0) && !$0.status.isFinal }) { dependsOn.insert(last.entry.id) }
     }

@@ -125,10 +125,8 @@ extension RuleModel {
         case .serverWins where entity != nil:
             mutation.serverID = entity
             mutation.resolution = .serverWins
-            if mutation.entry.operation == .create, let local = mutation.entry.local {
-                user.mappings[ClientKey(id: local, type: mutation.entry.type)]?.serverID = entity
-            }
             end(mutation, .discarded, of: &user)
+            resolve(mutation, in: &user)
             release(mutation, in: &user)
         case .clientWins where mutation.entry.operation != .create || entity != nil:
             mutation.serverID = entity
@@ -154,11 +152,27 @@ extension RuleModel {
 
     mutating func succeed(_ mutation: Accepted, of user: inout User) {
         mutation.isOutcomeUnknown = false
-        if mutation.entry.operation == .create, let local = mutation.entry.local, let id = mutation.serverID {
-            user.mappings[ClientKey(id: local, type: mutation.entry.type)]?.serverID = id
-        }
         end(mutation, .succeeded, of: &user)
+        resolve(mutation, in: &user)
         release(mutation, in: &user)
+    }
+
+    /// A create's client id leads somewhere from now on.
+    func resolve(_ create: Accepted, in user: inout User) {
+        guard create.entry.operation == .create, let local = create.entry.local, let id = create.serverID else {
+            return
+        }
+        user.mappings[ClientKey(id: local, type: create.entry.type)]?.serverID = id
+        know(create, in: user)
+    }
+
+    /// The latest open mutation of an entity that is known by both names bears both.
+    func know(_ mutation: Accepted, in user: User) {
+        guard let local = mutation.entry.local, let id = mutation.serverID else { return }
+        let last = user.lane.last {
+            $0.entry.local == local && $0.entry.type == mutation.entry.type && !$0.status.isFinal
+        }
+        if let last, last.serverID == nil { last.serverID = id }
     }
 
     func end(_ mutation: Accepted, _ status: MutationStatus, of user: inout User) {

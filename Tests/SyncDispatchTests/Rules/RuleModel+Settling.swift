@@ -123,7 +123,8 @@ extension RuleModel {
                 keep(waiter, without: mutation, user)
             }
         }
-        for doomed in [mutation] + (choice == .discard ? all : []) {
+        let given = [mutation] + (choice == .discard ? all : [])
+        for doomed in given {
             doomed.status = .discarded
             doomed.nextTry = nil
             doomed.resolution = nil
@@ -132,6 +133,7 @@ extension RuleModel {
                 if user.mappings[key]?.create == doomed.entry.id { user.mappings[key]?.isAbandoned = true }
             }
         }
+        for doomed in given where doomed.entry.operation != .create { know(doomed, in: user) }
     }
 
     /// Takes the edge away; what the discarded one waited for on the same entity is earlier on it for this one, too.
@@ -173,9 +175,8 @@ extension RuleModel {
         mutation.resolution = .serverWins
         mutation.serverID = entity
         if let entity, mutation.entry.type == .note { mutation.version = notes[entity]?.version ?? mutation.version }
-        if isCreate, let local = mutation.entry.local {
-            user.mappings[ClientKey(id: local, type: mutation.entry.type)]?.serverID = entity
-        }
+        resolve(mutation, in: &user)
+        if !isCreate { know(mutation, in: user) }
         release(mutation, in: &user)
     }
 

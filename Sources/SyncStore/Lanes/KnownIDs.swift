@@ -1,0 +1,66 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// Client ids that lead to a server id from now on, while mutations that name the entity by them are open.
+///
+/// A mutation waits for the latest open one of its entity, by whichever name (product rule 3): what is pushed later under
+/// the server id must find those that came while only the client id was known. So the latest of them bears both; those
+/// before it are what it waits for. Where that one is given up, the latest that is left takes its place.
+struct KnownIDs {
+    private struct Name: Hashable {
+        let lane: LaneKey
+        let clientID: UUID
+        let entityType: String
+    }
+
+    private var serverIDs: [Name: ServerID] = [:]
+
+    /// What a create came to, in a lane that has other open mutations.
+    mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome, _ state: LaneState) {
+        guard mutation.operation == .create, outcome.status.isFinal, state.openCount > 0 else { return }
+        add(lane, mutation.localID, mutation.entityType, outcome.serverID)
+    }
+
+    /// One that is not known by both names has nothing to pass on.
+    mutating func add(_ lane: LaneKey, _ clientID: UUID?, _ entityType: String, _ serverID: ServerID?) {
+        guard let clientID, let serverID else { return }
+        serverIDs[Name(lane: lane, clientID: clientID, entityType: entityType)] = serverID
+    }
+
+    /// To be run once the mutations and mappings are written; none where nothing was added.
+    var queries: [Query] {
+        guard !serverIDs.isEmpty else { return [] }
+        let rows = Array(serverIDs)
+        var parameters = LaneRows.keys(rows.map(\.key.lane))
+        parameters.add(rows.map(\.key.clientID))
+        parameters.add(rows.map(\.key.entityType))
+        parameters.add(rows.map(\.value.text))
+        parameters.add(rows.map(\.value.isInteger))
+        return [Query(Self.statement, parameters)]
+    }
+
+    /// No news to anybody who reads: the change position stays.
+    static let statement = Statement(
+        "lane_known_ids",
+        """
+        UPDATE mutations AS m
+        SET server_id = l.server_id, server_id_is_integer = l.server_id_is_integer
+        FROM (
+            SELECT k.organization_id, k.user_id, x.id, k.server_id, k.server_id_is_integer
+            FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[])
+                AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer)
+            CROSS JOIN LATERAL (
+                SELECT y.id, y.server_id FROM mutations y
+                WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.local_id = k.client_id
+                    AND y.entity_type = k.entity_type AND y.synced_at IS NULL
+                ORDER BY y.position DESC
+                LIMIT 1
+            ) x
+            WHERE x.server_id IS NULL
+            OFFSET 0
+        ) l
+        WHERE m.organization_id = l.organization_id AND m.user_id = l.user_id AND m.id = l.id
+        """
+    )
+}

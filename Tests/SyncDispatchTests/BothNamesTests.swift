@@ -1,0 +1,76 @@
+import Foundation
+import JSONText
+import SyncModel
+import TestSupport
+import Testing
+
+/// An entity goes by its client id and by its server id, and a mutation waits for the latest open one of its entity by
+/// whichever name that came (product rule 3): also for those that were pushed while only the client id was known.
+@Suite struct BothNamesTests {
+    /// A contact with edits under its client id, the first of which the upstream refuses; and what holds them.
+    private struct Scene {
+        let stage: Stage
+        let contact = UUID()
+        let edits: [Entry]
+
+        init(edits count: Int) async throws {
+            let upstream = FakeUpstream { request, _ in
+                if request.method == "POST" { return .status(201, #"{"id":8}"#) }
+                return request.text.contains("wrong") ? .status(422) : nil
+            }
+            let stage = try await Stage(upstream: upstream)
+            let contact = contact
+            self.stage = stage
+            let create = stage.create(local: contact)
+            edits = (0..<count).map { number in
+                stage.change("update", local: contact, payload: number == 0 ? #"{"n":"wrong"}"# : #"{"n":\#(number)}"#)
+            }
+            try await stage.phone.push([create] + edits)
+            try await stage.mutation(create.id, is: .succeeded)
+            try await stage.mutation(edits[0].id, is: .failed)
+        }
+
+        func blockers(of entry: Entry) async throws -> [UUID] { try await stage.mutation(entry.id).blockedBy }
+    }
+
+    @Test func whatIsPushedUnderTheServerIDWaitsForEditsUnderTheClientID() async throws {
+        let scene = try await Scene(edits: 3)
+        let stage = scene.stage
+        let later = stage.change("update", server: "8", payload: #"{"n":9}"#)
+        let answer = try await stage.phone.push([later])
+        #expect(answer.results[0].blockedBy == [scene.edits[2].id])
+        try await stage.retry(scene.edits[0].id, #"{"payload":{"n":"right"}}"#)
+        try await stage.mutation(later.id, is: .succeeded)
+        let sent = stage.upstream.requests.map(\.text).suffix(4)
+        #expect(Array(sent) == [#"{"n":"right"}"#, #"{"n":1}"#, #"{"n":2}"#, #"{"n":9}"#])
+    }
+
+    /// Where the latest is given up, the one before it is the latest.
+    @Test func theLatestThatIsLeftIsWaitedFor() async throws {
+        let scene = try await Scene(edits: 3)
+        let stage = scene.stage
+        try await stage.discard(scene.edits[2].id, nil)
+        let second = stage.change("update", server: "8", payload: #"{"n":8}"#)
+        try await stage.phone.push([second])
+        #expect(try await scene.blockers(of: second) == [scene.edits[1].id])
+        try await stage.discard(scene.edits[1].id, .keep)
+        #expect(try await scene.blockers(of: second) == [scene.edits[0].id])
+        try await stage.discard(second.id, nil)
+        let third = stage.change("update", server: "8", payload: #"{"n":7}"#)
+        try await stage.phone.push([third])
+        #expect(try await scene.blockers(of: third) == [scene.edits[0].id])
+    }
+
+    /// Another user's mutations, and those of another type, are nobody's that they could be mistaken for.
+    @Test func nothingElseBearsTheName() async throws {
+        let scene = try await Scene(edits: 2)
+        let stage = scene.stage
+        let other = stage.newPhone()
+        let theirs = other.entry("update", "contact", server: "8", extra: ["endpoint": #""/contacts/8""#])
+        try await other.push([theirs])
+        try await stage.mutation(theirs.id, of: other, is: .succeeded)
+        let activity = stage.change("update", "activity", server: "8")
+        try await stage.phone.push([activity])
+        try await stage.mutation(activity.id, is: .succeeded)
+    }
+}
