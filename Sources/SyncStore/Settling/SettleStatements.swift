@@ -76,8 +76,8 @@ enum SettleStatements {
         """
     )
 
-    /// Mutations that need one of some client ids, each of a type: as their entity, or in endpoint or payload. Where it
-    /// was not noted which client ids these hold, their text is searched.
+    /// Mutations that need one of some client ids, each of a type: as their entity, in endpoint or payload, or as what
+    /// they depend on. Where it was not noted which client ids these hold, their text is searched.
     static let needs = Statement(
         "settle_needs",
         """
