@@ -59,11 +59,16 @@ import Testing
         let commands = section.components(separatedBy: "```sh\n").dropFirst()
             .compactMap { $0.components(separatedBy: "```").first }
         #expect(commands.count == 6)
-        // a person is not so quick that the stream is not there yet, or events are still on their way
-        let isThere = "until [ -s events.txt ]; do sleep 0.1; done\n"
-        let isTold = #"grep -q '"sequence_number":4,"status":"succeeded"' events.txt"#
-        let script = commands.joined(separator: isThere).replacing("http://127.0.0.1:8080", with: run.address)
-            .replacing("kill %1", with: "until \(isTold); do sleep 0.1; done; kill %1")
+        // a person is not so quick that the stream is not there yet, or that what a push came to is not told before it is
+        // settled: an event tells how a mutation stands, and not how it stood before
+        func waiting(for told: String, _ command: String) -> String {
+            "until grep -q '\(told)' events.txt; do sleep 0.1; done\n" + command
+        }
+        var steps = commands
+        steps[1] = waiting(for: "id: ", steps[1])
+        steps[3] = waiting(for: #""sequence_number":4,"status":"conflict""#, steps[3])
+        steps[5] = waiting(for: #""sequence_number":4,"status":"succeeded""#, steps[5])
+        let script = steps.joined().replacing("http://127.0.0.1:8080", with: run.address)
         // a person's shell has jobs
         let shell = try Program(
             shell: """

@@ -96,6 +96,22 @@ public struct Outcome: Sendable {
         error = dispatch.mutation.error
     }
 
+    /// What becomes of a conflict in which the client has its way: a new revision, which sends something else.
+    ///
+    /// - Parameter id: the entity that is written over, as far as it is known.
+    func overridden(by sent: SentRequest, of id: ServerID?) -> Outcome {
+        var outcome = self
+        outcome.status = .pending
+        outcome.kind = .overridden
+        outcome.resolution = .clientWins
+        outcome.revision += 1
+        outcome.attemptCount = 0
+        outcome.isOutcomeUnknown = false
+        outcome.serverID = id
+        outcome.override = sent
+        return outcome
+    }
+
     /// Whether it counts as a try of the mapping of a create (product rule 10): what may be the operator's trouble does
     /// not, nor what was not sent.
     public var isFailedTry: Bool {

@@ -311,17 +311,8 @@ private struct Attempt {
             current: shown?.document,
             serverID: id
         )
-        guard let override else { return conflict }
-        var outcome = conflict
-        outcome.status = .pending
-        outcome.kind = .overridden
-        outcome.resolution = .clientWins
-        outcome.revision += 1
-        outcome.attemptCount = 0
         // an answer to a PUT need not say what was written over
-        outcome.serverID = id
-        outcome.override = override
-        return outcome
+        return override.map { conflict.overridden(by: $0, of: id) } ?? conflict
     }
 
     // MARK: - Words

@@ -69,15 +69,6 @@ extension TurnPlanner {
             current: nil,
             serverID: own
         )
-        guard let sent else { return conflict }
-        var outcome = conflict
-        outcome.status = .pending
-        outcome.kind = .overridden
-        outcome.resolution = .clientWins
-        outcome.revision += 1
-        outcome.attemptCount = 0
-        outcome.isOutcomeUnknown = false
-        outcome.override = sent
-        return outcome
+        return sent.map { conflict.overridden(by: $0, of: own) } ?? conflict
     }
 }
