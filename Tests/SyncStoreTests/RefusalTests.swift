@@ -150,6 +150,26 @@ import Testing
 
     // MARK: - Refusals that are remembered
 
+    /// A strict push is told of all that is refused in it, also where a refusal that is remembered is enough to refuse it.
+    @Test(arguments: [true, false])
+    func aStrictPushNamesAllThatIsRefused(_ isWarm: Bool) async throws {
+        let replicas = try await Replicas()
+        let phone = Phone(replicas.base, try await replicas.base.organization())
+        let tablet = Phone(replicas.base, phone.organization, user: phone.user)
+        let refused = phone.entry("update", local: UUID())
+        var reused = tablet.create()
+        try await tablet.push([reused], through: replicas[0])
+        try await phone.push([refused], through: replicas[0])
+        reused.payload = #"{"other":true}"#
+        reused.number = phone.nextNumber()
+        let batch = [refused, reused]
+        let problem = await #expect(throws: Problem.self) {
+            try await phone.push(batch, strict: true, through: replicas[isWarm ? 0 : 1])
+        }
+        let pointers = problem?.errors.map { $0.pointer.prefix("/mutations/0".count) }
+        #expect(pointers == ["/mutations/0", "/mutations/1"])
+    }
+
     /// Numbers are a device's own: what one device was refused under a number says nothing of another's.
     @Test(arguments: [true, false])
     func aRefusalIsRepeatedToItsDeviceAlone(_ isWarm: Bool) async throws {

@@ -82,7 +82,10 @@ public struct PushPlanner {
             types: context.type
         )
         if judge.needsProbe { throw .needsProbe }
-        if context.isStrict, let problem = judge.strictProblem() { throw .problem(problem) }
+        if context.isStrict, let problem = judge.strictProblem() {
+            // it names all that is refused, so all has to be looked up
+            throw snapshot.isComplete ? .problem(problem) : .needsProbe
+        }
         let isOneTooMany = !snapshot.isDeviceKnown && snapshot.deviceCount >= context.deviceLimit
         if isOneTooMany, judge.newCount > 0 {
             // what was taken for new may be a repetition, and those are answered
