@@ -10,6 +10,10 @@ extension UpstreamResponse {
     /// What of an answer anybody looks at.
     init(_ collected: CollectedResponse, now: Timestamp) {
         let headers = collected.head.headers
+        let body = collected.body.flatMap(Self.json).flatMap {
+            // a part of an object is no JSON, but a part of a number may be one
+            collected.isCutOff && $0.bytes.first != UInt8(ascii: "{") ? nil : $0
+        }
         self.init(
             status: Int(collected.head.status.code),
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
@@ -22,10 +26,8 @@ extension UpstreamResponse {
                 name: collected.head.status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"
             )
             .flatMap(Self.scheme(of:)),
-            json: collected.body.flatMap(Self.json).flatMap {
-                // a part of an object is no JSON, but a part of a number may be one
-                collected.isCutOff && $0.first != UInt8(ascii: "{") ? nil : $0
-            },
+            json: body.flatMap { $0.canBeKept ? $0.bytes : nil },
+            unkeptJSON: body.flatMap { $0.canBeKept ? nil : $0.bytes },
             isCutOff: collected.isCutOff
         )
     }
@@ -40,14 +42,14 @@ extension UpstreamResponse {
         return UpstreamResponse.isScheme(name) ? name : nil
     }
 
-    /// The body, when it is JSON that can be stored and read back.
-    private static func json(_ body: ByteBuffer) -> [UInt8]? {
+    /// The body, when it is JSON, and whether it can be stored and read back.
+    private static func json(_ body: ByteBuffer) -> (bytes: [UInt8], canBeKept: Bool)? {
         let view = body.readableBytesView
         guard let first = view.firstIndex(where: { !isSpace($0) }), let last = view.lastIndex(where: { !isSpace($0) })
         else { return nil }
         let bytes = Array(view[first...last])
-        guard let tree = try? JSONTree(parsing: bytes), !tree.root.hasDefects else { return nil }
-        return bytes
+        guard let tree = try? JSONTree(parsing: bytes) else { return nil }
+        return (bytes, !tree.root.hasDefects)
     }
 
     private static func isSpace(_ byte: UInt8) -> Bool {

@@ -6,6 +6,8 @@ public enum TokenError: Error, Sendable, Hashable {
     case malformed
     /// A name comes twice in an object of its header or payload: one reader would take the first, another the last.
     case repeatedMember
+    /// A parameter of its header is not as it must be; in words what that is.
+    case malformedHeader(String, mustBe: String)
     /// No key that may speak for this token made its signature.
     case badSignature
     /// `exp` has passed.
@@ -37,6 +39,7 @@ public enum TokenError: Error, Sendable, Hashable {
         switch self {
         case .missing: "A bearer token is required."
         case .malformed: "The token is malformed: it is not three base64url parts, the first two JSON objects."
+        case .malformedHeader(let name, let form): "The token is malformed: `\(name)` of its header must be \(form)."
         case .repeatedMember: "The token is malformed: a name comes twice in an object of it."
         case .badSignature, .unknownKey: "The token's signature is not valid."
         case .expired: "The token has expired: claim `exp` is in the past."

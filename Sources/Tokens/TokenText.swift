@@ -9,12 +9,16 @@ struct TokenText {
 
         init(_ json: [UInt8]) throws(TokenError) {
             let members = try TokenObject.parsing(json)
-            guard let alg = members["alg"]?.string else { throw .malformed }
+            guard let alg = members["alg"]?.string else { throw .malformedHeader("alg", mustBe: "a text") }
             self.alg = alg
             kid = members["kid"]?.string
-            if let kid = members["kid"], kid.kind != .string, !kid.isNull { throw .malformed }
+            if let kid = members["kid"], kid.kind != .string, !kid.isNull {
+                throw .malformedHeader("kid", mustBe: "a text")
+            }
             // extensions that the reader must understand; we understand none
-            if let critical = members["crit"], !critical.isNull { throw .malformed }
+            if let critical = members["crit"], !critical.isNull {
+                throw .malformedHeader("crit", mustBe: "absent: no extensions are understood")
+            }
         }
     }
 

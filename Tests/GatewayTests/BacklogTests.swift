@@ -249,6 +249,16 @@ import Testing
         #expect(backlog.value(at: "/devices/0/oldest_pending/id")?.string == behind.id)
     }
 
+    /// The answer tells how the lane stands once it is made, and not how it stood when the push was taken.
+    @Test(arguments: [("on_failure", "422", "failure"), ("on_conflict", "412", "conflict")])
+    func aPushThatHaltsTheLaneIsToldSo(_ setting: String, _ code: String, _ reason: String) async throws {
+        let scene = try await Self.httpbin(#"{"\#(setting)":"halt"}"#)
+        let draft = Self.contact(scene.ada, at: "/status/\(code)")
+        let push = try await scene.ada.push([draft], prefer: "wait=60")
+        #expect(push.status == 200 && push.json?["held_by"]?["reason"]?.string == reason, "\(push.text)")
+        #expect(push.json?["held_by"]?["mutation_ids"]?.elements.map { $0.map(\.string) } == [draft.id])
+    }
+
     @Test func whatIsBeingSentIsNotHeld() async throws {
         let scene = try await Self.httpbin()
         let draft = Self.contact(scene.ada, at: "/delay/4")

@@ -38,6 +38,29 @@ import Testing
         #expect(await connection.ends())
     }
 
+    // MARK: - Transfer codings
+
+    /// What nobody here decodes, and what a client of HTTP/1.0 cannot mean, is not guessed at.
+    @Test func aBodyIsChunkedOrHasALength() async throws {
+        let scene = try await Scene()
+        let body = scene.ada.envelope([scene.ada.create()])
+        let chunked = "\(String(body.utf8.count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
+        func push(_ version: String, _ codings: [String]) async throws -> Reply {
+            let connection = try RawConnection(port: scene.gateway.port)
+            let head = scene.ada.pushHead(codings.map { "Transfer-Encoding: \($0)\r\n" }.joined())
+            await connection.send(head.replacing("HTTP/1.1", with: "HTTP/\(version)") + chunked)
+            return try await connection.reply()
+        }
+        let refused = [
+            ("1.1", ["gzip, chunked"]), ("1.1", ["x, chunked"]), ("1.1", ["gzip", "chunked"]), ("1.0", ["chunked"]),
+        ]
+        for (version, codings) in refused {
+            let reply = try await push(version, codings)
+            #expect(reply.status == 400, "\(version) \(codings)")
+        }
+        #expect(try await push("1.1", ["Chunked"]).status == 200)
+    }
+
     // MARK: - Connection
 
     @Test(arguments: ["close", "Close", "keep-alive, close", "close,keep-alive", "upgrade , CLOSE"])

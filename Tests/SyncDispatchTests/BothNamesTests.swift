@@ -45,6 +45,18 @@ import Testing
         #expect(Array(sent) == [#"{"n":"right"}"#, #"{"n":1}"#, #"{"n":2}"#, #"{"n":9}"#])
     }
 
+    /// An integer's digits in a string are the same id: the entity is the same, so its edits wait for each other.
+    @Test func anIntegersDigitsNameTheSameEntity() async throws {
+        let scene = try await Scene(edits: 1)
+        let stage = scene.stage
+        let later = ["8", #""8""#].map { stage.change("update", server: $0) }
+        for entry in later { try await stage.phone.push([entry]) }
+        #expect(try await scene.blockers(of: later[0]) == [scene.edits[0].id])
+        #expect(try await scene.blockers(of: later[1]) == [later[0].id])
+        try await stage.discard(later[0].id, .keep)
+        #expect(try await scene.blockers(of: later[1]) == [scene.edits[0].id])
+    }
+
     /// Where the latest is given up, the one before it is the latest.
     @Test func theLatestThatIsLeftIsWaitedFor() async throws {
         let scene = try await Scene(edits: 3)

@@ -160,6 +160,24 @@ import Testing
         #expect(held.status == "pending" && held.attempts == 2 && held.nextRetryAt != nil)
     }
 
+    /// A process runs a lane once: under a lease of its own it has not heard of its claim, or has let go of the lane. It
+    /// does not wait for the lease to end, and what was in flight may have been sent.
+    @Test func aWorkerTakesALaneUnderItsOwnLease() async throws {
+        let stage = try await Stage(isRunning: false)
+        let create = stage.create()
+        try await stage.phone.push([create])
+        let (own, other) = (UUID(), UUID())
+        let first = try #require(await stage.step(.claim, by: own).dispatch)
+        #expect(try await stage.step(.claim, by: other).isLost)
+        let second = try #require(await stage.step(.claim, by: own).dispatch)
+        #expect(second.token == first.token + 1)
+        #expect(second.mutation.isOutcomeUnknown && second.attempts == 2)
+        #expect(second.request?.idempotencyKey == first.request?.idempotencyKey)
+        #expect(try await stage.settle(first, .status(200), by: own).isLost)
+        #expect(try await stage.settle(second, .status(201, #"{"id":8}"#), by: own).isReleased)
+        #expect(try await stage.mutation(create.id).status == "succeeded")
+    }
+
     @Test func aLostWorkersLastAttemptFailsTheMutation() async throws {
         let stage = try await Stage(isRunning: false)
         let contact = UUID()

@@ -137,12 +137,13 @@ final class Phone: Sendable {
         _ entries: [Entry],
         after: Int64? = nil,
         strict: Bool = false,
+        limits: IntakeLimits = IntakeLimits(),
         through other: Gateway? = nil
     ) async throws -> JSONValue {
         let list = entries.map(\.json).joined(separator: ",")
         let sequence = after.map { #","after_sequence":\#($0)"# } ?? ""
         let body = #"{"device_id":"\#(device.lowercased)"\#(sequence),"mutations":[\#(list)]}"#
-        let request = try PushRequest(body: Array(body.utf8), limits: IntakeLimits())
+        let request = try PushRequest(body: Array(body.utf8), limits: limits)
         let answer = try await (other ?? gateway).store.pushes.submit(
             request,
             organization: organization,

@@ -148,6 +148,54 @@ import Testing
         text.replacing(/numbers up to \d+ were/, with: "numbers were")
     }
 
+    // MARK: - What would be refused today
+
+    /// What would be wrong with an entry if it were new.
+    enum Wrong: String, CaseIterable {
+        case payloadTooLarge, payloadTooDeep, priority, maxAttempts, dependencies, strategy, unknownMember
+
+        func change(_ entry: inout Entry, _ limits: inout IntakeLimits) {
+            switch self {
+            case .payloadTooLarge: limits.payloadBytes = 256
+            case .payloadTooDeep: limits.payloadDepth = 2
+            case .priority: entry.extra["priority"] = "1001"
+            case .maxAttempts: entry.extra["max_attempts"] = "0"
+            case .dependencies: entry.extra["dependency_ids"] = #"["x"]"#
+            case .strategy: entry.extra["conflict_resolution"] = #""mine""#
+            case .unknownMember: entry.extra["more"] = "1"
+            }
+        }
+    }
+
+    /// Limits and forms are for what is new: what was taken once is answered as it was then, and what is other content
+    /// under its key is told so.
+    @Test(arguments: Wrong.allCases, [true, false])
+    func whatWasTakenIsReplayedWhateverWouldBeRefusedToday(_ wrong: Wrong, _ isWarm: Bool) async throws {
+        let replicas = try await Replicas()
+        let phone = Phone(replicas.base, try await replicas.base.organization())
+        let (entity, payload) = (UUID(), #"{"title":"\#(String(repeating: "x", count: 300))","a":[[[1]]]}"#)
+        var entry = phone.create(local: entity, payload: payload)
+        let first = try await phone.push([entry], through: replicas[0])
+        var limits = IntakeLimits()
+        wrong.change(&entry, &limits)
+        // what depends on it is as good as ever
+        let edit = phone.entry("update", local: entity, extra: ["dependency_ids": #"["\#(entry.id.lowercased)"]"#])
+        for isStrict in [true, false] {
+            let gateway = replicas[isWarm ? 0 : 1]
+            let again = try await phone.push([entry, edit], strict: isStrict, limits: limits, through: gateway)
+            #expect(again.results[0].isReplayed == true, "\(again.text)")
+            #expect(again.results[0].outcome == first.results[0].outcome)
+            #expect(again.results[1].status == "succeeded", "\(again.text)")
+        }
+        entry.payload = payload.replacing("[[[1]]]", with: "[[[2]]]")
+        entry.number = phone.nextNumber()
+        let other = try await phone.push([entry], limits: limits, through: replicas[isWarm ? 0 : 1])
+        #expect(other.results[0].code == "idempotency_key_reused", "\(other.text)")
+        var new = phone.create(payload: payload)
+        wrong.change(&new, &limits)
+        #expect(try await phone.push([new], limits: limits).results[0].code == "validation_failed")
+    }
+
     // MARK: - Refusals that are remembered
 
     /// A strict push is told of all that is refused in it, also where a refusal that is remembered is enough to refuse it.

@@ -16,6 +16,15 @@ import Testing
         try await answer("HTTP/1.1 200 OK\r\n\(headers)Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
     }
 
+    /// An id can be read from what cannot be kept.
+    @Test(arguments: [#"{"id":5,"note":"a\u0000b"}"#, #"{"id":5,"note":"\ud800"}"#, #"{"id":5,"t":1,"t":2}"#])
+    func whatPostgreSQLCannotHoldIsNotKept(_ body: String) async throws {
+        let response = try await answer(body: body)
+        #expect(response.json == nil)
+        #expect(response.unkeptJSON == Array(body.utf8))
+        #expect(try await answer(body: #"{"id":5}"#).unkeptJSON == nil)
+    }
+
     @Test func aRedirectIsNotFollowed() async throws {
         let response = try await answer(
             "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"

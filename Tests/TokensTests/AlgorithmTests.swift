@@ -77,7 +77,10 @@ struct AlgorithmTests {
             let signed = try TestKey.hs256(Keys.secret).token(claims(), header: ["alg": name])
             #expect(verifier.refusal(signed) == .algorithmNotAllowed)
         }
-        #expect(verifier.refusal(try unsigned.token(claims(), header: ["alg": NSNull()])) == .malformed)
+        #expect(
+            verifier.refusal(try unsigned.token(claims(), header: ["alg": NSNull()]))
+                == .malformedHeader("alg", mustBe: "a text")
+        )
         #expect(verifier.refusal(try unsigned.token(claims(), header: ["alg": "HS256"])) == .badSignature)
     }
 

@@ -122,7 +122,8 @@ struct ClaimTests {
     @Test("Explanations hold nothing that could break a header")
     func explanations() {
         let errors: [TokenError] = [
-            .missing, .malformed, .badSignature, .expired, .notYetValid, .wrongIssuer, .wrongAudience,
+            .missing, .malformed, .malformedHeader("alg", mustBe: "a text"), .badSignature, .expired, .notYetValid,
+            .wrongIssuer, .wrongAudience,
             .missingClaim("\"x"), .malformedClaim("\\\"\u{7f}ü\n", mustBe: "a text"), .unknownKey, .algorithmNotAllowed,
             .repeatedMember, .organizationNotCovered, .keysUnavailable(retryAfter: 1),
         ]

@@ -7,8 +7,8 @@ import Synchronization
 /// Runs one lane after another: claim, send, write what came of it, and on to the next mutation, until the lane has
 /// nothing to run or gives its place away.
 struct LaneRunner: Sendable {
-    /// Tries of writing an outcome while the database is away; the lease is likely to run out by then.
-    private static let writeAttempts = 20
+    /// Tries of a step while the database is away, half a second each, before others get the place that wait for it.
+    private static let stepAttempts = 20
 
     let store: LaneStore
     let flights: Flights
@@ -43,7 +43,8 @@ struct LaneRunner: Sendable {
                     "Lane step was not written",
                     metadata: metadata(lane, step.mutation, ["reason": "\(error.detail)"])
                 )
-                return false
+                // the lane may be leased to this process, and nobody else would look at it before that is over
+                return !isDraining()
             }
             complete(step, turn)
             switch turn {
@@ -63,7 +64,8 @@ struct LaneRunner: Sendable {
 
     // MARK: - Steps
 
-    /// Writes a step. What came of a request is worth some patience; a claim is not.
+    /// Writes a step, with patience while the database is away: what came of a request would have to be found out once
+    /// more, and a lane that is let go under its lease stands still until that is over.
     private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneTurn {
         var attempt = 1
         while true {
@@ -80,11 +82,21 @@ struct LaneRunner: Sendable {
                 return turn
             } catch {
                 if permit == .probe { circuits.giveBack(lane.organization) }
-                guard case .settle = step, attempt < Self.writeAttempts else { throw error }
+                guard isWorthwhile(attempt, of: step, lane) else { throw error }
                 attempt += 1
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
             }
         }
+    }
+
+    /// Whether to try a step once more.
+    private func isWorthwhile(_ attempt: Int, of step: LaneStep, _ lane: LaneKey) -> Bool {
+        if Task.isCancelled { return false }
+        if isDraining() {
+            if case .claim = step { return false }
+            return attempt < Self.stepAttempts
+        }
+        return attempt < Self.stepAttempts || !isCrowded(lane.organization)
     }
 
     private func run(_ dispatch: Dispatch) async -> LaneStep {

@@ -97,7 +97,7 @@ private struct Attempt {
         var outcome = Outcome(.succeeded, .succeeded, of: dispatch)
         outcome.responseStatus = Int16(response.status)
         outcome.responseBody = response.json
-        let shown = UpstreamEntity(in: response.json, idPointer: upstream.idPointer)
+        let shown = UpstreamEntity(in: response, idPointer: upstream.idPointer)
         if mutation.operation == .create {
             // one that has its way over an entity, or that chose its id itself, knows which one it is
             guard let id = dispatch.serverID ?? shown?.id ?? UpstreamEntity(location: response.location)?.id else {
@@ -259,7 +259,7 @@ private struct Attempt {
     }
 
     private func conflict(_ response: UpstreamResponse) -> Outcome {
-        let found = UpstreamEntity(in: response.json, idPointer: upstream.idPointer)
+        let found = UpstreamEntity(in: response, idPointer: upstream.idPointer)
         let shown = mutation.operation == .create ? found : own(found)
         var outcome = Outcome(.conflict, .conflict, of: dispatch)
         outcome.responseStatus = Int16(response.status)

@@ -8,14 +8,16 @@ struct UpstreamEntity {
     /// The object that the id stands in; nil when only `Location` named the entity.
     let document: [UInt8]?
 
-    /// Finds the entity in a body by the pointer to its id.
-    init?(in json: [UInt8]?, idPointer: String) {
-        guard let json, let root = try? JSONTree(parsing: json).root,
+    /// Finds the entity in an answer's body by the pointer to its id.
+    init?(in response: UpstreamResponse, idPointer: String) {
+        guard let json = response.json ?? response.unkeptJSON, let root = try? JSONTree(parsing: json).root,
             let id = root.value(at: idPointer).flatMap(ServerID.init(json:)),
-            let step = idPointer.lastIndex(of: "/"), let holder = root.value(at: String(idPointer[..<step]))
+            let step = idPointer.lastIndex(of: "/"), let holder = root.value(at: String(idPointer[..<step])),
+            // of two that are named alike none is the id, nor is what is no text
+            !root.defects.contains(where: { (idPointer + "/").hasPrefix($0.pointer + "/") })
         else { return nil }
         self.id = id
-        document = holder.kind == .object ? Array(holder.raw) : nil
+        document = response.json != nil && holder.kind == .object ? Array(holder.raw) : nil
     }
 
     /// Finds the entity by the last segment of a `Location`. A header has no JSON kinds: what is written as an integer

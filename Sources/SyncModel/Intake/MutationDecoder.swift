@@ -16,6 +16,9 @@ public struct PushEntry: Sendable {
     let attemptedCreate: (entityType: String, clientID: UUID)?
     /// The mutation, or what refuses it: `validation_failed` with every error.
     public let content: Result<Mutation, Problem>
+    /// What a refused entry says, where its content can be read: it may repeat a mutation that was taken under other
+    /// limits or rules (product rule 5). For comparing only.
+    let refused: Mutation?
 
     /// The mutation, when the entry is valid.
     public var mutation: Mutation? { try? content.get() }
@@ -28,6 +31,8 @@ struct MutationDecoder {
     private let device: UUID
     private let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
+    /// Whether what is read of the content is all of it, be it valid or not.
+    private var isContentRead = true
 
     private var id: UUID?
     private var idempotencyKey: UUID?
@@ -108,6 +113,7 @@ struct MutationDecoder {
         case .operation:
             operation = value.string.flatMap(Operation.init(wire:))
             if operation == nil {
+                isContentRead = false
                 let names = "create (POST), update (PATCH), replace (PUT) or delete (DELETE)"
                 report("/operation", Rule.operation, "operation must be \(names)")
             }
@@ -115,12 +121,14 @@ struct MutationDecoder {
             if let name = value.string, EntityType.isValidName(name) {
                 entityType = name
             } else {
+                isContentRead = false
                 report("/entity_type", Rule.entityType, "entity_type must match [a-z][a-z0-9_-]{0,63}")
             }
         case .localID:
             localID = value.uuid
             localNumber = value.int64
             if localID == nil, localNumber == nil {
+                isContentRead = false
                 report(
                     "/local_id",
                     Rule.clientID,
@@ -130,6 +138,7 @@ struct MutationDecoder {
         case .serverID:
             serverID = ServerID(json: value)
             if serverID == nil {
+                isContentRead = false
                 let form = "a string of 1 to \(ServerID.maximumBytes) bytes or a 64-bit integer"
                 report("/server_id", Rule.serverID, "server_id must be \(form), as the server gave it")
             }
@@ -147,7 +156,9 @@ struct MutationDecoder {
                 let detail = "conflict_resolution must be manual, server_wins or client_wins"
                 report("/conflict_resolution", Rule.memberType, detail)
             }
-        case .baseVersion: baseVersion = integer(member, value, in: 0...Int64.max)
+        case .baseVersion:
+            baseVersion = integer(member, value, in: 0...Int64.max)
+            if baseVersion == nil { isContentRead = false }
         case .createdAt:
             createdAt = value.string.flatMap(Timestamp.init(rfc3339:))
             if createdAt == nil {
@@ -161,13 +172,16 @@ struct MutationDecoder {
         do throws(ContentRules.Refusal) {
             endpoint = try ContentRules.endpoint(value)
         } catch {
+            endpoint = value.string.map(Endpoint.init(refused:))
+            if endpoint == nil { isContentRead = false }
             report("/endpoint", error.rule, error.detail)
         }
     }
 
     private mutating func readPayload(_ value: JSONValue) {
         do throws(ContentRules.Refusal) {
-            payload = try ContentRules.payload(value, limits: limits)
+            payload = value
+            _ = try ContentRules.payload(value, limits: limits)
         } catch {
             report("/payload", error.rule, error.detail)
         }
@@ -206,6 +220,7 @@ struct MutationDecoder {
     }
 
     private mutating func reportDefects(in value: JSONValue) {
+        isContentRead = value.defects.isEmpty && isContentRead
         for defect in value.defects {
             let isPayload = defect.pointer.hasPrefix("/payload")
             let rule =
@@ -219,14 +234,23 @@ struct MutationDecoder {
     }
 
     private func finish() -> PushEntry {
-        PushEntry(
+        let said = mutation
+        let mutation = problems.isEmpty && createdAt != nil ? said : nil
+        return PushEntry(
             index: index,
             id: id,
             idempotencyKey: idempotencyKey,
             sequenceNumber: sequenceNumber,
             attemptedCreate: attemptedCreate,
-            content: content()
+            content: mutation.map { .success($0) } ?? .failure(problem),
+            refused: mutation == nil ? said : nil
         )
+    }
+
+    private var problem: Problem {
+        let first = problems.first?.detail ?? "the mutation is incomplete"
+        let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
+        return Problem(.validationFailed, first + more, errors: problems)
     }
 
     private var attemptedCreate: (entityType: String, clientID: UUID)? {
@@ -234,13 +258,10 @@ struct MutationDecoder {
         return (entityType, localID)
     }
 
-    private func content() -> Result<Mutation, Problem> {
-        guard problems.isEmpty, let id, let idempotencyKey, let sequenceNumber, let operation, let entityType,
-            let createdAt
-        else {
-            let first = problems.first?.detail ?? "the mutation is incomplete"
-            let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
-            return .failure(Problem(.validationFailed, first + more, errors: problems))
+    /// What the entry says, valid or not; nil where that cannot be told.
+    private var mutation: Mutation? {
+        guard isContentRead, let id, let idempotencyKey, let sequenceNumber, let operation, let entityType else {
+            return nil
         }
         let fingerprint = Fingerprint(
             operation: operation,
@@ -252,28 +273,26 @@ struct MutationDecoder {
             headers: headers,
             baseVersion: baseVersion
         )
-        return .success(
-            Mutation(
-                id: id,
-                idempotencyKey: idempotencyKey,
-                sequenceNumber: sequenceNumber,
-                operation: operation,
-                entityType: entityType,
-                localID: localID,
-                localNumber: localNumber,
-                serverID: serverID,
-                endpoint: endpoint,
-                payload: payload,
-                headers: headers,
-                dependencyIDs: dependencyIDs,
-                priority: priority,
-                maxAttempts: maxAttempts,
-                conflictResolution: conflictResolution,
-                baseVersion: baseVersion,
-                createdAt: createdAt,
-                fingerprint: fingerprint,
-                references: references()
-            )
+        return Mutation(
+            id: id,
+            idempotencyKey: idempotencyKey,
+            sequenceNumber: sequenceNumber,
+            operation: operation,
+            entityType: entityType,
+            localID: localID,
+            localNumber: localNumber,
+            serverID: serverID,
+            endpoint: endpoint,
+            payload: payload,
+            headers: headers,
+            dependencyIDs: dependencyIDs,
+            priority: priority,
+            maxAttempts: maxAttempts,
+            conflictResolution: conflictResolution,
+            baseVersion: baseVersion,
+            createdAt: createdAt ?? Timestamp(microseconds: 0),
+            fingerprint: fingerprint,
+            references: references()
         )
     }
 

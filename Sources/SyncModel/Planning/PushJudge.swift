@@ -111,6 +111,14 @@ struct PushJudge {
 
     private mutating func judgeInvalid(_ entry: PushEntry) {
         guard case .failure(let problem) = entry.content else { return }
+        // under limits that were wider it may have been taken, and then nothing is refused
+        let repeated = entry.refused.flatMap { refused in
+            snapshot.knownByKey[refused.idempotencyKey] == nil ? nil : repetition(of: refused, index: entry.index)
+        }
+        if case .replayed? = repeated {
+            verdicts[entry.index] = repeated
+            return
+        }
         if let id = entry.id { rejectedIDs.insert(id) }
         if let create = entry.attemptedCreate {
             creates[create.clientID, default: []].append((create.entityType, -1, entry.index))
@@ -121,7 +129,7 @@ struct PushJudge {
             return
         }
         if snapshot.knownByKey[key] != nil {
-            verdicts[entry.index] = .rejected(.keyReused(index: entry.index))
+            verdicts[entry.index] = repeated ?? .rejected(.keyReused(index: entry.index))
         } else if let earlier = rejection(under: key, number) {
             verdicts[entry.index] = .rejectedBefore(earlier.error)
         } else if number <= snapshot.watermark {
@@ -345,7 +353,7 @@ struct PushJudge {
     private func judgeTarget(_ localID: UUID, of mutation: Mutation, in judged: inout Accepted) throws(Problem) {
         let type = mutation.entityType
         if let mapping = snapshot.usableMapping(localID, type: type) {
-            if let given = mutation.serverID, let known = mapping.serverID, given != known {
+            if let given = mutation.serverID, let known = mapping.serverID, given.text != known.text {
                 let detail = "local_id and server_id name different entities"
                 throw at(judged.index, "/server_id", Rule.entityReference, detail)
             }
@@ -553,12 +561,13 @@ private struct OpenMutations {
     }
 
     private var byClientID: [Name<UUID>: OpenMutation] = [:]
-    private var byServerID: [Name<ServerID>: OpenMutation] = [:]
+    /// By the text: what an integer's digits are written as is the same entity.
+    private var byServerID: [Name<String>: OpenMutation] = [:]
 
     init(_ mutations: [OpenMutation]) {
         for mutation in mutations.sorted(by: { $0.position < $1.position }) {
             if let id = mutation.localID { byClientID[Name(type: mutation.entityType, id: id)] = mutation }
-            if let id = mutation.serverID { byServerID[Name(type: mutation.entityType, id: id)] = mutation }
+            if let id = mutation.serverID { byServerID[Name(type: mutation.entityType, id: id.text)] = mutation }
         }
     }
 
@@ -568,7 +577,7 @@ private struct OpenMutations {
         let type = mutation.entityType
         let found = [
             mutation.localID.flatMap { byClientID[Name(type: type, id: $0)] },
-            serverID.flatMap { byServerID[Name(type: type, id: $0)] },
+            serverID.flatMap { byServerID[Name(type: type, id: $0.text)] },
         ]
         return found.compactMap { $0 }.max { $0.position < $1.position }
     }

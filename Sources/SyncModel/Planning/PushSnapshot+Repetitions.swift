@@ -30,7 +30,9 @@ extension PushSnapshot {
         uncompared = []
         guard !knownByKey.isEmpty else { return ids }
         for entry in push.entries {
-            guard let mutation = entry.mutation, let known = knownByKey[mutation.idempotencyKey] else { continue }
+            guard let mutation = entry.mutation ?? entry.refused, let known = knownByKey[mutation.idempotencyKey] else {
+                continue
+            }
             let first = FirstTry(known)
             guard !first.isWritten(as: mutation), first.canBe(mutation) else { continue }
             let more = missing(besides: ids, first, mutation, type: localIDs.type(of: entry.index))

@@ -80,10 +80,11 @@ public struct EntityName: Sendable, Hashable {
         return localID.map { "client id \($0.lowercased)" }
     }
 
-    /// Whether both name one entity, as far as their names tell.
+    /// Whether both name one entity, as far as their names tell: an integer's digits in a string are the same id.
     func isSame(as other: EntityName) -> Bool {
         guard type == other.type else { return false }
-        return (localID != nil && localID == other.localID) || (serverID != nil && serverID == other.serverID)
+        if let serverID, serverID.text == other.serverID?.text { return true }
+        return localID != nil && localID == other.localID
     }
 }
 

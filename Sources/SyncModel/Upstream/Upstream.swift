@@ -90,8 +90,11 @@ public struct UpstreamResponse: Sendable {
     public var challenge: String?
     /// The body, when it is valid JSON of at most 1 MiB, without white space around it.
     public var json: [UInt8]?
-    /// Whether the answer broke off, or was not there in time; the body may be whole all the same. Of what is not a success this is no answer at all
-    /// (``UpstreamAnswer/unknown(_:)``).
+    /// The body, when it is JSON within the same limit that cannot be kept, for it holds what PostgreSQL cannot, or says a
+    /// thing twice (``JSONDefect``): what an id can be read from, and nothing else.
+    public var unkeptJSON: [UInt8]?
+    /// Whether the answer broke off, or was not there in time; the body may be whole all the same. Of what is not a
+    /// success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
 
     /// Creates an answer.
@@ -102,6 +105,7 @@ public struct UpstreamResponse: Sendable {
         etag: String? = nil,
         challenge: String? = nil,
         json: [UInt8]? = nil,
+        unkeptJSON: [UInt8]? = nil,
         isCutOff: Bool = false
     ) {
         self.status = status
@@ -110,6 +114,7 @@ public struct UpstreamResponse: Sendable {
         self.etag = etag
         self.challenge = challenge
         self.json = json
+        self.unkeptJSON = unkeptJSON
         self.isCutOff = isCutOff
     }
 }

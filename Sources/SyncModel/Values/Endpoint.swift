@@ -18,6 +18,11 @@ public struct Endpoint: Sendable, Hashable {
         self.text = text
     }
 
+    /// A path that is not taken, or not any more: to be compared with one that was.
+    init(refused text: String) {
+        self.text = text
+    }
+
     /// What is wrong with a path; reads on from "endpoint …".
     public struct Refusal: Error, Hashable {
         /// For instance "has a backslash".

@@ -116,7 +116,9 @@ struct LaneGroup {
                 let isRepeated = lane.inFlight != job.step.dispatch?.mutation.id
                 live[index] = Live(job: job, entry: entry, lane: lane, isRepeated: isRepeated)
             } else {
-                guard lane.isReady(at: now) else { continue }
+                // a process runs a lane once: under a lease of its own it has let go of the lane, or has not heard of the
+                // claim
+                guard lane.isReady(at: now) || lane.leaseOwner == job.worker else { continue }
                 let isTakeover = lane.leaseOwner != nil
                 lane.leaseToken += 1
                 lane.leaseOwner = job.worker

@@ -3,7 +3,7 @@ public import SyncModel
 
 /// One step of a lane's worker: what it wants written before it goes on.
 public enum LaneStep: Sendable {
-    /// Take the lane, if it is ready and nobody has it.
+    /// Take the lane, if it is ready and nobody has it but the worker itself.
     case claim
     /// Write what came of a request to the upstream.
     case settle(Dispatch, Outcome)

@@ -18,8 +18,8 @@ public final class LaneStore: Service {
 
     /// Makes a step, committed together with those of other lanes.
     ///
-    /// A step that was answered `store_unavailable` may have been committed all the same: its lease then runs out, and
-    /// whoever claims the lane finds how it stands.
+    /// A step that was answered `store_unavailable` may have been committed all the same: the same step, made once more,
+    /// finds that, and so does a claim by the same worker; another one's once the lease has run out.
     ///
     /// - Parameters:
     ///   - worker: the process that runs the lane.

@@ -14,6 +14,8 @@ extension MutationReader {
         let lane = LaneKey(organization: organization.id, user: user)
         return try await wakeUps.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
+            // what held nothing back then may do so by now, be it by what this push came to
+            let readsHold = answer.hold != nil || !answer.unsettled.isEmpty
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)
                 answer.verdicts = answer.verdicts.map { $0.updated(latest) }
@@ -25,7 +27,7 @@ extension MutationReader {
                 if answer.unsettled.isEmpty || .now >= deadline { break }
                 try await pause(watch, until: deadline)
             }
-            if answer.hold != nil || !answer.unsettled.isEmpty {
+            if readsHold {
                 answer.hold = await HoldReader(pool: pool, now: now).hold(of: lane)
             }
             return try await withMappings(answer, lane)

@@ -59,6 +59,9 @@ extension RuleModel {
 
     private mutating func judgeInvalid(_ outgoing: Outgoing, _ user: inout User, _ push: inout Push) -> Verdict {
         let entry = outgoing.entry
+        if let known = user.mutation(key: entry.key), known.entry.id == entry.id, known.entry.content == entry.content {
+            return .replayed(known)
+        }
         push.rejectedIDs.insert(entry.id)
         if entry.operation == .create, let local = entry.local {
             push.rejectedCreates.insert(ClientKey(id: local, type: entry.type))

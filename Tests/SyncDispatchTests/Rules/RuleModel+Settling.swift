@@ -83,7 +83,8 @@ extension RuleModel {
             var known = RuleType.allCases.filter { user.mappings[ClientKey(id: id, type: $0)] != nil }
             if id == entry.local { known = known.filter { $0 == entry.type } }
             guard !known.isEmpty else { continue }
-            // what was decided when it was taken in holds
+            // what was decided when it was taken in holds, and what was just data then is data now
+            if id != entry.local, mutation.targets[id] == nil { continue }
             let decided = mutation.edited == nil || id == entry.local ? mutation.targets[id] : nil
             let usable = user.usable(id).filter { known.contains($0.type) && (decided ?? $0.type) == $0.type }
             guard let mapping = usable.first?.mapping else {

@@ -7,6 +7,8 @@ import NIOHTTPTypesHTTP1
 ///
 /// Lets a client of HTTP/1.0 have its connection closed behind the answer, which is how it knows that this was all, and
 /// refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that takes another one would send them elsewhere.
+/// Nor does it take a transfer coding other than `chunked`, or that of a client of HTTP/1.0 (6.1): nobody would decode it,
+/// and a proxy may read the request in another way.
 final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -29,7 +31,9 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
         }
         let isFirstVersion = head.version.major == 1 && head.version.minor == 0
         let hosts = Self.hosts(head.headers)
-        guard hosts == 1 || isFirstVersion && hosts == 0 else {
+        let codings = head.headers["Transfer-Encoding"]
+        let isFramed = codings.isEmpty || !isFirstVersion && codings.count == 1 && codings[0].lowercased() == "chunked"
+        guard isFramed, hosts == 1 || isFirstVersion && hosts == 0 else {
             isRefused = true
             context.fireErrorCaught(HTTPParserError.invalidHeaderToken)
             return
