@@ -74,7 +74,7 @@ public final class Store: Sendable {
     private let keyLook = Mutex<KeyLook?>(nil)
     private static let keyLookInterval: Duration = .seconds(60)
     /// How long ``readiness()`` looks, less than the five seconds of a health check.
-    private static let readinessPatience: Duration = .seconds(4)
+    private static let readinessPatience: Duration = .seconds(2)
 
     private struct KeyLook {
         let at: ContinuousClock.Instant

@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import Logging
+import Postgres
 import SyncModel
 import TestSupport
 import Testing
@@ -158,6 +159,48 @@ import Testing
         #expect(try await stage.settle(second, .status(409), by: next).isReleased)
         let held = try await stage.mutation(create.id)
         #expect(held.status == "pending" && held.attempts == 2 && held.nextRetryAt != nil)
+    }
+
+    /// The clock stands still, so no lease ends: it is the lanes' own worker that goes on, whichever of its steps was lost.
+    @Test func lanesGoOnAfterOutagesThoughTheirLeasesAreNotOver() async throws {
+        let gateway = try await Gateway()
+        let database = gateway.database
+        let upstream = FakeUpstream { request, _ in
+            // every other lane's steps are under way, and what comes of this request is written next
+            guard request.text.contains("outage") else { return nil }
+            let connection = try? await database.connect()
+            let others = "datname = current_database() AND pid <> pg_backend_pid()"
+            try? await connection?.execute(
+                script: "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE \(others)"
+            )
+            connection?.close()
+            return nil
+        }
+        let stage = try await Stage(gateway: gateway, upstream: upstream)
+        try await stage.makeBuiltIn("note")
+        let phones = (0..<6).map { _ in stage.newPhone() }
+        var sent = 0
+        for phone in phones {
+            var entries: [Entry] = []
+            for number in 0..<40 {
+                // what is of the built-in store waits behind what is sent, and is applied in the lane
+                let isSent = number % 8 == 0
+                sent += isSent ? 1 : 0
+                entries.append(
+                    phone.entry(
+                        "create",
+                        isSent ? "contact" : "note",
+                        local: UUID(),
+                        payload: isSent && sent % 5 == 0 ? #"{"n":"outage"}"# : #"{"n":1}"#,
+                        extra: isSent ? ["endpoint": #""/contacts""#] : [:]
+                    )
+                )
+            }
+            // a push may meet an outage as well; it is the worker's to repeat it
+            try await waitUntil("the push is taken") { (try? await phone.push(entries)) != nil }
+        }
+        try await stage.until("all is done") { (try? await stage.count("status = 'succeeded'")) == 6 * 40 }
+        #expect(upstream.effects.count == 6 * 5)
     }
 
     /// A process runs a lane once: under a lease of its own it has not heard of its claim, or has let go of the lane. It

@@ -18,7 +18,7 @@ public struct PushEntry: Sendable {
     public let content: Result<Mutation, Problem>
     /// What a refused entry says, where its content can be read: it may repeat a mutation that was taken under other
     /// limits or rules (product rule 5). For comparing only.
-    let refused: Mutation?
+    public let refused: Mutation?
 
     /// The mutation, when the entry is valid.
     public var mutation: Mutation? { try? content.get() }

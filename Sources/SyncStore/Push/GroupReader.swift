@@ -241,7 +241,7 @@ struct GroupReader {
                 if let id = entry.id {
                     if watermarks == nil { wanted.ids.insert(id) } else { rest.ids.insert(id) }
                 }
-                guard let mutation = entry.mutation else { continue }
+                guard let mutation = entry.mutation ?? entry.refused else { continue }
                 wanted.ids.formUnion(mutation.dependencyIDs)
                 wanted.clients.formUnion(mutation.dependencyIDs)
                 wanted.clients.formUnion(mutation.references)
