@@ -46,8 +46,9 @@ import Testing
         let late = try #require(sizes[365])
         for (table, size) in late {
             let before = early[table] ?? 0
-            // a page here and there is chance
-            #expect(size <= before + before / 10 + 65_536, "\(table): \(before) bytes after 90 days, \(size) after 365")
+            // some pages are chance: an index uses an emptied one again only once a later vacuum has found it so, and a
+            // table that really grew would be four times as large
+            #expect(size <= before + before / 10 + 262_144, "\(table): \(before) bytes after 90 days, \(size) after 365")
         }
         let records = try await phone.count("mutations")
         #expect(records < 31 * 60 + 31, "\(records)")
