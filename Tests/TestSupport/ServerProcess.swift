@@ -88,8 +88,8 @@ actor ServerProcess {
         }
         run() {
             (trap - INT TERM HUP PIPE; exec "$@" </dev/null >>"$directory/log")
-            rm -f "$directory/running"
             echo >>"$directory/ends"
+            rm -f "$directory/running"
         }
         while read -r command; do
             if [ "$command" = start ]; then
