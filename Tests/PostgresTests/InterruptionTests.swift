@@ -5,6 +5,9 @@ import Testing
 @Suite struct InterruptionTests {
     /// Longer than anybody waits: what is over before was ended.
     private static let sleep = query("SELECT pg_sleep(600)")
+    private static let asleep = query(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    )
     /// What a machine may need that does much else, and far less than the sleep.
     private static let soon: Duration = .seconds(120)
 
@@ -13,17 +16,14 @@ import Testing
             let watcher = try await database.connect()
             let start = ContinuousClock.now
             let task = Task { await failure { _ = try await connection.run(Self.sleep) } }
-            let isRunning = query(
-                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
-            )
-            #expect(try await eventually { try await watcher.run(isRunning).int64(0, 0) == 1 })
+            #expect(try await sleepers(1, seenBy: watcher))
             task.cancel()
             #expect(await task.value?.kind == .cancelled)
             #expect(ContinuousClock.now - start < Self.soon)
             #expect(connection.isUsable)
             let answer = try await connection.run(query("SELECT 1")).int32(0, 0)
             #expect(answer == 1)
-            let running = try await watcher.run(isRunning).int64(0, 0)
+            let running = try await watcher.run(Self.asleep).int64(0, 0)
             #expect(running == 0)
         }
     }
@@ -41,13 +41,17 @@ import Testing
     }
 
     @Test func `a call that waits behind another is cancelled at once`() async throws {
-        try await withConnection { connection, _ in
+        try await withConnection { connection, database in
+            let watcher = try await database.connect()
             let first = Task { await failure { _ = try await connection.run(Self.sleep) } }
+            #expect(try await sleepers(1, seenBy: watcher))
             let start = ContinuousClock.now
-            let second = Task { await failure { _ = try await connection.run(query("SELECT 2")) } }
-            try await Task.sleep(for: .milliseconds(50))
-            second.cancel()
-            #expect(await second.value?.kind == .cancelled)
+            for round in 0..<20 {
+                let second = Task { await failure { _ = try await connection.run(query("SELECT 2")) } }
+                try await Task.sleep(for: .microseconds(round * 500))
+                second.cancel()
+                #expect(await second.value?.kind == .cancelled)
+            }
             #expect(ContinuousClock.now - start < Self.soon)
             first.cancel()
             #expect(await first.value?.kind == .cancelled)
@@ -132,9 +136,10 @@ import Testing
     }
 
     @Test func `close ends a call under way`() async throws {
-        try await withConnection { connection, _ in
+        try await withConnection { connection, database in
+            let watcher = try await database.connect()
             async let error = failure { _ = try await connection.run(Self.sleep) }
-            try await Task.sleep(for: .milliseconds(50))
+            #expect(try await sleepers(1, seenBy: watcher))
             await connection.closeAndWait()
             #expect(await error?.kind == .connectionLost)
         }
@@ -144,9 +149,6 @@ import Testing
     @Test func `blocked connections block no other task`() async throws {
         try await withConnection { watcher, database in
             let count = 4 * 8
-            let asleep = query(
-                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
-            )
             try await withThrowingTaskGroup(of: PostgresError?.self) { group in
                 for _ in 0..<count {
                     group.addTask {
@@ -156,11 +158,15 @@ import Testing
                         }
                     }
                 }
-                let areAll = try await eventually { try await watcher.run(asleep).int64(0, 0) == Int64(count) }
-                #expect(areAll)
+                #expect(try await sleepers(count, seenBy: watcher))
                 group.cancelAll()
                 for try await error in group { #expect(error?.kind == .cancelled) }
             }
         }
+    }
+
+    /// Waits until so many sessions of the database are asleep; whether it came to that.
+    private func sleepers(_ count: Int, seenBy watcher: Connection) async throws -> Bool {
+        try await eventually { try await watcher.run(Self.asleep).int64(0, 0) == Int64(count) }
     }
 }
