@@ -85,4 +85,27 @@ import Testing
         try await stage.phone.push([activity])
         try await stage.mutation(activity.id, is: .succeeded)
     }
+
+    /// What failed for want of its id may wait for the new create, never the other way round; whatever else is pushed.
+    @Test func aCreateThatTakesOverAClientIDWaitsForNothing() async throws {
+        let upstream = FakeUpstream { request, _ in
+            request.method == "POST" ? .status(request.text.contains("wrong") ? 422 : 201, #"{"id":8}"#) : nil
+        }
+        let stage = try await Stage(upstream: upstream)
+        let contact = UUID()
+        let given = stage.create(local: contact, payload: #"{"n":"wrong"}"#)
+        let edit = stage.change("update", local: contact, payload: #"{"n":1}"#)
+        try await stage.phone.push([given, edit])
+        try await stage.mutation(given.id, is: .failed)
+        try await stage.discard(given.id, .keep)
+        try await stage.mutation(edit.id, is: .failed)
+        let other = stage.create(local: contact, payload: #"{"n":2}"#)
+        let answer = try await stage.phone.push([edit, other])
+        #expect(answer.results.map(\.isReplayed) == [true, false])
+        #expect(answer.results[1].blockedBy.isEmpty)
+        try await stage.mutation(other.id, is: .succeeded)
+        try await stage.retry(edit.id, "{}")
+        try await stage.mutation(edit.id, is: .succeeded)
+        #expect(upstream.requests.last?.path == "/contacts/8")
+    }
 }

@@ -17,7 +17,7 @@ import Testing
             "created_at":"2026-11-20T07:00:00.000Z",\(members)}]}
             """
         let entry = try PushRequest(body: Array(body.utf8), limits: IntakeLimits()).entries[0]
-        return try entry.content.get()
+        return try #require(entry.mutation)
     }
 
     private func isSame(

@@ -116,14 +116,16 @@ import Testing
 
     // MARK: - Plans
 
-    /// Ten thousand edits of one entity, each waiting for the one before, in a table that nobody has analyzed.
+    /// Ten thousand edits of one entity, each waiting for the one before, in a table that nobody has analyzed. The last
+    /// of them has not been told the server id yet.
     private static func fill(_ phone: Phone, count: Int) -> String {
         """
         INSERT INTO mutations (organization_id, user_id, id, device_id, sequence_number, position, change_position,
-            idempotency_key, fingerprint, operation, entity_type, server_id, priority, max_attempts,
+            idempotency_key, fingerprint, operation, entity_type, local_id, server_id, priority, max_attempts,
             conflict_resolution, status, depends_on, blocked_on, created_at, accepted_at, changed_at)
         SELECT '\(phone.organization.id)', '\(phone.user)', \(id("n")), '\(phone.device)', n, n, n, gen_random_uuid(),
-            decode(repeat('00', 33), 'hex'), 'update', 'task', 'e1', 0, 10, 'manual',
+            decode(repeat('00', 33), 'hex'), 'update', 'task', '\(phone.device)',
+            CASE WHEN n < \(count) THEN 'e1' END, 0, 10, 'manual',
             CASE WHEN n = 1 THEN 'pending' ELSE 'blocked' END,
             CASE WHEN n = 1 THEN '{}' ELSE ARRAY[\(id("n - 1"))] END, CASE WHEN n > 1 THEN \(id("n - 1")) END,
             now(), now(), now()
@@ -154,6 +156,11 @@ import Testing
             (
                 GroupStatements.open,
                 "ARRAY[0], \(arrays), ARRAY['task'], ARRAY[NULL::uuid], ARRAY['e1']", Store.hotSettings, 60
+            ),
+            (
+                KnownIDs.statement,
+                "\(arrays), ARRAY['\(phone.device)'::uuid], ARRAY['task'], ARRAY['e1'], ARRAY[false]",
+                Store.hotSettings, 60
             ),
         ]
         var connections: [Connection] = []

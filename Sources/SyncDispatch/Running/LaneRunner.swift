@@ -39,10 +39,7 @@ struct LaneRunner: Sendable {
             do throws(Problem) {
                 turn = try await write(step, of: lane, releases: isDraining() || mustYield)
             } catch {
-                logger.warning(
-                    "Lane step was not written",
-                    metadata: metadata(lane, step.mutation, ["reason": "\(error.detail)"])
-                )
+                logUnwritten(step, lane, error)
                 // the lane may be leased to this process, and nobody else would look at it before that is over
                 return !isDraining()
             }
@@ -83,6 +80,8 @@ struct LaneRunner: Sendable {
             } catch {
                 if permit == .probe { circuits.giveBack(lane.organization) }
                 guard isWorthwhile(attempt, of: step, lane) else { throw error }
+                // who has the place to itself goes on for as long as it takes, and says so now and then
+                if attempt.isMultiple(of: Self.stepAttempts) { logUnwritten(step, lane, error) }
                 attempt += 1
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
             }
@@ -185,6 +184,13 @@ struct LaneRunner: Sendable {
         if case .lost = turn { return }
         guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
         metrics.completed(after: now().microseconds - dispatch.mutation.acceptedAt.microseconds)
+    }
+
+    private func logUnwritten(_ step: LaneStep, _ lane: LaneKey, _ problem: Problem) {
+        logger.warning(
+            "Lane step was not written",
+            metadata: metadata(lane, step.mutation, ["reason": "\(problem.detail)"])
+        )
     }
 
     private func noteLost(_ step: LaneStep, _ lane: LaneKey) {

@@ -87,4 +87,7 @@ public final class Mutation: Sendable {
         self.fingerprint = fingerprint
         self.references = references
     }
+
+    /// Whether it is about an entity that may have been there before: anything but a create that waits for its id.
+    public var namesKnownEntity: Bool { operation != .create || serverID != nil }
 }

@@ -14,14 +14,14 @@ public struct PushEntry: Sendable {
     public let sequenceNumber: Int64?
     /// What an entry that is not valid would have created: those who refer to it are refused with it.
     let attemptedCreate: (entityType: String, clientID: UUID)?
-    /// The mutation, or what refuses it: `validation_failed` with every error.
-    public let content: Result<Mutation, Problem>
-    /// What a refused entry says, where its content can be read: it may repeat a mutation that was taken under other
-    /// limits or rules (product rule 5). For comparing only.
-    public let refused: Mutation?
+    /// What the entry says, valid or not; nil where that cannot be told. One that is refused may repeat a mutation that
+    /// was taken under other limits or rules (product rule 5).
+    public let said: Mutation?
+    /// What refuses it: `validation_failed` with every error; nil when the entry is valid.
+    public let refusal: Problem?
 
     /// The mutation, when the entry is valid.
-    public var mutation: Mutation? { try? content.get() }
+    public var mutation: Mutation? { refusal == nil ? said : nil }
 }
 
 /// Reads one entry of a push and checks everything that needs nothing but the entry itself. Reports all that is wrong,
@@ -113,23 +113,20 @@ struct MutationDecoder {
         case .operation:
             operation = value.string.flatMap(Operation.init(wire:))
             if operation == nil {
-                isContentRead = false
                 let names = "create (POST), update (PATCH), replace (PUT) or delete (DELETE)"
-                report("/operation", Rule.operation, "operation must be \(names)")
+                reportUnread("/operation", Rule.operation, "operation must be \(names)")
             }
         case .entityType:
             if let name = value.string, EntityType.isValidName(name) {
                 entityType = name
             } else {
-                isContentRead = false
-                report("/entity_type", Rule.entityType, "entity_type must match [a-z][a-z0-9_-]{0,63}")
+                reportUnread("/entity_type", Rule.entityType, "entity_type must match [a-z][a-z0-9_-]{0,63}")
             }
         case .localID:
             localID = value.uuid
             localNumber = value.int64
             if localID == nil, localNumber == nil {
-                isContentRead = false
-                report(
+                reportUnread(
                     "/local_id",
                     Rule.clientID,
                     "local_id must be a UUID, or a 64-bit integer in a type with device ids"
@@ -138,9 +135,8 @@ struct MutationDecoder {
         case .serverID:
             serverID = ServerID(json: value)
             if serverID == nil {
-                isContentRead = false
                 let form = "a string of 1 to \(ServerID.maximumBytes) bytes or a 64-bit integer"
-                report("/server_id", Rule.serverID, "server_id must be \(form), as the server gave it")
+                reportUnread("/server_id", Rule.serverID, "server_id must be \(form), as the server gave it")
             }
         case .endpoint: readEndpoint(value)
         case .payload: readPayload(value)
@@ -220,13 +216,18 @@ struct MutationDecoder {
     }
 
     private mutating func reportDefects(in value: JSONValue) {
-        isContentRead = value.defects.isEmpty && isContentRead
         for defect in value.defects {
             let isPayload = defect.pointer.hasPrefix("/payload")
             let rule =
                 isPayload ? Rule.payload : defect.kind == .duplicateMember ? Rule.duplicateMember : Rule.memberType
-            report(defect.pointer, rule, defect.explanation)
+            reportUnread(defect.pointer, rule, defect.explanation)
         }
+    }
+
+    /// Of what the entry says something cannot be told.
+    private mutating func reportUnread(_ pointer: String, _ rule: String, _ detail: String) {
+        isContentRead = false
+        report(pointer, rule, detail)
     }
 
     private mutating func report(_ pointer: String, _ rule: String, _ detail: String) {
@@ -235,15 +236,15 @@ struct MutationDecoder {
 
     private func finish() -> PushEntry {
         let said = mutation
-        let mutation = problems.isEmpty && createdAt != nil ? said : nil
+        let isValid = problems.isEmpty && createdAt != nil && said != nil
         return PushEntry(
             index: index,
             id: id,
             idempotencyKey: idempotencyKey,
             sequenceNumber: sequenceNumber,
             attemptedCreate: attemptedCreate,
-            content: mutation.map { .success($0) } ?? .failure(problem),
-            refused: mutation == nil ? said : nil
+            said: said,
+            refusal: isValid ? nil : problem
         )
     }
 

@@ -100,7 +100,7 @@ struct PushJudge {
             }
         }
         // invalid entries first: what refers to them must find them refused
-        for entry in push.entries where entry.mutation == nil { judgeInvalid(entry) }
+        for entry in push.entries where entry.refusal != nil { judgeInvalid(entry) }
         for (rank, index) in order.order.enumerated() {
             guard let mutation = push.entries[index].mutation else { continue }
             judge(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
@@ -110,10 +110,10 @@ struct PushJudge {
     // MARK: - Verdicts
 
     private mutating func judgeInvalid(_ entry: PushEntry) {
-        guard case .failure(let problem) = entry.content else { return }
+        guard let problem = entry.refusal else { return }
         // under limits that were wider it may have been taken, and then nothing is refused
-        let repeated = entry.refused.flatMap { refused in
-            snapshot.knownByKey[refused.idempotencyKey] == nil ? nil : repetition(of: refused, index: entry.index)
+        let repeated = entry.said.flatMap { said in
+            snapshot.knownByKey[said.idempotencyKey] == nil ? nil : repetition(of: said, index: entry.index)
         }
         if case .replayed? = repeated {
             verdicts[entry.index] = repeated
@@ -377,6 +377,9 @@ struct PushJudge {
 
     /// Product rule 3: a mutation depends on earlier mutations of the same entity.
     private func dependOnEarlierWrites(of mutation: Mutation, in judged: inout Accepted) {
+        // one that takes over the client id of a create that was given up begins something new, and what failed for want
+        // of that id may wait for it
+        guard mutation.namesKnownEntity else { return }
         let serverID = resolvedServerID(of: mutation)
         if let localID = mutation.localID,
             let entry = lastByClientID[ClientKey(id: localID, type: mutation.entityType)],
@@ -405,7 +408,7 @@ struct PushJudge {
         if let localID = mutation.localID {
             lastByClientID[ClientKey(id: localID, type: mutation.entityType)] = judged.index
         }
-        if mutation.operation != .create || mutation.serverID != nil, let serverID = resolvedServerID(of: mutation) {
+        if mutation.namesKnownEntity, let serverID = resolvedServerID(of: mutation) {
             lastByServerID[EntityKey(type: mutation.entityType, id: serverID.text)] = judged.index
         }
     }

@@ -30,7 +30,7 @@ extension PushSnapshot {
         uncompared = []
         guard !knownByKey.isEmpty else { return ids }
         for entry in push.entries {
-            guard let mutation = entry.mutation ?? entry.refused, let known = knownByKey[mutation.idempotencyKey] else {
+            guard let mutation = entry.said, let known = knownByKey[mutation.idempotencyKey] else {
                 continue
             }
             let first = FirstTry(known)

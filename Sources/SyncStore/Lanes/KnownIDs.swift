@@ -8,13 +8,7 @@ import SyncModel
 /// the server id must find those that came while only the client id was known. So the latest of them bears both; those
 /// before it are what it waits for. Where that one is given up, the latest that is left takes its place.
 struct KnownIDs {
-    private struct Name: Hashable {
-        let lane: LaneKey
-        let clientID: UUID
-        let entityType: String
-    }
-
-    private var serverIDs: [Name: ServerID] = [:]
+    private var serverIDs: [MappingName: ServerID] = [:]
 
     /// What a create came to, in a lane that has other open mutations.
     mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome, _ state: LaneState) {
@@ -25,13 +19,13 @@ struct KnownIDs {
     /// One that is not known by both names has nothing to pass on.
     mutating func add(_ lane: LaneKey, _ clientID: UUID?, _ entityType: String, _ serverID: ServerID?) {
         guard let clientID, let serverID else { return }
-        serverIDs[Name(lane: lane, clientID: clientID, entityType: entityType)] = serverID
+        serverIDs[MappingName(lane: lane, clientID: clientID, entityType: entityType)] = serverID
     }
 
-    /// To be run once the mutations and mappings are written; none where nothing was added.
+    /// To be run once the mutations and mappings are written, in key order; none where nothing was added.
     var queries: [Query] {
         guard !serverIDs.isEmpty else { return [] }
-        let rows = Array(serverIDs)
+        let rows = serverIDs.sorted { $0.key < $1.key }
         var parameters = LaneRows.keys(rows.map(\.key.lane))
         parameters.add(rows.map(\.key.clientID))
         parameters.add(rows.map(\.key.entityType))

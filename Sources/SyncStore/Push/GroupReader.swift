@@ -241,7 +241,7 @@ struct GroupReader {
                 if let id = entry.id {
                     if watermarks == nil { wanted.ids.insert(id) } else { rest.ids.insert(id) }
                 }
-                guard let mutation = entry.mutation ?? entry.refused else { continue }
+                guard let mutation = entry.said else { continue }
                 wanted.ids.formUnion(mutation.dependencyIDs)
                 wanted.clients.formUnion(mutation.dependencyIDs)
                 wanted.clients.formUnion(mutation.references)
@@ -378,7 +378,7 @@ struct GroupReader {
         var entities = EntityColumns()
         for (index, job) in group.enumerated() {
             for mutation in job.push.entries.compactMap(\.mutation) {
-                guard mutation.operation != .create || mutation.serverID != nil else { continue }
+                guard mutation.namesKnownEntity else { continue }
                 let own = mutation.localNumber.map {
                     EntityColumns.Own(device: job.push.deviceID, number: $0)
                 }

@@ -356,18 +356,6 @@ private struct MappingRow {
     let new: NewMapping
 }
 
-/// The key of a mapping.
-private struct MappingName: Hashable, Comparable {
-    let lane: LaneKey
-    let clientID: UUID
-    let entityType: String
-
-    static func < (left: MappingName, right: MappingName) -> Bool {
-        if left.lane != right.lane { return left.lane < right.lane }
-        return (left.clientID, left.entityType) < (right.clientID, right.entityType)
-    }
-}
-
 extension NewMutation {
     /// Whether something of it would be taken for a sealed value, were it stored as it is. Headers and problems are objects.
     fileprivate var looksSealed: Bool {

@@ -53,12 +53,13 @@ enum PushTarget {
             id = entry.id
             key = entry.idempotencyKey
             number = entry.sequenceNumber
-            switch entry.content {
-            case .success(let mutation):
+            expect((entry.mutation == nil) != (entry.refusal == nil), "taken and refused, or neither")
+            if let mutation = entry.mutation {
                 fingerprint = mutation.fingerprint
                 references = Set(mutation.references)
                 check(mutation)
-            case .failure(let problem):
+            }
+            if let problem = entry.refusal {
                 errors = Set(problem.errors.map { "\($0.pointer) \($0.rule)" })
                 expect(!problem.errors.isEmpty, "refused without a reason")
                 for error in problem.errors {
