@@ -190,7 +190,7 @@ enum Wiring {
         configuration.maximumListeners = FileLimit.listeners(beside: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight
-        configuration.concurrentPages = max(2, settings.databasePoolSize / 2)
+        configuration.concurrentPages = max(2, settings.databasePoolSize / 4)
         configuration.leaseSeconds = Int(settings.leaseSeconds)
         configuration.retention = retentionPolicy(settings)
         configuration.jwks = signer?.jwks ?? RequestSigner.noKeys

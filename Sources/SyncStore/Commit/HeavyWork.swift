@@ -7,7 +7,7 @@ import Glibc
 /// It has threads of its own, which the system prefers less than others. On the threads that all tasks share, of which
 /// there are as many as cores, everybody else would wait until it is over.
 public enum HeavyWork {
-    /// Runs as many pieces of work at a time as there are cores.
+    /// Runs as many pieces of work at a time as there are cores, but one: beside it somebody else is served without delay.
     public static let executor: any TaskExecutor = HeavyExecutor()
 }
 
@@ -22,7 +22,7 @@ private final class HeavyExecutor: TaskExecutor, @unchecked Sendable {
     private var jobs: Deque<UnownedJob> = []
 
     init() {
-        for _ in 0..<max(1, ProcessInfo.processInfo.activeProcessorCount) {
+        for _ in 0..<max(1, ProcessInfo.processInfo.activeProcessorCount - 1) {
             let thread = Thread { [self] in
                 // on Linux 0 is the calling thread
                 setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, Self.niceness)

@@ -57,7 +57,7 @@ struct PushWork: GroupWork {
             seals: sealing
         )
         let feeds = try writer.feeds(await connection.run(writer.queries))
-        finish(group, plan, feeds)
+        finish(group, plan, feeds, at: moment)
     }
 
     func isStale(_ error: PostgresError) -> Bool {
@@ -86,7 +86,7 @@ struct PushWork: GroupWork {
         return contexts
     }
 
-    private func finish(_ group: [PushJob], _ plan: GroupPlan, _ feeds: [UUID: FeedCursor]) {
+    private func finish(_ group: [PushJob], _ plan: GroupPlan, _ feeds: [UUID: FeedCursor], at moment: Timestamp) {
         for (index, job) in group.enumerated() {
             switch plan.outcomes[index] {
             case .failure(let problem): job.reply.send(.failure(problem))
@@ -112,11 +112,7 @@ struct PushWork: GroupWork {
         let changed = plan.changes
         guard !changed.isEmpty else { return }
         wakeUps.changed(changed.map { group[$0.index].lane })
-        wakeUps.ready(changed.filter { $0.plan.lane.isWaiting }.map { group[$0.index].lane })
+        // a back-off is not over because something more waits behind it
+        wakeUps.ready(changed.filter { $0.plan.lane.isReady(at: moment) }.map { group[$0.index].lane })
     }
-}
-
-extension LaneState {
-    /// Whether a worker may claim the lane, now or later.
-    fileprivate var isWaiting: Bool { leaseOwner == nil && readyAt != nil }
 }

@@ -81,9 +81,8 @@ class Neighbours:
         self._measure(2)
         alone = self._measure(self._seconds)
         cpu.reset_peak(self._gateway.pid)
-        # its clients and its upstream are elsewhere: what they work takes no core from the gateway and the database
         command = [
-            "nice", "-n", "19", sys.executable, str(Path(__file__).with_name("noisy.py")), scenario, str(self._gateway.port),
+            sys.executable, str(Path(__file__).with_name("noisy.py")), scenario, str(self._gateway.port),
             str(self._port), self._gateway.secret, organization(NOISY),
         ]
         noisy = children.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
