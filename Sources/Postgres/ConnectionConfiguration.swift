@@ -28,6 +28,10 @@ public struct ConnectionConfiguration: Sendable {
         public let payload: String
     }
 
+    /// Whether a text is a libpq connection URI or keyword string, by which one can try to connect. One whose password is
+    /// not percent-encoded, so that a part of it would be taken for something else, is none.
+    public static func isURI(_ text: String) -> Bool { Handle.password(in: text) != nil }
+
     /// A configuration. `connectTimeout` must be positive.
     public init(
         uri: String,

@@ -58,7 +58,7 @@ final class Handle {
     ///
     /// A password with an `@` or `/` that is not percent-encoded ends, in part, in what libpq takes for host, port or
     /// database, and from there in its messages. No such URI is used.
-    private static func password(in uri: String) -> String? {
+    static func password(in uri: String) -> String? {
         guard let options = PQconninfoParse(uri, nil) else { return nil }
         defer { PQconninfoFree(options) }
         var password = ""

@@ -57,7 +57,10 @@ import Testing
         )
     }
 
-    @Test(arguments: ["sluice", "mysql://db/sluice", "http://hushhush"])
+    @Test(arguments: [
+        "sluice", "mysql://db/sluice", "http://hushhush", "postgresql://ada:hush@hush@db/sluice", "hostt=db",
+        "postgresql://db/sluice?hush=1", "postgresql://db:port/sluice",
+    ])
     func aDatabaseIsAURIOrPairs(text: String) throws {
         let found = try problems(["SLUICE_DATABASE_URL": text])
         #expect(found.count == 1)

@@ -1,4 +1,5 @@
 import Logging
+import Postgres
 import SyncHTTP
 import SyncModel
 
@@ -7,7 +8,9 @@ extension Setting.Form {
     var allowed: String {
         switch self {
         case .text, .path: "a text that is not empty"
-        case .databaseURL: "a libpq URI such as postgresql://user@host:5432/sluice, or libpq's key=value form"
+        case .databaseURL:
+            "a libpq URI such as postgresql://user@host:5432/sluice, or libpq's key=value form; in a password, write @ "
+                + "as %40, / as %2F"
         case .address: "host:port such as 127.0.0.1:8080 or [::1]:8080, the port from 0 to 65535"
         case .number(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
         case .decimal(let range): "a number from \(Self.shown(range.lowerBound)) to \(Self.shown(range.upperBound))"
@@ -39,7 +42,7 @@ extension Setting.Form {
     func accepts(_ text: String) -> Bool {
         switch self {
         case .text, .path: !text.isEmpty
-        case .databaseURL: text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") || text.contains("=")
+        case .databaseURL: ConnectionConfiguration.isURI(text)
         case .address: ListenAddress(parsing: text) != nil
         case .number(let range): Self.wholeNumber(text).map(range.contains) ?? false
         case .decimal(let range): Self.decimal(text).map(range.contains) ?? false

@@ -88,7 +88,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .storeUnavailable: "The store is not available"
         case .keysUnavailable: "Tokens cannot be verified yet"
         case .internalError: "Something went wrong here"
-        case .validationFailed: "The mutation is not valid"
+        case .validationFailed: "What was sent is not valid"
         case .idempotencyKeyReused: "The idempotency key was used with other content"
         case .idAlreadyUsed: "The id was used under another idempotency key"
         case .sequenceAlreadyUsed: "The sequence number was used before"
