@@ -28,6 +28,10 @@ final class ResultHandle: @unchecked Sendable {
         )
     }
 
+    func name(_ column: Int) -> String? {
+        PQfname(pointer, Int32(truncatingIfNeeded: column)).map { String(cString: $0) }
+    }
+
     func type(_ column: Int) -> UInt32 { PQftype(pointer, Int32(truncatingIfNeeded: column)) }
 
     /// The command tag, for example `INSERT 0 3`.

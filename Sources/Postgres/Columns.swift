@@ -1,0 +1,70 @@
+/// The rows that a statement takes in, column by column: the one place where a column's name, type and value stand
+/// together. What a statement says of its input is made from it.
+///
+/// ```swift
+/// private static let columns = Columns<Device>(
+///     .uuid("id", \.id),
+///     .int8("accepted_sequence", \.acceptedSequence)
+/// )
+/// static let write = Statement(
+///     "write_devices",
+///     """
+///     INSERT INTO devices (\(columns.names), seen_at)
+///     SELECT \(columns.names(of: "k")), \(columns.parameter(1))
+///     FROM \(columns.unnested(as: "k"))
+///     """
+/// )
+/// ```
+///
+/// The values of a column are sent as one array: no value is boxed, whatever the number of rows.
+public struct Columns<Row>: Sendable {
+    private struct Column: Sendable {
+        let name: String
+        let type: String
+        let add: @Sendable ([Row], inout Parameters) -> Void
+    }
+
+    private let columns: [Column]
+
+    /// The columns of all parts, which are a statement's first parameters, in this order.
+    public init(_ parts: Columns<Row>...) {
+        columns = parts.flatMap(\.columns)
+    }
+
+    @usableFromInline
+    init(_ name: String, _ type: String, _ add: @escaping @Sendable ([Row], inout Parameters) -> Void) {
+        columns = [Column(name: name, type: type, add: add)]
+    }
+
+    /// How many there are.
+    public var count: Int { columns.count }
+
+    /// `a, b, c`
+    public var names: String { columns.map(\.name).joined(separator: ", ") }
+
+    /// `k.a, k.b, k.c`
+    public func names(of table: String) -> String {
+        columns.map { "\(table).\($0.name)" }.joined(separator: ", ")
+    }
+
+    /// `a = excluded.a, b = excluded.b`, of all but the named: what an upsert writes over what is there.
+    public func overwritten(except keys: Set<String>) -> String {
+        columns.map(\.name).filter { !keys.contains($0) }.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
+    }
+
+    /// `unnest($1::uuid[], $2::text[]) AS k (a, b)`: the rows as a table.
+    public func unnested(as table: String) -> String {
+        let arrays = columns.enumerated().map { "$\($0.offset + 1)::\($0.element.type)[]" }.joined(separator: ", ")
+        return "unnest(\(arrays)) AS \(table) (\(names))"
+    }
+
+    /// The parameter that stands `number` places behind the columns': `$3` is the first behind two.
+    public func parameter(_ number: Int) -> String { "$\(columns.count + number)" }
+
+    /// The values of rows, a parameter for each column.
+    public func parameters(_ rows: [Row]) -> Parameters {
+        var parameters = Parameters()
+        for column in columns { column.add(rows, &parameters) }
+        return parameters
+    }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import Postgres
+import Testing
+
+/// Rows that go in column by column, and come out row by row.
+@Suite struct ColumnsTests {
+    private struct Thing: Equatable {
+        var id = UUID()
+        var other: UUID?
+        var count: Int64 = 1
+        var place: Int64?
+        var size: Int32 = 2
+        var rank: Int16 = 3
+        var level: Int16?
+        var isOpen = true
+        var name = "a"
+        var note: String?
+        var madeAt: Int64 = 5
+        var seenAt: Int64?
+        var bytes: [UInt8]?
+        var json: [UInt8]?
+
+        static let columns = Columns<Thing>(
+            .uuid("id", \.id),
+            .uuid("other", \.other),
+            .int8("count", \.count),
+            .int8("place", \.place),
+            .int4("size", \.size),
+            .int2("rank", \.rank),
+            .int2("level", \.level),
+            .bool("is_open", \.isOpen),
+            .text("name", \.name),
+            .text("note", \.note),
+            .timestamp("made_at", \.madeAt),
+            .timestamp("seen_at", \.seenAt),
+            .bytes("bytes", \.bytes),
+            .json("json", \.json),
+            .json("cut", { $0.json.map { $0.dropFirst() } })
+        )
+
+        init(_ change: (inout Thing) -> Void = { _ in }) { change(&self) }
+
+        init(_ row: inout RowReader) throws {
+            id = try row.uuid("id")
+            other = try row.optionalUUID("other")
+            count = try row.int64("count")
+            place = try row.optionalInt64("place")
+            size = try row.int32("size")
+            rank = try row.int16("rank")
+            level = try row.optionalInt16("level")
+            isOpen = try row.bool("is_open")
+            name = try row.string("name")
+            note = try row.optionalString("note")
+            madeAt = try row.timestamp("made_at")
+            seenAt = try row.optionalTimestamp("seen_at")
+            bytes = try row.optionalBytes("bytes")
+            json = try row.optionalBytes("json")
+            #expect(try row.optionalBytes("cut") == json.map { Array($0.dropFirst()) })
+        }
+    }
+
+    @Test func `rows come out as they went in`() async throws {
+        let things = [
+            Thing(),
+            Thing {
+                $0.other = UUID()
+                $0.place = .min
+                $0.level = -1
+                $0.isOpen = false
+                $0.name = ""
+                $0.note = "é"
+                $0.seenAt = -7
+                $0.bytes = [0, 255]
+                $0.json = Array(" [1]".utf8)
+            },
+        ]
+        let read = Statement(
+            "things",
+            "SELECT \(Thing.columns.names(of: "k")), \(Thing.columns.parameter(1)) AS more FROM \(Thing.columns.unnested(as: "k"))"
+        )
+        try await withConnection { connection, _ in
+            for some in [[], things] {
+                var parameters = Thing.columns.parameters(some)
+                parameters.add(Int64(9))
+                var found: [Thing] = []
+                for var row in try await connection.run(Query(read, parameters)) {
+                    found.append(try Thing(&row))
+                    #expect(try row.int64("more") == 9)
+                }
+                #expect(found == some)
+            }
+        }
+    }
+
+    @Test func `a statement is told of its columns in every form that it needs`() {
+        let columns = Columns<Thing>(.uuid("id", \.id), Columns(.text("name", \.name), .int8("count", \.count)))
+        #expect(columns.count == 3)
+        #expect(columns.names == "id, name, count")
+        #expect(columns.names(of: "k") == "k.id, k.name, k.count")
+        #expect(columns.unnested(as: "k") == "unnest($1::uuid[], $2::text[], $3::int8[]) AS k (id, name, count)")
+        #expect(columns.overwritten(except: ["id"]) == "name = excluded.name, count = excluded.count")
+        #expect(columns.parameter(1) == "$4" && columns.parameter(2) == "$5")
+    }
+
+    @Test func `a row is read to its end, and no further`() async throws {
+        try await withConnection { connection, _ in
+            let rows = try await connection.run(query("SELECT 1 AS a, NULL::text AS b, true AS c"))
+            #expect(rows.count == 1 && Array(rows).count == 1)
+            var row = try #require(rows.first)
+            #expect(try row.int32("a") == 1)
+            #expect(row.isNextNull)
+            row.skip("b")
+            #expect(!row.isNextNull)
+            #expect(try row.bool("c"))
+            #expect(row.isNextNull)
+        }
+    }
+}
