@@ -18,9 +18,9 @@ import Testing
             entityType: "contact",
             attemptCount: 0,
             nextRetryAt: nextRetryAt,
-            dependsOn: status == .blocked ? [blocker] : [],
             createdAt: now,
-            acceptedAt: now
+            acceptedAt: now,
+            dependsOn: status == .blocked ? [blocker] : []
         )
     }
 

@@ -231,7 +231,7 @@ import Testing
             "explain_released",
             """
             EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)
-            EXECUTE released('{0}', \(key), '{1}', '{\(BlockerColumns.budget)}', '2026-11-20T07:00:00Z')
+            EXECUTE released('{0}', \(key), '{1}', '{\(BlockerRow.wholeBudget)}', '2026-11-20T07:00:00Z')
             """
         )
         _ = try await connection.run([.begin])

@@ -60,12 +60,12 @@ public struct Backlog: Sendable, Hashable {
         public var attemptCount: Int16
         /// When the next try is due, after one that failed.
         public var nextRetryAt: Timestamp?
-        /// Mutations that it waits for, while it is blocked.
-        public var dependsOn: [UUID]
         /// The device's time.
         public var createdAt: Timestamp
         /// When it was accepted.
         public var acceptedAt: Timestamp
+        /// Mutations that it waits for, while it is blocked.
+        public var dependsOn: [UUID]
 
         /// Creates the value.
         public init(
@@ -78,9 +78,9 @@ public struct Backlog: Sendable, Hashable {
             entityType: String,
             attemptCount: Int16,
             nextRetryAt: Timestamp?,
-            dependsOn: [UUID],
             createdAt: Timestamp,
-            acceptedAt: Timestamp
+            acceptedAt: Timestamp,
+            dependsOn: [UUID]
         ) {
             self.id = id
             self.deviceID = deviceID
@@ -91,9 +91,9 @@ public struct Backlog: Sendable, Hashable {
             self.entityType = entityType
             self.attemptCount = attemptCount
             self.nextRetryAt = nextRetryAt
-            self.dependsOn = dependsOn
             self.createdAt = createdAt
             self.acceptedAt = acceptedAt
+            self.dependsOn = dependsOn
         }
     }
 

@@ -1,16 +1,26 @@
 import Foundation
 
-/// Lists of ids as one list and 1-based bounds, both inclusive, as Postgres' array slices take them.
+/// Lists of ids as one list and 1-based bounds, both inclusive, as Postgres' array slices take them: `unnest` cannot make
+/// arrays of arrays.
 struct Slices {
-    var ids: [UUID] = []
-    var from: [Int32] = []
-    var to: [Int32] = []
+    /// Where a list stands.
+    struct Bounds {
+        var from: Int32 = 1
+        var to: Int32 = 0
+    }
 
-    init(_ lists: [[UUID]]) {
-        for list in lists {
-            from.append(Int32(ids.count + 1))
-            ids += list
-            to.append(Int32(ids.count))
-        }
+    private(set) var ids: [UUID] = []
+
+    mutating func add(_ list: [UUID]) -> Bounds {
+        let from = Int32(ids.count + 1)
+        ids += list
+        return Bounds(from: from, to: Int32(ids.count))
+    }
+
+    /// Lists at once, and where each stands.
+    static func of(_ lists: [[UUID]]) -> (slices: Slices, bounds: [Bounds]) {
+        var slices = Slices()
+        let bounds = lists.map { slices.add($0) }
+        return (slices, bounds)
     }
 }

@@ -9,26 +9,29 @@ enum EntityRows {
 
     /// Takes in what ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities`` found.
     static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: Seals) throws {
-        for row in 0..<rows.count {
-            let organization = try rows.uuid(row, 0)
-            let key = EntityKey(type: try rows.string(row, 1), id: try rows.string(row, 2))
+        for var row in rows {
+            let organization = try row.uuid("organization_id")
+            let key = EntityKey(type: try row.string("entity_type"), id: try row.string("id"))
             var unreadable: [String] = []
+            let isIntegerID = try row.bool("id_is_integer")
+            let version = try row.int64("version")
+            let isDeleted = try row.bool("is_deleted")
             let document = try seals[organization].read(
-                json: rows.optionalBytes(row, 6),
+                json: row.optionalBytes("document"),
                 as: .document(type: key.type, id: key.id),
                 &unreadable
             )
             var state = EntityState(
-                isIntegerID: try rows.bool(row, 3),
-                version: try rows.int64(row, 4),
-                isDeleted: try rows.bool(row, 5),
+                isIntegerID: isIntegerID,
+                version: version,
+                isDeleted: isDeleted,
                 document: document,
-                owner: try rows.uuid(row, 7),
-                clientID: try rows.optionalUUID(row, 8),
-                lastWriter: Writer(user: try rows.uuid(row, 9), device: try rows.uuid(row, 10)),
-                runBase: try rows.int64(row, 11),
+                owner: try row.uuid("owner_id"),
+                clientID: try row.optionalUUID("client_id"),
+                lastWriter: Writer(user: try row.uuid("updated_by"), device: try row.uuid("updated_on")),
+                runBase: try row.int64("run_base"),
                 isStored: true,
-                etag: try rows.optionalString(row, 12)
+                etag: try row.optionalString("etag")
             )
             state.isUnreadable = !unreadable.isEmpty
             tables[organization, default: EntityTable()].load(key, state)
@@ -67,7 +70,7 @@ enum EntityRows {
 
     /// The queries that write entities, at positions below the raised feeds' ends.
     static func write(_ changes: [Writes], now: Timestamp, _ seals: Seals) throws(SealError) -> [Query] {
-        let rows = changes.flatMap { organization, writes in
+        var rows = changes.flatMap { organization, writes in
             writes.enumerated().map { place, write in
                 EntityRow(
                     organization: organization,
@@ -77,55 +80,52 @@ enum EntityRows {
                 )
             }
         }
+        let areAsStored =
+            seals.arePlain
+            && !rows.contains { $0.state.document.map { SealedText.needsEscape(json: $0) } ?? false }
+        if !areAsStored { for index in rows.indices { try rows[index].seal(seals) } }
         let new = rows.filter { !$0.state.isStored }
         let known = rows.filter(\.state.isStored)
         var queries: [Query] = []
-        if !new.isEmpty { queries.append(try query(EntityStatements.makeEntities, new, now, seals)) }
-        if !known.isEmpty { queries.append(try query(EntityStatements.changeEntities, known, now, seals)) }
+        if !new.isEmpty { queries.append(query(EntityStatements.makeEntities, new, now)) }
+        if !known.isEmpty { queries.append(query(EntityStatements.changeEntities, known, now)) }
         return queries
     }
 
-    private static func query(
-        _ statement: Statement,
-        _ rows: [EntityRow],
-        _ now: Timestamp,
-        _ seals: Seals
-    ) throws(SealError) -> Query {
-        var parameters = Parameters()
-        parameters.add(rows.map(\.organization))
-        parameters.add(rows.map(\.key.type))
-        parameters.add(rows.map(\.key.id))
-        parameters.add(rows.map(\.state.isIntegerID))
-        parameters.add(rows.map(\.state.version))
-        parameters.add(rows.map(\.state.isDeleted))
-        if seals.arePlain,
-            !rows.contains(where: { $0.state.document.map { SealedText.needsEscape(json: $0) } ?? false })
-        {
-            parameters.add(jsons: rows.map(\.state.document))
-        } else {
-            parameters.add(
-                jsons: try rows.map { row throws(SealError) in
-                    let place = SealedPlace.document(type: row.key.type, id: row.key.id)
-                    return try seals[row.organization].seal(json: row.state.document, as: place)
-                }
-            )
-        }
-        parameters.add(rows.map(\.beforeEnd))
-        parameters.add(rows.map(\.state.owner))
-        parameters.add(rows.map(\.state.clientID))
-        parameters.add(rows.map(\.state.lastWriter.user))
-        parameters.add(rows.map(\.state.lastWriter.device))
-        parameters.add(rows.map(\.state.runBase))
+    private static func query(_ statement: Statement, _ rows: [EntityRow], _ now: Timestamp) -> Query {
+        var parameters = EntityRow.columns.parameters(rows)
         parameters.add(timestamp: now.microseconds)
-        parameters.add(rows.map(\.state.etag))
         return Query(statement, parameters)
     }
 }
 
 /// An entity to be written, and how many of its organization's writes in this transaction come after it.
-private struct EntityRow {
+struct EntityRow {
     let organization: UUID
     let key: EntityKey
-    let state: EntityState
+    var state: EntityState
     let beforeEnd: Int64
+
+    static let columns = Columns<EntityRow>(
+        .uuid("organization_id", \.organization),
+        .text("entity_type", \.key.type),
+        .text("id", \.key.id),
+        .bool("id_is_integer", \.state.isIntegerID),
+        .int8("version", \.state.version),
+        .bool("is_deleted", \.state.isDeleted),
+        .json("document", \.state.document),
+        .int8("before_end", \.beforeEnd),
+        .uuid("owner_id", \.state.owner),
+        .uuid("client_id", \.state.clientID),
+        .uuid("updated_by", \.state.lastWriter.user),
+        .uuid("updated_on", \.state.lastWriter.device),
+        .int8("run_base", \.state.runBase),
+        .text("etag", \.state.etag)
+    )
+
+    /// Puts the document into the form in which it is stored.
+    mutating func seal(_ seals: Seals) throws(SealError) {
+        let place = SealedPlace.document(type: key.type, id: key.id)
+        state.document = try seals[organization].seal(json: state.document, as: place)
+    }
 }

@@ -106,10 +106,8 @@ enum EntityStatements {
     private static let entityRows = """
         SELECT k.organization_id, k.entity_type, k.id, k.id_is_integer, k.version, k.is_deleted, k.document,
             (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, k.owner_id,
-            k.client_id, k.updated_by, k.updated_on, k.run_base, $14, $14, k.etag
-        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bool[], $5::int8[], $6::bool[], $7::json[], $8::int8[],
-                $9::uuid[], $10::uuid[], $11::uuid[], $12::uuid[], $13::int8[], $15::text[])
-            AS k (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, before_end, owner_id,
-                client_id, updated_by, updated_on, run_base, etag)
+            k.client_id, k.updated_by, k.updated_on, k.run_base, \(EntityRow.columns.parameter(1)),
+            \(EntityRow.columns.parameter(1)), k.etag
+        FROM \(EntityRow.columns.unnested(as: "k"))
         """
 }

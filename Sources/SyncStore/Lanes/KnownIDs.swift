@@ -25,14 +25,15 @@ struct KnownIDs {
     /// To be run once the mutations and mappings are written, in key order; none where nothing was added.
     var queries: [Query] {
         guard !serverIDs.isEmpty else { return [] }
-        let rows = serverIDs.sorted { $0.key < $1.key }
-        var parameters = LaneRows.keys(rows.map(\.key.lane))
-        parameters.add(rows.map(\.key.clientID))
-        parameters.add(rows.map(\.key.entityType))
-        parameters.add(rows.map(\.value.text))
-        parameters.add(rows.map(\.value.isInteger))
-        return [Query(Self.statement, parameters)]
+        return [Query(Self.statement, Self.columns.parameters(serverIDs.sorted { $0.key < $1.key }))]
     }
+
+    private static let columns = Columns<(key: MappingName, value: ServerID)>(
+        .lane { $0.key.lane },
+        .uuid("client_id") { $0.key.clientID },
+        .text("entity_type") { $0.key.entityType },
+        .serverID { $0.value }
+    )
 
     /// No news to anybody who reads: the change position stays.
     static let statement = Statement(
@@ -42,8 +43,7 @@ struct KnownIDs {
         SET server_id = l.server_id, server_id_is_integer = l.server_id_is_integer
         FROM (
             SELECT k.organization_id, k.user_id, x.id, k.server_id, k.server_id_is_integer
-            FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[])
-                AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer)
+            FROM \(columns.unnested(as: "k"))
             CROSS JOIN LATERAL (
                 SELECT y.id, y.server_id FROM mutations y
                 WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.local_id = k.client_id

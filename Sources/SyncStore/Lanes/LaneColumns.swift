@@ -2,274 +2,232 @@ import Foundation
 import Postgres
 import SyncModel
 
-// The inputs of a group's lane statements, column by column.
+// The rows that a group's lane statements take in.
 
-/// (job, organization, user).
-struct JobColumns {
-    private var jobs: [Int32] = []
-    private var organizations: [UUID] = []
-    private var users: [UUID] = []
+/// A job's lane.
+struct JobRow {
+    let job: Int32
+    let lane: LaneKey
 
-    mutating func add(_ job: Int, _ lane: LaneKey) {
-        jobs.append(Int32(job))
-        organizations.append(lane.organization)
-        users.append(lane.user)
-    }
-
-    var isEmpty: Bool { jobs.isEmpty }
-
-    var parameters: Parameters {
-        var parameters = Parameters()
-        parameters.add(jobs)
-        parameters.add(organizations)
-        parameters.add(users)
-        return parameters
-    }
+    static let columns = Columns<JobRow>(.int4("job", \.job), .lane(\.lane))
 }
 
-/// Lanes whose heads are looked for.
-struct HeadColumns {
-    private var jobs = JobColumns()
-    private var positions: [Int64] = []
+/// A lane whose head is looked for.
+struct HeadRow {
+    let job: Int32
+    let lane: LaneKey
+    let headPosition: Int64
 
-    mutating func add(_ job: Int, _ lane: LaneKey, _ state: LaneState) {
-        jobs.add(job, lane)
-        positions.append(state.headPosition)
-    }
-
-    var isEmpty: Bool { jobs.isEmpty }
-
-    var query: Query {
-        var parameters = jobs.parameters
-        parameters.add(positions)
-        return Query(LaneStatements.heads, parameters)
-    }
+    static let columns = Columns<HeadRow>(
+        .int4("job", \.job),
+        .lane(\.lane),
+        .int8("head_position", \.headPosition)
+    )
 }
 
-/// Mutations whose waiters are released.
-struct BlockerColumns {
-    private var jobs = JobColumns()
-    private var blockers: [UUID] = []
-    private var changePositions: [Int64] = []
+/// A mutation whose waiters are released.
+struct BlockerRow {
+    let job: Int32
+    let lane: LaneKey
+    let blocker: UUID
+    let changePosition: Int64
+    /// What it may cost, in look-ups.
+    var budget: Int64 = 0
 
-    mutating func add(_ job: Int, _ lane: LaneKey, _ blocker: UUID, _ state: LaneState) {
-        jobs.add(job, lane)
-        blockers.append(blocker)
-        changePositions.append(state.changePosition)
-    }
-
-    var isEmpty: Bool { jobs.isEmpty }
+    static let columns = Columns<BlockerRow>(
+        .int4("job", \.job),
+        .lane(\.lane),
+        .uuid("blocker", \.blocker),
+        .int8("change_position", \.changePosition),
+        .int8("budget", \.budget)
+    )
 
     /// What a statement may cost, over all lanes, in look-ups: a tenth of a second, so that whoever is committed together
     /// with a lane that has much to release hardly waits for it.
-    static let budget = 16_384
+    static let wholeBudget = 16_384
 
-    func query(_ now: Timestamp) -> Query {
-        var parameters = jobs.parameters
-        parameters.add(blockers)
-        parameters.add(changePositions)
-        parameters.add(blockers.map { _ in Int64(Self.budget / blockers.count) })
+    static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {
+        var rows = rows
+        for index in rows.indices { rows[index].budget = Int64(wholeBudget / rows.count) }
+        var parameters = columns.parameters(rows)
         parameters.add(timestamp: now.microseconds)
         return Query(LaneStatements.unblock, parameters)
     }
 }
 
 /// What is in flight from now on.
-struct FlightColumns {
-    private var dispatches: [Dispatch] = []
+struct FlightRow {
+    let dispatch: Dispatch
 
-    mutating func add(_ dispatch: Dispatch) {
-        dispatches.append(dispatch)
+    static let columns = Columns<FlightRow>(
+        .lane(\.dispatch.lane),
+        .uuid("id", \.dispatch.mutation.id),
+        .int2("attempt_count", \.attempts)
+    )
+
+    /// The built-in store is no attempt.
+    private var attempts: Int16 {
+        guard case .upstream = dispatch.destination else { return dispatch.mutation.attemptCount }
+        return dispatch.attempts
     }
 
-    var isEmpty: Bool { dispatches.isEmpty }
-
-    func query(_ now: Timestamp) -> Query {
-        var parameters = LaneRows.keys(dispatches.map(\.lane))
-        parameters.add(dispatches.map(\.mutation.id))
-        parameters.add(
-            dispatches.map { dispatch -> Int16 in
-                // the built-in store is no attempt
-                guard case .upstream = dispatch.destination else { return dispatch.mutation.attemptCount }
-                return dispatch.attempts
-            }
-        )
+    static func query(_ rows: [FlightRow], _ now: Timestamp) -> Query {
+        var parameters = columns.parameters(rows)
         parameters.add(timestamp: now.microseconds)
         return Query(LaneStatements.markInFlight, parameters)
     }
 }
 
-/// What came of mutations.
-struct OutcomeColumns {
-    /// A class: it is read column by column, and never copied.
-    private final class Row {
-        let lane: LaneKey
-        let id: UUID
-        let outcome: Outcome
-        let version: Int64?
-        let changePosition: Int64
-        let from: MutationStatus
+/// What came of a mutation. A class: it is read column by column, and never copied.
+final class OutcomeRow: Sendable {
+    let lane: LaneKey
+    let id: UUID
+    let outcome: Outcome
+    let version: Int64?
+    let changePosition: Int64
+    let from: MutationStatus
+    /// As they are stored.
+    private let responseBody, error, sentPayload: [UInt8]?
+    private let lastError: String?
 
-        init(
-            _ lane: LaneKey,
-            _ id: UUID,
-            _ outcome: Outcome,
-            _ version: Int64?,
-            _ state: LaneState,
-            from: MutationStatus
-        ) {
-            self.lane = lane
-            self.id = id
-            self.outcome = outcome
-            self.version = version
-            changePosition = state.changePosition
-            self.from = from
-        }
-    }
-
-    private var rows: [Row] = []
-
-    mutating func add(
+    init(
         _ lane: LaneKey,
         _ id: UUID,
         _ outcome: Outcome,
         _ version: Int64?,
         _ state: LaneState,
-        from: MutationStatus
-    ) {
+        from: MutationStatus,
+        _ seals: Seals
+    ) throws(SealError) {
         // one that is sent otherwise stays where it is
         assert(from == outcome.status || from.canBecome(outcome.status))
-        rows.append(Row(lane, id, outcome, version, state, from: from))
+        self.lane = lane
+        self.id = id
+        self.outcome = outcome
+        self.version = version
+        changePosition = state.changePosition
+        self.from = from
+        let seal = seals.lane(lane)
+        responseBody = try seal.seal(json: outcome.responseBody, .responseBody, of: id)
+        error = try seal.seal(json: outcome.error, .error, of: id)
+        sentPayload = try seal.seal(json: outcome.override?.payload, .sentPayload, of: id)
+        lastError = try seal.seal(text: outcome.lastError, .lastError, of: id)
     }
 
-    var isEmpty: Bool { rows.isEmpty }
+    static let columns = Columns<OutcomeRow>(
+        .lane(\.lane),
+        .uuid("id", \.id),
+        .choice("status", \.outcome.status),
+        .int4("revision", \.outcome.revision),
+        .int2("attempt_count", \.outcome.attemptCount),
+        .moment("next_retry_at", \.outcome.nextRetryAt),
+        .serverID(\.outcome.serverID),
+        .int8("version", \.version),
+        .choice("resolution", \.outcome.resolution),
+        .int2("response_status", \.outcome.responseStatus),
+        .json("response_body", \.responseBody),
+        .json("error", \.error),
+        .text("last_error", \.lastError),
+        .int2("last_error_code", \.outcome.lastErrorCode),
+        .bool("is_outcome_unknown", \.outcome.isOutcomeUnknown),
+        .int2("conflict_retries", \.outcome.conflictRetries),
+        .text("sent_method", \.outcome.override?.method),
+        .text("sent_endpoint", \.outcome.override?.endpoint),
+        .json("sent_payload", \.sentPayload),
+        .int8("change_position", \.changePosition),
+        .choice("expected_status", \.from),
+        .int2("hold_count") { $0.outcome.hold?.count ?? 0 },
+        .moment("held_since", \.outcome.hold?.since),
+        .text("etag", \.outcome.etag)
+    )
 
-    func query(_ now: Timestamp, _ seals: Seals) throws(SealError) -> Query {
-        let sealed = rows.map { seals.lane($0.lane) }
-        func column(
-            _ column: SealedPlace.Column,
-            _ value: (Row) -> [UInt8]?
-        ) throws(SealError) -> [[UInt8]?] {
-            try zip(rows, sealed).map { row, seal throws(SealError) in
-                try seal.seal(json: value(row), column, of: row.id)
-            }
-        }
-        var parameters = LaneRows.keys(rows.map(\.lane))
-        parameters.add(rows.map(\.id))
-        parameters.add(rows.map(\.outcome.status.rawValue))
-        parameters.add(rows.map(\.outcome.revision))
-        parameters.add(rows.map(\.outcome.attemptCount))
-        parameters.add(timestamps: rows.map { $0.outcome.nextRetryAt?.microseconds })
-        parameters.add(rows.map(\.outcome.serverID?.text))
-        parameters.add(rows.map { $0.outcome.serverID?.isInteger ?? false })
-        parameters.add(rows.map(\.version))
-        parameters.add(rows.map(\.outcome.resolution?.rawValue))
-        parameters.add(rows.map(\.outcome.responseStatus))
-        parameters.add(jsons: try column(.responseBody, \.outcome.responseBody))
-        parameters.add(jsons: try column(.error, \.outcome.error))
-        parameters.add(
-            try zip(rows, sealed).map { row, seal throws(SealError) in
-                try seal.seal(text: row.outcome.lastError, .lastError, of: row.id)
-            }
-        )
-        parameters.add(rows.map(\.outcome.lastErrorCode))
-        parameters.add(rows.map(\.outcome.isOutcomeUnknown))
-        parameters.add(rows.map(\.outcome.conflictRetries))
-        parameters.add(rows.map(\.outcome.override?.method))
-        parameters.add(rows.map(\.outcome.override?.endpoint))
-        parameters.add(jsons: try column(.sentPayload) { $0.outcome.override?.payload })
-        parameters.add(rows.map(\.changePosition))
-        parameters.add(rows.map(\.from.rawValue))
+    static func query(_ rows: [OutcomeRow], _ now: Timestamp) -> Query {
+        var parameters = columns.parameters(rows)
         parameters.add(timestamp: now.microseconds)
-        parameters.add(rows.map { $0.outcome.hold?.count ?? 0 })
-        parameters.add(timestamps: rows.map { $0.outcome.hold?.since.microseconds })
-        parameters.add(rows.map(\.outcome.etag))
         return Query(LaneStatements.writeOutcomes, parameters)
     }
 }
 
-/// What became of the mappings of creates.
-struct MappingColumns {
-    private struct Row {
-        let lane: LaneKey
-        let clientID: UUID
-        let entityType: String
-        let outcome: Outcome
-        let changePosition: Int64
-    }
-
-    private var rows: [Row] = []
+/// What became of the mapping of a create.
+struct MappingOutcomeRow {
+    let lane: LaneKey
+    let clientID: UUID
+    let entityType: String
+    let outcome: Outcome
+    let changePosition: Int64
+    /// Whether what is said of it may stand here as it is.
+    let isPlain: Bool
 
     /// Creates only have one; those under a device's own id, or a global one, have none.
-    mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome, _ state: LaneState) {
+    init?(
+        _ lane: LaneKey,
+        _ mutation: QueuedMutation,
+        _ outcome: Outcome,
+        _ state: LaneState,
+        _ seals: Seals
+    ) {
         guard mutation.operation == .create, mutation.localNumber == nil, let clientID = mutation.localID else {
-            return
+            return nil
         }
-        let row = Row(
-            lane: lane,
-            clientID: clientID,
-            entityType: mutation.entityType,
-            outcome: outcome,
-            changePosition: state.changePosition
-        )
-        rows.append(row)
+        self.lane = lane
+        self.clientID = clientID
+        entityType = mutation.entityType
+        self.outcome = outcome
+        changePosition = state.changePosition
+        isPlain = seals[lane.organization].isPlain
     }
 
-    var isEmpty: Bool { rows.isEmpty }
-
-    func query(_ now: Timestamp, _ seals: Seals) -> Query {
+    static let columns = Columns<MappingOutcomeRow>(
+        .lane(\.lane),
+        .uuid("client_id", \.clientID),
+        .text("entity_type", \.entityType),
         // an id counts once the create is final
-        let ids = rows.map { $0.outcome.status.isFinal ? $0.outcome.serverID : nil }
-        var parameters = LaneRows.keys(rows.map(\.lane))
-        parameters.add(rows.map(\.clientID))
-        parameters.add(rows.map(\.entityType))
-        parameters.add(ids.map(\.?.text))
-        parameters.add(ids.map { $0?.isInteger ?? false })
-        parameters.add(rows.map { $0.outcome.status == .failed })
-        parameters.add(rows.map { Int16($0.outcome.isFailedTry ? 1 : 0) })
+        .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
+        .bool("fails") { $0.outcome.status == .failed },
+        .int2("tries") { $0.outcome.isFailedTry ? 1 : 0 },
         // an upstream's words stand in the mutation, too, and sealed there
-        parameters.add(
-            rows.map { row in
-                row.outcome.status.isFinal || !seals[row.lane.organization].isPlain ? nil : row.outcome.lastError
-            }
-        )
-        parameters.add(rows.map(\.changePosition))
+        .text("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
+        .int8("change_position", \.changePosition)
+    )
+
+    static func query(_ rows: [MappingOutcomeRow], _ now: Timestamp) -> Query {
+        var parameters = columns.parameters(rows)
         parameters.add(timestamp: now.microseconds)
         return Query(LaneStatements.writeMappings, parameters)
     }
 }
 
-/// What was created under devices' own ids.
-struct CreatedIDColumns {
-    private var lanes: [LaneKey] = []
-    private var clientIDs: [UUID] = []
-    private var mutations: [UUID] = []
-    private var serverIDs: [ServerID] = []
+/// What was created under a device's own id.
+struct CreatedIDRow {
+    let lane: LaneKey
+    /// What stands for the device's own id.
+    let clientID: UUID
+    let mutation: UUID
+    let serverID: ServerID
+
+    init(_ lane: LaneKey, _ clientID: UUID, _ mutation: UUID, _ serverID: ServerID) {
+        self.lane = lane
+        self.clientID = clientID
+        self.mutation = mutation
+        self.serverID = serverID
+    }
 
     /// An id leads somewhere once its create is final.
-    mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome) {
+    init?(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome) {
         guard outcome.status.isFinal, mutation.operation == .create, mutation.localNumber != nil,
             let clientID = mutation.localID, let serverID = outcome.serverID
-        else { return }
-        add(lane, clientID, mutation.id, serverID)
+        else { return nil }
+        self.init(lane, clientID, mutation.id, serverID)
     }
 
-    /// - Parameter clientID: what stands for the device's own id.
-    mutating func add(_ lane: LaneKey, _ clientID: UUID, _ mutation: UUID, _ serverID: ServerID) {
-        lanes.append(lane)
-        clientIDs.append(clientID)
-        mutations.append(mutation)
-        serverIDs.append(serverID)
-    }
+    static let columns = Columns<CreatedIDRow>(
+        .lane(\.lane),
+        .uuid("client_id", \.clientID),
+        .uuid("mutation_id", \.mutation),
+        .serverID(\.serverID)
+    )
 
-    var isEmpty: Bool { lanes.isEmpty }
-
-    var query: Query {
-        var parameters = LaneRows.keys(lanes)
-        parameters.add(clientIDs)
-        parameters.add(mutations)
-        parameters.add(serverIDs.map(\.text))
-        parameters.add(serverIDs.map(\.isInteger))
-        return Query(LaneStatements.writeLocalIDs, parameters)
+    static func query(_ rows: [CreatedIDRow]) -> Query {
+        Query(LaneStatements.writeLocalIDs, columns.parameters(rows))
     }
 }

@@ -146,14 +146,15 @@ struct LaneGroup {
         let taken = live.indices.filter { live[$0]?.mustRecover == true }
         guard !taken.isEmpty else { return [] }
         var flights = PushColumns()
-        var lanes = JobColumns()
+        var lanes: [JobRow] = []
         for index in taken {
             guard let step = live[index] else { continue }
             if let id = step.lane.inFlight { flights.add(index, step.job.lane, id) }
-            lanes.add(index, step.job.lane)
+            lanes.append(JobRow(job: Int32(index), lane: step.job.lane))
         }
         return [
-            Query(LaneStatements.inFlight, flights.parameters), Query(LaneStatements.doneBlockers, lanes.parameters),
+            Query(LaneStatements.inFlight, flights.parameters),
+            Query(LaneStatements.doneBlockers, JobRow.columns.parameters(lanes)),
         ]
     }
 
@@ -250,31 +251,49 @@ struct LaneGroup {
     }
 
     private func makeSettleQueries() throws(SealError) -> [Query] {
-        var outcomes = OutcomeColumns()
-        var mappings = MappingColumns()
-        var localIDs = CreatedIDColumns()
+        var outcomes: [OutcomeRow] = []
+        var mappings: [MappingOutcomeRow] = []
+        var localIDs: [CreatedIDRow] = []
         var knownIDs = KnownIDs()
-        var released = BlockerColumns()
-        var heads = HeadColumns()
+        var released: [BlockerRow] = []
+        var heads: [HeadRow] = []
         for (index, step) in live.enumerated() {
             guard let step else { continue }
+            let lane = step.job.lane
             for settled in step.settled {
-                outcomes.add(step.job.lane, settled.id, settled.outcome, settled.version, step.lane, from: .inFlight)
-                mappings.add(step.job.lane, settled.mutation, settled.outcome, step.lane)
-                localIDs.add(step.job.lane, settled.mutation, settled.outcome)
-                knownIDs.add(step.job.lane, settled.mutation, settled.outcome, step.lane)
+                outcomes.append(try outcome(settled, of: step, from: .inFlight))
+                if let row = MappingOutcomeRow(lane, settled.mutation, settled.outcome, step.lane, seals) {
+                    mappings.append(row)
+                }
+                if let row = CreatedIDRow(lane, settled.mutation, settled.outcome) { localIDs.append(row) }
+                knownIDs.add(lane, settled.mutation, settled.outcome, step.lane)
             }
-            for id in step.unblocking { released.add(index, step.job.lane, id, step.lane) }
-            heads.add(index, step.job.lane, step.lane)
+            for id in step.unblocking {
+                let changed = step.lane.changePosition
+                released.append(BlockerRow(job: Int32(index), lane: lane, blocker: id, changePosition: changed))
+            }
+            heads.append(HeadRow(job: Int32(index), lane: lane, headPosition: step.lane.headPosition))
         }
         guard !heads.isEmpty else { return [] }
         var queries: [Query] = []
-        if !outcomes.isEmpty { queries.append(try outcomes.query(now, seals)) }
-        if !mappings.isEmpty { queries.append(mappings.query(now, seals)) }
-        if !localIDs.isEmpty { queries.append(localIDs.query) }
+        if !outcomes.isEmpty { queries.append(OutcomeRow.query(outcomes, now)) }
+        if !mappings.isEmpty { queries.append(MappingOutcomeRow.query(mappings, now)) }
+        if !localIDs.isEmpty { queries.append(CreatedIDRow.query(localIDs)) }
         queries += knownIDs.queries
-        if !released.isEmpty { queries.append(released.query(now)) }
-        return queries + [heads.query]
+        if !released.isEmpty { queries.append(BlockerRow.query(released, now)) }
+        return queries + [Query(LaneStatements.heads, HeadRow.columns.parameters(heads))]
+    }
+
+    private func outcome(_ settled: Settled, of step: Live, from: MutationStatus) throws(SealError) -> OutcomeRow {
+        try OutcomeRow(
+            step.job.lane,
+            settled.id,
+            settled.outcome,
+            settled.version,
+            step.lane,
+            from: from,
+            seals
+        )
     }
 
     mutating func readNext(_ results: [Rows]) throws {
@@ -465,22 +484,24 @@ struct LaneGroup {
     }
 
     private func makeFinalQueries() throws(SealError) -> [Query] {
-        var outcomes = OutcomeColumns()
-        var mappings = MappingColumns()
-        var flights = FlightColumns()
+        var outcomes: [OutcomeRow] = []
+        var mappings: [MappingOutcomeRow] = []
+        var flights: [FlightRow] = []
         for step in live.compactMap({ $0 }) {
             if let decided = step.decided {
-                outcomes.add(step.job.lane, decided.id, decided.outcome, decided.version, step.lane, from: .pending)
-                mappings.add(step.job.lane, decided.mutation, decided.outcome, step.lane)
+                outcomes.append(try outcome(decided, of: step, from: .pending))
+                if let row = MappingOutcomeRow(step.job.lane, decided.mutation, decided.outcome, step.lane, seals) {
+                    mappings.append(row)
+                }
             }
-            if let dispatch = step.dispatch { flights.add(dispatch) }
+            if let dispatch = step.dispatch { flights.append(FlightRow(dispatch: dispatch)) }
         }
-        let lanes = live.compactMap { $0 }.map { (key: $0.job.lane, state: $0.lane) }
+        let lanes = live.compactMap { $0.map { LaneRow(key: $0.job.lane, state: $0.lane) } }
         guard !lanes.isEmpty else { return [.rollback] }
         var queries: [Query] = []
-        if !outcomes.isEmpty { queries.append(try outcomes.query(now, seals)) }
-        if !mappings.isEmpty { queries.append(mappings.query(now, seals)) }
-        if !flights.isEmpty { queries.append(flights.query(now)) }
+        if !outcomes.isEmpty { queries.append(OutcomeRow.query(outcomes, now)) }
+        if !mappings.isEmpty { queries.append(MappingOutcomeRow.query(mappings, now)) }
+        if !flights.isEmpty { queries.append(FlightRow.query(flights, now)) }
         queries.append(LaneRows.write(lanes))
         let writes = entities.keys.sorted().map { (organization: $0, writes: entities[$0]?.writes ?? []) }
             .filter { !$0.writes.isEmpty }

@@ -2,16 +2,49 @@ import Foundation
 import Postgres
 import SyncModel
 
+/// A lane with its key.
+struct LaneRow {
+    let key: LaneKey
+    let state: LaneState
+}
+
 /// Locking, reading and writing rows of `lanes`: the lock that everything which changes a lane takes first.
 enum LaneRows {
-    /// What a ``LaneState`` is made of, behind the lane's key; for a table that is called `x`.
-    static let columns = """
-        x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count,
-                x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
-        """
+    private static let columns = Columns<LaneRow>(
+        .lane(\.key),
+        .int8("next_position", \.state.nextPosition),
+        .int8("change_position", \.state.changePosition),
+        .int4("queued_count", \.state.queuedCount),
+        .int4("open_count", \.state.openCount),
+        .uuid("halted_by", \.state.haltedBy),
+        .moment("ready_at", \.state.readyAt),
+        .uuid("lease_owner", \.state.leaseOwner),
+        .int8("lease_token", \.state.leaseToken),
+        .uuid("in_flight_id", \.state.inFlight),
+        .int8("head_position", \.state.headPosition),
+        .moment("queued_since", \.state.queuedSince)
+    )
 
-    /// How many columns there are.
-    static let columnCount = 13
+    /// What a ``LaneState`` is made of, behind the lane's key; for a table that is called `x`.
+    static let list = columns.names(of: "x")
+
+    /// Reads what ``list`` names.
+    static func read(_ row: inout RowReader) throws -> LaneRow {
+        let key = try row.lane()
+        var lane = LaneState()
+        lane.nextPosition = try row.int64("next_position")
+        lane.changePosition = try row.int64("change_position")
+        lane.queuedCount = try row.int32("queued_count")
+        lane.openCount = try row.int32("open_count")
+        lane.haltedBy = try row.optionalUUID("halted_by")
+        lane.readyAt = try row.optionalMoment("ready_at")
+        lane.leaseOwner = try row.optionalUUID("lease_owner")
+        lane.leaseToken = try row.int64("lease_token")
+        lane.inFlight = try row.optionalUUID("in_flight_id")
+        lane.headPosition = try row.int64("head_position")
+        lane.queuedSince = try row.optionalMoment("queued_since")
+        return LaneRow(key: key, state: lane)
+    }
 
     /// Locks lanes in key order and reads them. Input: organizations, users, sorted.
     static let lock = reading("lanes_lock", fence: "FOR UPDATE")
@@ -26,7 +59,7 @@ enum LaneRows {
             SELECT l.*
             FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
             CROSS JOIN LATERAL (
-                SELECT \(columns)
+                SELECT \(list)
                 FROM lanes x
                 WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
                 \(fence)
@@ -39,30 +72,16 @@ enum LaneRows {
     static let write = Statement(
         "lanes_write",
         """
-        INSERT INTO lanes AS l (
-            organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by, ready_at,
-            lease_owner, lease_token, in_flight_id, head_position, queued_since)
+        INSERT INTO lanes AS l (\(columns.names))
         SELECT k.*
-        FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::uuid[],
-                $8::timestamptz[], $9::uuid[], $10::int8[], $11::uuid[], $12::int8[], $13::timestamptz[])
-            AS k (organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by,
-                ready_at, lease_owner, lease_token, in_flight_id, head_position, queued_since)
+        FROM \(columns.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id) DO UPDATE
-        SET next_position = excluded.next_position, change_position = excluded.change_position,
-            queued_count = excluded.queued_count, open_count = excluded.open_count, halted_by = excluded.halted_by,
-            ready_at = excluded.ready_at, lease_owner = excluded.lease_owner, lease_token = excluded.lease_token,
-            in_flight_id = excluded.in_flight_id, head_position = excluded.head_position,
-            queued_since = excluded.queued_since
+        SET \(columns.overwritten(except: ["organization_id", "user_id"]))
         """
     )
 
     /// The parameters that name lanes, which must be sorted.
-    static func keys(_ lanes: [LaneKey]) -> Parameters {
-        var keys = Parameters()
-        keys.add(lanes.map(\.organization))
-        keys.add(lanes.map(\.user))
-        return keys
-    }
+    static func keys(_ lanes: [LaneKey]) -> Parameters { Columns.lanes.parameters(lanes) }
 
     /// The query that locks lanes.
     static func lock(_ lanes: [LaneKey]) -> Query {
@@ -72,44 +91,20 @@ enum LaneRows {
     /// The lanes that ``lock`` or ``look`` found.
     static func lanes(_ rows: Rows) throws -> [LaneKey: LaneState] {
         var lanes = [LaneKey: LaneState](minimumCapacity: rows.count)
-        for row in 0..<rows.count {
-            lanes[LaneKey(organization: try rows.uuid(row, 0), user: try rows.uuid(row, 1))] = try state(rows, row)
+        for var row in rows {
+            let lane = try read(&row)
+            lanes[lane.key] = lane.state
         }
         return lanes
     }
 
-    /// Reads a lane from ``columns``.
-    static func state(_ rows: Rows, _ row: Int) throws -> LaneState {
-        var lane = LaneState()
-        lane.nextPosition = try rows.int64(row, 2)
-        lane.changePosition = try rows.int64(row, 3)
-        lane.queuedCount = try rows.int32(row, 4)
-        lane.openCount = try rows.int32(row, 5)
-        lane.haltedBy = try rows.optionalUUID(row, 6)
-        lane.readyAt = try rows.optionalTimestamp(row, 7).map(Timestamp.init(microseconds:))
-        lane.leaseOwner = try rows.optionalUUID(row, 8)
-        lane.leaseToken = try rows.int64(row, 9)
-        lane.inFlight = try rows.optionalUUID(row, 10)
-        lane.headPosition = try rows.int64(row, 11)
-        lane.queuedSince = try rows.optionalTimestamp(row, 12).map(Timestamp.init(microseconds:))
-        return lane
-    }
-
     /// The query that writes lanes, in key order.
-    static func write(_ lanes: [(key: LaneKey, state: LaneState)]) -> Query {
-        let sorted = lanes.sorted { $0.key < $1.key }
-        var parameters = keys(sorted.map(\.key))
-        parameters.add(sorted.map(\.state.nextPosition))
-        parameters.add(sorted.map(\.state.changePosition))
-        parameters.add(sorted.map(\.state.queuedCount))
-        parameters.add(sorted.map(\.state.openCount))
-        parameters.add(sorted.map(\.state.haltedBy))
-        parameters.add(timestamps: sorted.map { $0.state.readyAt?.microseconds })
-        parameters.add(sorted.map(\.state.leaseOwner))
-        parameters.add(sorted.map(\.state.leaseToken))
-        parameters.add(sorted.map(\.state.inFlight))
-        parameters.add(sorted.map(\.state.headPosition))
-        parameters.add(timestamps: sorted.map { $0.state.queuedSince?.microseconds })
-        return Query(write, parameters)
+    static func write(_ lanes: [LaneRow]) -> Query {
+        Query(write, columns.parameters(lanes.sorted { $0.key < $1.key }))
     }
+}
+
+extension Columns where Row == LaneKey {
+    /// Lanes by their keys.
+    static let lanes = Columns(.lane { $0 })
 }

@@ -35,7 +35,7 @@ enum LaneStatements {
         "lane_done_blockers",
         """
         SELECT DISTINCT k.job, d.id
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[]) AS k (job, organization_id, user_id)
+        FROM \(JobRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT DISTINCT x.blocked_on FROM mutations x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.blocked_on IS NOT NULL
@@ -63,18 +63,12 @@ enum LaneStatements {
             last_error_code = k.last_error_code, is_outcome_unknown = k.is_outcome_unknown,
             conflict_retries = k.conflict_retries, hold_count = k.hold_count, held_since = k.held_since,
             sent_method = k.sent_method, sent_endpoint = k.sent_endpoint, sent_payload = k.sent_payload,
-            etag = k.etag, change_position = k.change_position, changed_at = $24::timestamptz,
-            synced_at = CASE WHEN k.status IN ('succeeded', 'discarded') THEN $24::timestamptz END,
+            etag = k.etag, change_position = k.change_position, changed_at = \(OutcomeRow.columns.parameter(1))::timestamptz,
+            synced_at = CASE
+                WHEN k.status IN ('succeeded', 'discarded') THEN \(OutcomeRow.columns.parameter(1))::timestamptz END,
             reference_ids = CASE WHEN k.status IN ('succeeded', 'discarded') THEN NULL ELSE m.reference_ids END,
             reference_types = CASE WHEN k.status IN ('succeeded', 'discarded') THEN NULL ELSE m.reference_types END
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int4[], $6::int2[], $7::timestamptz[],
-                $8::text[], $9::bool[], $10::int8[], $11::text[], $12::int2[], $13::json[], $14::json[], $15::text[],
-                $16::int2[], $17::bool[], $18::int2[], $19::text[], $20::text[], $21::json[], $22::int8[],
-                $23::text[], $25::int2[], $26::timestamptz[], $27::text[])
-            AS k (organization_id, user_id, id, status, revision, attempt_count, next_retry_at, server_id,
-                server_id_is_integer, version, resolution, response_status, response_body, error, last_error,
-                last_error_code, is_outcome_unknown, conflict_retries, sent_method, sent_endpoint, sent_payload,
-                change_position, expected_status, hold_count, held_since, etag)
+        FROM \(OutcomeRow.columns.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
             AND m.status = k.expected_status
         """
@@ -94,12 +88,10 @@ enum LaneStatements {
                 WHEN i.status = 'resolved' THEN 'resolved'
                 WHEN k.fails OR i.retry_count + k.tries > 10 THEN 'failed'
                 ELSE i.status END,
-            resolved_at = CASE WHEN k.server_id IS NOT NULL THEN $11::timestamptz ELSE i.resolved_at END,
+            resolved_at = CASE
+                WHEN k.server_id IS NOT NULL THEN \(MappingOutcomeRow.columns.parameter(1))::timestamptz ELSE i.resolved_at END,
             retry_count = i.retry_count + k.tries, last_error = k.last_error, change_position = k.change_position
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::bool[], $8::int2[],
-                $9::text[], $10::int8[])
-            AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, fails, tries,
-                last_error, change_position)
+        FROM \(MappingOutcomeRow.columns.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
             AND i.entity_type = k.entity_type
         """
@@ -117,8 +109,7 @@ enum LaneStatements {
         SELECT r.organization_id, r.user_id, r.device_id, r.entity_type, r.local_id,
             CASE WHEN o.local_id IS NULL THEN k.server_id END,
             CASE WHEN o.local_id IS NOT NULL THEN k.server_id END, k.server_id_is_integer, r.mutation_id, r.client_id
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bool[])
-            AS k (organization_id, user_id, client_id, mutation_id, server_id, server_id_is_integer)
+        FROM \(CreatedIDRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM local_ids x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.client_id = k.client_id
@@ -153,8 +144,7 @@ enum LaneStatements {
         """
         WITH w AS MATERIALIZED (
             SELECT k.*, b.id, b.more, f.unmet, f.place
-            FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[])
-                AS k (job, organization_id, user_id, blocker, change_position, budget)
+            FROM \(BlockerRow.columns.unnested(as: "k"))
             CROSS JOIN LATERAL (
                 SELECT c.id, c.depends_on, c.candidates = \(unblockLimit) OR c.total > k.budget AS more
                 FROM (
@@ -199,7 +189,8 @@ enum LaneStatements {
                 WHEN cardinality(m.depends_on) <= \(shortList) THEN w.unmet
                 WHEN w.place > cardinality(m.depends_on) / 2 THEN m.depends_on[w.place:]
                 ELSE m.depends_on END,
-            blocked_on = w.unmet[1], change_position = w.change_position, changed_at = $7
+            blocked_on = w.unmet[1], change_position = w.change_position,
+            changed_at = \(BlockerRow.columns.parameter(1))
         FROM w
         WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id
         RETURNING w.job, w.blocker, m.position, m.accepted_at, m.status, w.more
@@ -218,7 +209,7 @@ enum LaneStatements {
         SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
             e.etag, e.updated_by, e.updated_on, e.version, e.run_base, e.owner_id, e.is_deleted, e.id,
             CASE WHEN m.base_version <> e.version THEN e.document END
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
+        FROM \(HeadRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM (
                 SELECT * FROM mutations a
@@ -272,9 +263,9 @@ enum LaneStatements {
         "lane_mark_in_flight",
         """
         UPDATE mutations AS m
-        SET status = 'in_flight', attempt_count = k.attempt_count, next_retry_at = NULL, changed_at = $5
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int2[])
-            AS k (organization_id, user_id, id, attempt_count)
+        SET status = 'in_flight', attempt_count = k.attempt_count, next_retry_at = NULL,
+            changed_at = \(FlightRow.columns.parameter(1))
+        FROM \(FlightRow.columns.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
     )

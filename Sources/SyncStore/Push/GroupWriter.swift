@@ -64,125 +64,68 @@ struct GroupWriter {
     private mutating func addLanes() {
         guard !changes.isEmpty else { return }
         let sorted = changes.sorted { group[$0.index].lane < group[$1.index].lane }
-        queries.append(LaneRows.write(sorted.map { (group[$0.index].lane, $0.plan.lane) }))
+        queries.append(LaneRows.write(sorted.map { LaneRow(key: group[$0.index].lane, state: $0.plan.lane) }))
 
-        var devices = LaneRows.keys(sorted.map { group[$0.index].lane })
-        devices.add(sorted.map { group[$0.index].push.deviceID })
-        devices.add(sorted.map(\.plan.acceptedSequence))
-        devices.add(timestamp: now.microseconds)
-        devices.add(byteas: sorted.map(\.plan.strayIDs?.stored))
-        queries.append(Query(GroupStatements.writeDevices, devices))
+        let devices = sorted.map { change in
+            DevicePushRow(
+                lane: group[change.index].lane,
+                id: group[change.index].push.deviceID,
+                acceptedSequence: change.plan.acceptedSequence,
+                strayIDs: change.plan.strayIDs?.stored
+            )
+        }
+        add(GroupStatements.writeDevices, DevicePushRow.columns, devices)
 
         // also of pushes that are refused: this commit makes their lanes, so no later push finds its user new
         let newcomers = group.indices.filter { plan.snapshots[$0].lane.isNew }.map { group[$0].lane }.sorted()
-        guard !newcomers.isEmpty else { return }
-        var users = Parameters()
-        users.add(newcomers.map(\.organization))
-        users.add(newcomers.map(\.user))
-        users.add(timestamp: now.microseconds)
-        queries.append(Query(GroupStatements.writeUsers, users))
+        add(GroupStatements.writeUsers, .lanes, newcomers)
+    }
+
+    /// Adds a statement that takes rows in, and the moment behind them; nothing without rows.
+    private mutating func add<Row>(_ statement: Statement, _ columns: Columns<Row>, _ rows: [Row]) {
+        guard !rows.isEmpty else { return }
+        var parameters = columns.parameters(rows)
+        parameters.add(timestamp: now.microseconds)
+        queries.append(Query(statement, parameters))
     }
 
     // MARK: - Mutations
 
     private mutating func addMutations() throws(SealError) {
-        // columns apart from the start: a row that holds a job would be copied once for each column
-        var lanes: [LaneKey] = []
-        var changePositions: [Int64] = []
-        var traceparents: [String?] = []
-        var rows: [NewMutation] = []
+        let isAsItStands = seals.arePlain
+        var (dependencies, references, blockers) = (Slices(), Slices(), Slices())
+        var referenceTypes: [String] = []
+        var rows: [MutationRow] = []
         for change in changes {
             let job = group[change.index]
+            let seal = isAsItStands ? nil : seals.lane(job.lane)
             for new in change.plan.mutations {
-                lanes.append(job.lane)
-                changePositions.append(change.plan.lane.changePosition)
-                traceparents.append(new.record.status.isFinal ? nil : job.traceparent)
-                rows.append(new)
+                let row = MutationRow(
+                    job.lane,
+                    new,
+                    changePosition: change.plan.lane.changePosition,
+                    traceparent: job.traceparent
+                )
+                row.dependencies = dependencies.add(new.mutation.dependencyIDs)
+                row.blockers = blockers.add(new.record.status == .blocked ? new.record.dependsOn : [])
+                row.references = references.add(new.references)
+                referenceTypes += new.referenceTypes
+                // as it stands, as a rule: nothing to seal, and nothing that looks as if it were
+                if let seal { try row.seal(seal) } else if row.looksSealed { try row.seal(seals.lane(job.lane)) }
+                rows.append(row)
             }
         }
         guard !rows.isEmpty else { return }
-        let dependencies = Slices(rows.map(\.mutation.dependencyIDs))
-        let references = Slices(rows.map(\.references))
-        let blockers = Slices(rows.map { $0.record.status == .blocked ? $0.record.dependsOn : [] })
-        var parameters = Parameters()
-        parameters.add(lanes.map(\.organization))
-        parameters.add(lanes.map(\.user))
-        parameters.add(rows.map(\.mutation.id))
-        parameters.add(rows.map(\.record.deviceID))
-        parameters.add(rows.map(\.mutation.sequenceNumber))
-        parameters.add(rows.map(\.record.position))
-        parameters.add(changePositions)
-        parameters.add(rows.map(\.mutation.idempotencyKey))
-        parameters.add(byteas: rows.map(\.record.fingerprint.stored))
-        parameters.add(rows.map(\.mutation.operation.rawValue))
-        parameters.add(rows.map(\.mutation.entityType))
-        parameters.add(rows.map(\.mutation.localID))
-        parameters.add(rows.map(\.record.serverID?.text))
-        parameters.add(rows.map { $0.record.serverID?.isInteger ?? false })
-        parameters.add(rows.map(\.mutation.endpoint?.text))
-        // as it stands, as a rule: nothing to seal, and nothing that looks as if it were
-        let isAsItStands = seals.arePlain && !rows.contains(where: \.looksSealed)
-        let seals = isAsItStands ? [] : lanes.map { [seals] in seals.lane($0) }
-        if seals.isEmpty {
-            parameters.add(jsons: rows.map(\.mutation.payload?.raw))
-            parameters.add(jsons: rows.map(\.mutation.headers?.raw))
-        } else {
-            parameters.add(jsons: try Self.sealed(rows, seals, .payload) { $0.mutation.payload.map { Array($0.raw) } })
-            parameters.add(jsons: try Self.sealed(rows, seals, .headers) { $0.mutation.headers.map { Array($0.raw) } })
-        }
-        parameters.add(dependencies.from)
-        parameters.add(dependencies.to)
-        parameters.add(rows.map(\.priority))
-        parameters.add(rows.map(\.mutation.maxAttempts))
-        parameters.add(rows.map(\.conflictResolution.rawValue))
-        parameters.add(rows.map(\.mutation.baseVersion))
-        parameters.add(rows.map(\.record.status.rawValue))
-        parameters.add(blockers.from)
-        parameters.add(blockers.to)
-        parameters.add(rows.map(\.record.version))
-        parameters.add(rows.map(\.record.resolution?.rawValue))
-        parameters.add(rows.map(\.record.responseStatus))
-        if seals.isEmpty {
-            parameters.add(jsons: rows.map(\.record.error))
-            parameters.add(rows.map(\.record.lastError))
-        } else {
-            parameters.add(jsons: try Self.sealed(rows, seals, .error, \.record.error))
-            parameters.add(
-                try zip(rows, seals).map { row, seal throws(SealError) in
-                    try seal.seal(text: row.record.lastError, .lastError, of: row.mutation.id)
-                }
-            )
-        }
-        parameters.add(timestamps: rows.map(\.mutation.createdAt.microseconds))
-        parameters.add(timestamps: rows.map { $0.record.syncedAt?.microseconds })
+        var parameters = MutationRow.columns.parameters(rows)
+        parameters.add(timestamp: now.microseconds)
         parameters.add(dependencies.ids)
         parameters.add(blockers.ids)
-        parameters.add(timestamp: now.microseconds)
-        parameters.add(references.from)
-        parameters.add(references.to)
         parameters.add(references.ids)
-        parameters.add(traceparents)
-        parameters.add(rows.map(\.mutation.localNumber))
-        parameters.add(rows.flatMap(\.referenceTypes))
-        parameters.add(
-            byteas: rows.map { row -> [UInt8]? in
-                let places = row.record.fingerprint.places
-                return places.isEmpty ? nil : places
-            }
-        )
+        parameters.add(referenceTypes)
         queries.append(Query(GroupStatements.writeMutations, parameters))
     }
 
-    private static func sealed(
-        _ rows: [NewMutation],
-        _ seals: [LaneSeal],
-        _ column: SealedPlace.Column,
-        _ value: (NewMutation) -> [UInt8]?
-    ) throws(SealError) -> [[UInt8]?] {
-        try zip(rows, seals).map { row, seal throws(SealError) in
-            try seal.seal(json: value(row), column, of: row.mutation.id)
-        }
-    }
+    // MARK: - Ids
 
     private mutating func addMappings() {
         let rows = changes.flatMap { change in
@@ -194,8 +137,8 @@ struct GroupWriter {
                 )
             }
         }
-        addMappings(rows.filter { !$0.new.replacesAbandoned }, GroupStatements.writeMappings)
-        addMappings(rows.filter(\.new.replacesAbandoned), GroupStatements.replaceMappings)
+        add(GroupStatements.writeMappings, MappingRow.columns, rows.filter { !$0.new.replacesAbandoned })
+        add(GroupStatements.replaceMappings, MappingRow.columns, rows.filter(\.new.replacesAbandoned))
     }
 
     /// What waited in vain for a create that was given up may be open still, when another one takes over its id.
@@ -210,23 +153,6 @@ struct GroupWriter {
         queries += known.queries
     }
 
-    private mutating func addMappings(_ rows: [MappingRow], _ statement: Statement) {
-        guard !rows.isEmpty else { return }
-        var parameters = Parameters()
-        parameters.add(rows.map(\.lane.organization))
-        parameters.add(rows.map(\.lane.user))
-        parameters.add(rows.map(\.new.mapping.clientID))
-        parameters.add(rows.map(\.new.mapping.entityType))
-        parameters.add(rows.map(\.new.mapping.serverID?.text))
-        parameters.add(rows.map { $0.new.mapping.serverID?.isInteger ?? false })
-        parameters.add(rows.map(\.new.mapping.status.rawValue))
-        parameters.add(rows.map(\.new.mapping.mutationID))
-        parameters.add(rows.map(\.changePosition))
-        parameters.add(timestamps: rows.map(\.new.createdAt.microseconds))
-        parameters.add(timestamp: now.microseconds)
-        queries.append(Query(statement, parameters))
-    }
-
     /// What pushes name that change something. In key order, and each once.
     private mutating func addMappingUses() {
         let changed = Set(changes.map(\.index))
@@ -234,13 +160,7 @@ struct GroupWriter {
         for use in uses where use.isNews(at: now) && changed.contains(use.push) {
             seen.insert(MappingName(lane: group[use.push].lane, clientID: use.clientID, entityType: use.entityType))
         }
-        guard !seen.isEmpty else { return }
-        let names = seen.sorted()
-        var parameters = LaneRows.keys(names.map(\.lane))
-        parameters.add(names.map(\.clientID))
-        parameters.add(names.map(\.entityType))
-        parameters.add(timestamp: now.microseconds)
-        queries.append(Query(GroupStatements.touchMappings, parameters))
+        add(GroupStatements.touchMappings, MappingName.columns, seen.sorted())
     }
 
     /// Ids of devices. In key order, for pulls write them too, under no lock of ours.
@@ -265,67 +185,42 @@ struct GroupWriter {
             for (id, serverID) in plan.confirmedIDs { confirmed.add(device, id, serverID) }
             for id in plan.pinnedIDs { pinned.add(device, id, nil) }
         }
-        if !new.isEmpty { queries.append(Query(LocalIDStatements.write, new.parameters)) }
-        if !replacing.isEmpty { queries.append(Query(LocalIDStatements.replace, replacing.parameters)) }
-        if !confirmed.isEmpty {
-            queries.append(Query(LocalIDStatements.confirm, confirmed.parameters))
-            queries.append(Query(LocalIDStatements.confirmSecond, confirmed.seconds))
-        }
-        if !pinned.isEmpty { queries.append(Query(LocalIDStatements.pin, pinned.pins)) }
+        if !new.isEmpty { queries.append(new.query(LocalIDStatements.write)) }
+        if !replacing.isEmpty { queries.append(replacing.query(LocalIDStatements.replace)) }
+        if !confirmed.isEmpty { queries += [confirmed.query(LocalIDStatements.confirm), confirmed.confirmSecond()] }
+        if !pinned.isEmpty { queries.append(pinned.pin()) }
     }
 
     private mutating func addRejections() throws(SealError) {
-        let rows = changes.flatMap { change in change.plan.rejections.map { (group[change.index].lane, $0) } }
-        guard !rows.isEmpty else { return }
-        var parameters = Parameters()
-        parameters.add(rows.map(\.0.organization))
-        parameters.add(rows.map(\.0.user))
-        parameters.add(rows.map(\.1.idempotencyKey))
-        parameters.add(rows.map(\.1.id))
-        parameters.add(rows.map(\.1.deviceID))
-        parameters.add(rows.map(\.1.sequenceNumber))
-        parameters.add(
-            jsons: try rows.map { lane, rejection throws(SealError) in
-                let place = SealedPlace.rejection(user: lane.user, key: rejection.idempotencyKey)
-                return try seals[lane.organization].seal(json: rejection.error, as: place)
-            }
-        )
-        parameters.add(timestamp: now.microseconds)
-        queries.append(Query(GroupStatements.writeRejections, parameters))
+        var rows: [RejectionRow] = []
+        for change in changes {
+            let lane = group[change.index].lane
+            for rejection in change.plan.rejections { rows.append(try RejectionRow(lane, rejection, seals)) }
+        }
+        add(GroupStatements.writeRejections, RejectionRow.columns, rows)
     }
 
     /// What users have used of their quotas; in key order, as lanes.
     private mutating func addAllowances() {
         let rows = changes.compactMap { change in
-            change.plan.allowance.map { (lane: group[change.index].lane, bucket: $0) }
+            change.plan.allowance.map { AllowanceRow(lane: group[change.index].lane, bucket: $0) }
         }.sorted { $0.lane < $1.lane }
         guard !rows.isEmpty else { return }
-        var parameters = LaneRows.keys(rows.map(\.lane))
-        parameters.add(rows.map(\.bucket.missing))
-        parameters.add(timestamps: rows.map(\.bucket.asOf.microseconds))
-        queries.append(Query(QuotaStatements.writeMutations, parameters))
+        queries.append(Query(QuotaStatements.writeMutations, AllowanceRow.columns.parameters(rows)))
     }
 
     private mutating func addTypes() {
         var seen: Set<EntityKey> = []
-        var rows: [(UUID, EntityType)] = []
+        var rows: [TypeRow] = []
         for change in changes {
             let organization = group[change.index].lane.organization
             for type in change.plan.typesToRegister
             where seen.insert(EntityKey(type: type.name, id: organization.uuidString)).inserted {
-                rows.append((organization, type))
+                rows.append(TypeRow(organization: organization, type: type))
             }
         }
         guard !rows.isEmpty else { return }
-        var parameters = Parameters()
-        parameters.add(rows.map(\.0))
-        parameters.add(rows.map(\.1.name))
-        parameters.add(rows.map(\.1.idSpace.rawValue))
-        parameters.add(rows.map(\.1.visibility.rawValue))
-        parameters.add(rows.map(\.1.defaultPriority))
-        parameters.add(rows.map(\.1.isForwarded))
-        parameters.add(rows.map { String(decoding: $0.1.storedRelations, as: UTF8.self) })
-        queries.append(Query(GroupStatements.useTypes, parameters))
+        queries.append(Query(GroupStatements.useTypes, TypeRow.columns.parameters(rows)))
     }
 
     // MARK: - Entities
@@ -346,20 +241,5 @@ struct GroupWriter {
             queries.append(Query(GroupStatements.readFeeds, parameters))
         }
         queries += try EntityRows.write(changed, now: now, seals)
-    }
-}
-
-/// A mapping to be written, and the lane that it belongs to.
-private struct MappingRow {
-    let lane: LaneKey
-    let changePosition: Int64
-    let new: NewMapping
-}
-
-extension NewMutation {
-    /// Whether something of it would be taken for a sealed value, were it stored as it is. Headers and problems are objects.
-    fileprivate var looksSealed: Bool {
-        mutation.payload.map { SealedText.needsEscape(json: $0.raw) } ?? false
-            || record.lastError.map { SealedText.needsEscape(text: $0) } ?? false
     }
 }

@@ -25,41 +25,35 @@ struct LocalIDRows {
         rows.append(Row(device: device, id: id, serverID: serverID, create: serverID == nil ? create : nil))
     }
 
-    private func keys(_ sorted: [Row]) -> Parameters {
-        var columns = LocalIDColumns()
-        for row in sorted { columns.add(0, row.device, row.id) }
-        return columns.keys
-    }
-
     private var sorted: [Row] {
         rows.sorted { $0.device != $1.device ? $0.device < $1.device : $0.id < $1.id }
     }
 
-    /// Of ``LocalIDStatements/write`` and its like.
-    var parameters: Parameters {
-        let rows = sorted
-        var parameters = keys(rows)
-        parameters.add(rows.map(\.serverID?.text))
-        parameters.add(rows.map { $0.serverID?.isInteger ?? false })
-        parameters.add(rows.map(\.create))
-        parameters.add(rows.map { row in row.create.map { _ in row.id.clientID(on: row.device.id) } })
-        return parameters
-    }
+    /// The key of a row.
+    private static let key = Columns<Row>(
+        .lane(\.device.lane),
+        .uuid("device_id", \.device.id),
+        .text("entity_type", \.id.entityType),
+        .int8("local_id", \.id.number)
+    )
+
+    /// All of it: of ``LocalIDStatements/write`` and its like.
+    private static let whole = Columns<Row>(
+        key,
+        .serverID(\.serverID),
+        .uuid("mutation_id", \.create),
+        .uuid("client_id") { row in row.create.map { _ in row.id.clientID(on: row.device.id) } }
+    )
 
     /// Of ``LocalIDStatements/confirmSecond``.
-    var seconds: Parameters {
-        let rows = sorted
-        var parameters = keys(rows)
-        parameters.add(rows.map(\.serverID?.text))
-        parameters.add(rows.map { $0.serverID?.isInteger ?? false })
-        return parameters
-    }
+    private static let second = Columns<Row>(key, .serverID(\.serverID))
 
     /// Of ``LocalIDStatements/pin``.
-    var pins: Parameters {
-        let rows = sorted
-        var parameters = keys(rows)
-        parameters.add(rows.map { $0.id.clientID(on: $0.device.id) })
-        return parameters
-    }
+    private static let pin = Columns<Row>(key, .uuid("client_id") { $0.id.clientID(on: $0.device.id) })
+
+    static let (input, seconds, pins) = (whole.unnested(as: "k"), second.unnested(as: "k"), pin.unnested(as: "k"))
+
+    func query(_ statement: Statement) -> Query { Query(statement, Self.whole.parameters(sorted)) }
+    func confirmSecond() -> Query { Query(LocalIDStatements.confirmSecond, Self.second.parameters(sorted)) }
+    func pin() -> Query { Query(LocalIDStatements.pin, Self.pin.parameters(sorted)) }
 }

@@ -92,8 +92,7 @@ enum LocalIDStatements {
             organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
         SELECT k.organization_id, k.user_id, k.device_id, k.entity_type, k.local_id, k.server_id,
             k.server_id_is_integer
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::text[], $7::bool[])
-            AS k (organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer)
+        FROM \(LocalIDRows.seconds)
         ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO NOTHING
         """
     )
@@ -104,10 +103,7 @@ enum LocalIDStatements {
             client_id)
         SELECT k.organization_id, k.user_id, k.device_id, k.entity_type, k.local_id, k.server_id,
             k.server_id_is_integer, k.mutation_id, k.client_id
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::text[], $7::bool[], $8::uuid[],
-                $9::uuid[])
-            AS k (organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer,
-                mutation_id, client_id)
+        FROM \(LocalIDRows.input)
         """
 
     /// Lets ids be found by what stands for them in mutations that wait.
@@ -116,8 +112,7 @@ enum LocalIDStatements {
         """
         UPDATE local_ids AS l
         SET client_id = k.client_id
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::uuid[])
-            AS k (organization_id, user_id, device_id, entity_type, local_id, client_id)
+        FROM \(LocalIDRows.pins)
         WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.device_id = k.device_id
             AND l.entity_type = k.entity_type AND l.local_id = k.local_id
         """

@@ -7,9 +7,8 @@ extension GroupStatements {
         """
         INSERT INTO devices AS d (
             organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at, stray_ids)
-        SELECT k.organization_id, k.user_id, k.device_id, k.accepted_sequence, $5, $5, k.stray_ids
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[], $6::bytea[])
-            AS k (organization_id, user_id, device_id, accepted_sequence, stray_ids)
+        SELECT k.organization_id, k.user_id, k.device_id, k.accepted_sequence, \(DevicePushRow.columns.parameter(1)), \(DevicePushRow.columns.parameter(1)), k.stray_ids
+        FROM \(DevicePushRow.columns.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id, device_id) DO UPDATE
         SET accepted_sequence = excluded.accepted_sequence, last_seen_at = excluded.last_seen_at,
             stray_ids = coalesce(excluded.stray_ids, d.stray_ids)
@@ -21,10 +20,17 @@ extension GroupStatements {
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
         SELECT k.organization_id, k.user_id, $3
-        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+        FROM \(Columns.lanes.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """
     )
+
+    // the parameters behind the rows of `writeMutations`
+    private static let moment = MutationRow.columns.parameter(1)
+    private static let dependencies = MutationRow.columns.parameter(2) + "::uuid[]"
+    private static let blockers = MutationRow.columns.parameter(3) + "::uuid[]"
+    private static let references = MutationRow.columns.parameter(4) + "::uuid[]"
+    private static let referenceTypes = MutationRow.columns.parameter(5) + "::text[]"
 
     static let writeMutations = Statement(
         "group_write_mutations",
@@ -38,29 +44,17 @@ extension GroupStatements {
         SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.position, k.change_position,
             k.idempotency_key, k.fingerprint, k.operation, k.entity_type, k.local_id, k.server_id,
             k.server_id_is_integer, k.endpoint, k.payload, k.headers,
-            -- unnest cannot make arrays of arrays: the ids of all rows come as one list, each row takes its slice
-            ($34::uuid[])[k.dependencies_from : k.dependencies_to], k.priority, k.max_attempts, k.conflict_resolution,
-            k.base_version, k.status, ($35::uuid[])[k.blockers_from : k.blockers_to],
-            CASE WHEN k.blockers_to >= k.blockers_from THEN ($35::uuid[])[k.blockers_from] END, k.version,
+            -- the ids of all rows come as one list, each row takes its slice
+            (\(dependencies))[k.dependencies_from : k.dependencies_to], k.priority, k.max_attempts, k.conflict_resolution,
+            k.base_version, k.status, (\(blockers))[k.blockers_from : k.blockers_to],
+            CASE WHEN k.blockers_to >= k.blockers_from THEN (\(blockers))[k.blockers_from] END, k.version,
             k.resolution, k.response_status, k.error, k.last_error,
-            CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, k.created_at, k.synced_at, $36, $36,
+            CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, k.created_at, k.synced_at, \(moment), \(moment),
             CASE WHEN k.references_to >= k.references_from
-                THEN ($39::uuid[])[k.references_from : k.references_to] END,
-            CASE WHEN k.synced_at IS NULL THEN ($42::text[])[k.references_from : k.references_to] END, k.traceparent,
+                THEN (\(references))[k.references_from : k.references_to] END,
+            CASE WHEN k.synced_at IS NULL THEN (\(referenceTypes))[k.references_from : k.references_to] END, k.traceparent,
             k.local_number, k.fingerprint_places
-        FROM unnest(
-                $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[], $7::int8[], $8::uuid[],
-                $9::bytea[], $10::text[], $11::text[], $12::uuid[], $13::text[], $14::bool[], $15::text[],
-                $16::json[], $17::json[], $18::int4[], $19::int4[], $20::int2[], $21::int2[], $22::text[],
-                $23::int8[], $24::text[], $25::int4[], $26::int4[], $27::int8[], $28::text[], $29::int2[],
-                $30::json[], $31::text[], $32::timestamptz[], $33::timestamptz[], $37::int4[], $38::int4[],
-                $40::text[], $41::int8[], $43::bytea[])
-            AS k (organization_id, user_id, id, device_id, sequence_number, position, change_position,
-                idempotency_key, fingerprint, operation, entity_type, local_id, server_id, server_id_is_integer,
-                endpoint, payload, headers, dependencies_from, dependencies_to, priority, max_attempts,
-                conflict_resolution, base_version, status, blockers_from, blockers_to, version, resolution,
-                response_status, error, last_error, created_at, synced_at, references_from, references_to, traceparent,
-                local_number, fingerprint_places)
+        FROM \(MutationRow.columns.unnested(as: "k"))
         """
     )
 
@@ -86,12 +80,10 @@ extension GroupStatements {
             organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
             change_position, created_at, resolved_at, last_used_at)
         SELECT k.organization_id, k.user_id, k.client_id, k.entity_type, k.server_id, k.server_id_is_integer, k.status,
-            k.mutation_id, k.change_position, k.created_at, CASE WHEN k.status = 'resolved' THEN $11::timestamptz END,
-            $11::timestamptz
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::text[], $8::uuid[],
-                $9::int8[], $10::timestamptz[])
-            AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status,
-                mutation_id, change_position, created_at)
+            k.mutation_id, k.change_position, k.created_at,
+            CASE WHEN k.status = 'resolved' THEN \(MappingRow.columns.parameter(1))::timestamptz END,
+            \(MappingRow.columns.parameter(1))::timestamptz
+        FROM \(MappingRow.columns.unnested(as: "k"))
         """
 
     /// Notes that mappings are used, of those of which that was not noted for a day (``GroupStatements/mappings``): of one
@@ -100,9 +92,8 @@ extension GroupStatements {
         "group_touch_mappings",
         """
         UPDATE id_mappings AS i
-        SET last_used_at = $5
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[])
-            AS k (organization_id, user_id, client_id, entity_type)
+        SET last_used_at = \(MappingName.columns.parameter(1))
+        FROM \(MappingName.columns.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
             AND i.entity_type = k.entity_type
         """
@@ -113,9 +104,9 @@ extension GroupStatements {
         """
         INSERT INTO rejections AS r (
             organization_id, user_id, idempotency_key, id, device_id, sequence_number, error, rejected_at)
-        SELECT k.organization_id, k.user_id, k.idempotency_key, k.id, k.device_id, k.sequence_number, k.error, $8
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::int8[], $7::json[])
-            AS k (organization_id, user_id, idempotency_key, id, device_id, sequence_number, error)
+        SELECT k.organization_id, k.user_id, k.idempotency_key, k.id, k.device_id, k.sequence_number, k.error,
+            \(RejectionRow.columns.parameter(1))
+        FROM \(RejectionRow.columns.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id, idempotency_key) DO UPDATE
         SET id = excluded.id, device_id = excluded.device_id, sequence_number = excluded.sequence_number,
             error = excluded.error, rejected_at = excluded.rejected_at
@@ -131,8 +122,7 @@ extension GroupStatements {
             organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, is_in_use)
         SELECT k.organization_id, k.name, k.id_space, k.visibility, k.default_priority, k.is_forwarded,
             k.relations::jsonb, true
-        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::int2[], $6::bool[], $7::text[])
-            AS k (organization_id, name, id_space, visibility, default_priority, is_forwarded, relations)
+        FROM \(TypeRow.columns.unnested(as: "k"))
         ORDER BY k.organization_id, k.name
         ON CONFLICT (organization_id, name) DO UPDATE
         SET is_in_use = CASE

@@ -21,7 +21,7 @@ enum QuotaStatements {
         """
         INSERT INTO mutation_quotas AS q (organization_id, user_id, missing, as_of)
         SELECT k.*
-        FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::timestamptz[]) AS k (organization_id, user_id, missing, as_of)
+        FROM \(AllowanceRow.columns.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of
         """
     )

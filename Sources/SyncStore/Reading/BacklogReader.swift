@@ -64,12 +64,12 @@ public struct BacklogReader: Sendable {
     static let laneStatement = Statement(
         "backlog_lane",
         """
-        SELECT \(LaneRows.columns),
-            EXISTS (SELECT 1 FROM upstreams u WHERE u.organization_id = $1),
+        SELECT \(LaneRows.list),
+            EXISTS (SELECT 1 FROM upstreams u WHERE u.organization_id = $1) AS has_upstream,
             coalesce((
                 SELECT t.is_forwarded FROM entity_types t
-                WHERE t.organization_id = $1 AND t.name = m.entity_type), false),
-            \(BacklogColumns.list), \(Dependencies.open)
+                WHERE t.organization_id = $1 AND t.name = m.entity_type), false) AS is_forwarded,
+            \(BacklogColumns.list), \(Dependencies.open) AS depends_on
         FROM lanes x
         LEFT JOIN LATERAL (
             SELECT * FROM (
@@ -125,7 +125,7 @@ public struct BacklogReader: Sendable {
     static let positionsStatement = Statement(
         "backlog_positions",
         """
-        SELECT \(BacklogColumns.list), CASE WHEN m.position = $4 THEN \(Dependencies.open) ELSE '{}' END
+        SELECT \(BacklogColumns.list), CASE WHEN m.position = $4 THEN \(Dependencies.open) ELSE '{}' END AS depends_on
         FROM unnest($3::int8[]) AS k (position)
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x
@@ -138,26 +138,26 @@ public struct BacklogReader: Sendable {
 
 /// The columns of `mutations` that a ``Backlog/Mutation`` is made of, and how.
 private enum BacklogColumns {
-    /// For a table that is called `m`; behind them comes what the mutation waits for.
+    /// For a table that is called `m`; behind them comes what the mutation waits for, as `depends_on`.
     static let list = """
         m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
             m.next_retry_at, m.created_at, m.accepted_at
         """
 
-    static func mutation(_ rows: Rows, _ row: Int, from first: Int) throws -> Backlog.Mutation {
+    static func mutation(_ row: inout RowReader) throws -> Backlog.Mutation {
         Backlog.Mutation(
-            id: try rows.uuid(row, first),
-            deviceID: try rows.uuid(row, first + 1),
-            sequenceNumber: try rows.int64(row, first + 2),
-            position: try rows.int64(row, first + 3),
-            status: try rows.choice(row, first + 4),
-            operation: try rows.choice(row, first + 5),
-            entityType: try rows.string(row, first + 6),
-            attemptCount: try rows.int16(row, first + 7),
-            nextRetryAt: try rows.optionalTimestamp(row, first + 8).map(Timestamp.init(microseconds:)),
-            dependsOn: try rows.uuids(row, first + 11),
-            createdAt: Timestamp(microseconds: try rows.timestamp(row, first + 9)),
-            acceptedAt: Timestamp(microseconds: try rows.timestamp(row, first + 10))
+            id: try row.uuid("id"),
+            deviceID: try row.uuid("device_id"),
+            sequenceNumber: try row.int64("sequence_number"),
+            position: try row.int64("position"),
+            status: try row.choice("status"),
+            operation: try row.choice("operation"),
+            entityType: try row.string("entity_type"),
+            attemptCount: try row.int16("attempt_count"),
+            nextRetryAt: try row.optionalMoment("next_retry_at"),
+            createdAt: try row.moment("created_at"),
+            acceptedAt: try row.moment("accepted_at"),
+            dependsOn: try row.uuids("depends_on")
         )
     }
 }
@@ -170,12 +170,11 @@ struct LaneHead {
     private var isForwarded = false
 
     init(_ rows: Rows) throws {
-        guard rows.count > 0 else { return }
-        lane = try LaneRows.state(rows, 0)
-        hasUpstream = try rows.bool(0, LaneRows.columnCount)
-        isForwarded = try rows.bool(0, LaneRows.columnCount + 1)
-        let first = LaneRows.columnCount + 2
-        if !rows.isNull(0, first) { head = try BacklogColumns.mutation(rows, 0, from: first) }
+        guard var row = rows.first else { return }
+        lane = try LaneRows.read(&row).state
+        hasUpstream = try row.bool("has_upstream")
+        isForwarded = try row.bool("is_forwarded")
+        if !row.isNextNull { head = try BacklogColumns.mutation(&row) }
     }
 
     /// What holds the lane.
@@ -237,8 +236,8 @@ private struct Reading {
     }
 
     mutating func add(_ rows: Rows) throws {
-        for row in 0..<rows.count {
-            let mutation = try BacklogColumns.mutation(rows, row, from: 0)
+        for var row in rows {
+            let mutation = try BacklogColumns.mutation(&row)
             mutations[mutation.position] = mutation
         }
     }

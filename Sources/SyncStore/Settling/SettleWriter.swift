@@ -13,7 +13,7 @@ struct SettleWriter {
 
     func queries(_ plan: SettlePlan) throws(SealError) -> [Query] {
         guard !plan.isEmpty else { return [] }
-        var queries = [LaneRows.write([(lane, plan.lane)])]
+        var queries = [LaneRows.write([LaneRow(key: lane, state: plan.lane)])]
         for rows in chunks(plan.restarts) { queries.append(try restart(rows, plan.lane.changePosition)) }
         for rows in chunks(plan.discards) { queries.append(try discard(rows, plan.lane.changePosition)) }
         for rows in chunks(plan.releases) { queries.append(try release(rows, plan.lane.changePosition)) }
@@ -43,8 +43,8 @@ struct SettleWriter {
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
 
     private func restart(_ rows: [MutationRestart], _ changePosition: Int64) throws(SealError) -> Query {
-        let blockers = Slices(rows.map(\.dependsOn))
-        let references = Slices(rows.map { $0.references?.map(\.clientID) ?? [] })
+        let (blockers, waits) = Slices.of(rows.map(\.dependsOn))
+        let (references, named) = Slices.of(rows.map { $0.references?.map(\.clientID) ?? [] })
         var parameters = head(changePosition)
         parameters.add(rows.map(\.record.id))
         parameters.add(rows.map(\.status.rawValue))
@@ -64,12 +64,12 @@ struct SettleWriter {
                 try laneSeal.seal(json: row.sent?.payload, .sentPayload, of: row.record.id)
             }
         )
-        parameters.add(blockers.from)
+        parameters.add(waits.map(\.from))
         parameters.add(blockers.ids)
-        parameters.add(blockers.to)
-        parameters.add(references.from)
+        parameters.add(waits.map(\.to))
+        parameters.add(named.map(\.from))
         parameters.add(references.ids)
-        parameters.add(references.to)
+        parameters.add(named.map(\.to))
         parameters.add(rows.map { $0.references != nil })
         parameters.add(rows.map { $0.serverID?.text })
         parameters.add(rows.map { $0.serverID?.isInteger ?? false })
@@ -93,7 +93,7 @@ struct SettleWriter {
     }
 
     private func release(_ rows: [MutationRelease], _ changePosition: Int64) throws(SealError) -> Query {
-        let blockers = Slices(rows.map(\.dependsOn))
+        let (blockers, waits) = Slices.of(rows.map(\.dependsOn))
         // a problem shows where the mutation fails by it
         let problems = rows.map { $0.status == .failed && $0.node.status != .failed ? $0.problem : nil }
         var parameters = head(changePosition)
@@ -111,8 +111,8 @@ struct SettleWriter {
         )
         parameters.add(problems.map { $0.map { Int32($0.code.status) } })
         parameters.add(blockers.ids)
-        parameters.add(blockers.from)
-        parameters.add(blockers.to)
+        parameters.add(waits.map(\.from))
+        parameters.add(waits.map(\.to))
         return Query(SettleStatements.release, parameters)
     }
 
@@ -143,9 +143,8 @@ struct SettleWriter {
             parameters.add(rows.map { device, id in id.clientID(on: device) })
             return Query(SettleStatements.pinLocalIDs, parameters)
         }
-        var adopted = CreatedIDColumns()
-        for change in changes {
-            if let id = change.serverID { adopted.add(lane, change.clientID, change.mutationID, id) }
+        let adopted = changes.compactMap { change in
+            change.serverID.map { CreatedIDRow(lane, change.clientID, change.mutationID, $0) }
         }
         let freed = chunks(changes.filter { $0.status == .failed }).map { rows in
             var parameters = laneParameters
@@ -153,7 +152,7 @@ struct SettleWriter {
             parameters.add(rows.map(\.mutationID))
             return Query(SettleStatements.freeLocalIDs, parameters)
         }
-        return pins + (adopted.isEmpty ? [] : [adopted.query]) + freed
+        return pins + (adopted.isEmpty ? [] : [CreatedIDRow.query(adopted)]) + freed
     }
 
     private var laneParameters: Parameters {

@@ -1,0 +1,86 @@
+import Foundation
+import Postgres
+import SyncModel
+
+// Values of the model as columns: what several tables have in the same form.
+extension Columns {
+    /// `organization_id` and `user_id`.
+    static func lane(_ value: @escaping @Sendable (Row) -> LaneKey) -> Self {
+        Self(.uuid("organization_id") { value($0).organization }, .uuid("user_id") { value($0).user })
+    }
+
+    /// `server_id` and `server_id_is_integer`.
+    static func serverID(_ value: @escaping @Sendable (Row) -> ServerID?) -> Self {
+        Self(
+            .text("server_id") { value($0)?.text },
+            .bool("server_id_is_integer") { value($0)?.isInteger ?? false }
+        )
+    }
+
+    /// A `timestamptz` or NULL.
+    static func moment(_ name: String, _ value: @escaping @Sendable (Row) -> Timestamp?) -> Self {
+        .timestamp(name) { value($0)?.microseconds }
+    }
+
+    /// One of the names that a CHECK allows.
+    static func choice<Value: RawRepresentable<String> & SendableMetatype>(
+        _ name: String,
+        _ value: @escaping @Sendable (Row) -> Value
+    ) -> Self {
+        .text(name) { value($0).rawValue }
+    }
+
+    /// One of the names that a CHECK allows, or NULL.
+    static func choice<Value: RawRepresentable<String> & SendableMetatype>(
+        _ name: String,
+        _ value: @escaping @Sendable (Row) -> Value?
+    ) -> Self {
+        .text(name) { value($0)?.rawValue }
+    }
+}
+
+extension RowReader {
+    /// Reads `organization_id` and `user_id`.
+    mutating func lane() throws(PostgresError) -> LaneKey {
+        LaneKey(organization: try uuid("organization_id"), user: try uuid("user_id"))
+    }
+
+    /// Reads `server_id` and `server_id_is_integer`.
+    mutating func serverID() throws(PostgresError) -> ServerID? {
+        guard let text = try optionalString("server_id") else {
+            skip("server_id_is_integer")
+            return nil
+        }
+        return ServerID(text: text, isInteger: try bool("server_id_is_integer"))
+    }
+
+    /// Reads a `timestamptz`.
+    mutating func moment(_ name: StaticString) throws(PostgresError) -> Timestamp {
+        Timestamp(microseconds: try timestamp(name))
+    }
+
+    /// Reads a `timestamptz` or NULL.
+    mutating func optionalMoment(_ name: StaticString) throws(PostgresError) -> Timestamp? {
+        try optionalTimestamp(name).map(Timestamp.init(microseconds:))
+    }
+
+    /// Reads one of the names that a CHECK allows.
+    mutating func choice<Value: RawRepresentable<String>>(_ name: StaticString) throws(PostgresError) -> Value {
+        try Self.value(string(name))
+    }
+
+    /// Reads one of the names that a CHECK allows, or NULL.
+    mutating func optionalChoice<Value: RawRepresentable<String>>(
+        _ name: StaticString
+    ) throws(PostgresError) -> Value? {
+        guard let text = try optionalString(name) else { return nil }
+        return try Self.value(text)
+    }
+
+    private static func value<Value: RawRepresentable<String>>(_ text: String) throws(PostgresError) -> Value {
+        guard let value = Value(rawValue: text) else {
+            throw PostgresError(.decoding, "'\(text)' is no \(Value.self)")
+        }
+        return value
+    }
+}

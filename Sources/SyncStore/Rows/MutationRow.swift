@@ -1,0 +1,88 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+
+/// A new mutation as it is stored. A class: it is read column by column, and never copied.
+final class MutationRow {
+    private let lane: LaneKey
+    private let new: NewMutation
+    private let changePosition: Int64
+    private let traceparent: String?
+    var dependencies = Slices.Bounds()
+    var blockers = Slices.Bounds()
+    var references = Slices.Bounds()
+    // what may be sealed
+    private var payload, headers: ArraySlice<UInt8>?
+    private var error: [UInt8]?
+    private var lastError: String?
+
+    init(_ lane: LaneKey, _ new: NewMutation, changePosition: Int64, traceparent: String?) {
+        self.lane = lane
+        self.new = new
+        self.changePosition = changePosition
+        self.traceparent = new.record.status.isFinal ? nil : traceparent
+        payload = new.mutation.payload?.raw
+        headers = new.mutation.headers?.raw
+        error = new.record.error
+        lastError = new.record.lastError
+    }
+
+    static let columns = Columns<MutationRow>(
+        .lane(\.lane),
+        .uuid("id", \.new.mutation.id),
+        .uuid("device_id", \.new.record.deviceID),
+        .int8("sequence_number", \.new.mutation.sequenceNumber),
+        .int8("position", \.new.record.position),
+        .int8("change_position", \.changePosition),
+        .uuid("idempotency_key", \.new.mutation.idempotencyKey),
+        .bytes("fingerprint", \.new.record.fingerprint.stored),
+        .choice("operation", \.new.mutation.operation),
+        .text("entity_type", \.new.mutation.entityType),
+        .uuid("local_id", \.new.mutation.localID),
+        .serverID(\.new.record.serverID),
+        .text("endpoint", \.new.mutation.endpoint?.text),
+        .json("payload", \.payload),
+        .json("headers", \.headers),
+        .int4("dependencies_from", \.dependencies.from),
+        .int4("dependencies_to", \.dependencies.to),
+        .int2("priority", \.new.priority),
+        .int2("max_attempts", \.new.mutation.maxAttempts),
+        .choice("conflict_resolution", \.new.conflictResolution),
+        .int8("base_version", \.new.mutation.baseVersion),
+        .choice("status", \.new.record.status),
+        .int4("blockers_from", \.blockers.from),
+        .int4("blockers_to", \.blockers.to),
+        .int8("version", \.new.record.version),
+        .choice("resolution", \.new.record.resolution),
+        .int2("response_status", \.new.record.responseStatus),
+        .json("error", \.error),
+        .text("last_error", \.lastError),
+        .moment("created_at", \.new.mutation.createdAt),
+        .moment("synced_at", \.new.record.syncedAt),
+        .int4("references_from", \.references.from),
+        .int4("references_to", \.references.to),
+        .text("traceparent", \.traceparent),
+        .int8("local_number", \.new.mutation.localNumber),
+        .bytes("fingerprint_places") { row in
+            let places = row.new.record.fingerprint.places
+            return places.isEmpty ? nil : places
+        }
+    )
+
+    /// Whether something of it would be taken for a sealed value, were it stored as it is. Headers and problems are
+    /// objects.
+    var looksSealed: Bool {
+        payload.map { SealedText.needsEscape(json: $0) } ?? false
+            || lastError.map { SealedText.needsEscape(text: $0) } ?? false
+    }
+
+    /// Puts everything into the form in which it is stored.
+    func seal(_ seal: LaneSeal) throws(SealError) {
+        let id = new.mutation.id
+        payload = try seal.seal(json: payload.map { Array($0) }, .payload, of: id).map { $0[...] }
+        headers = try seal.seal(json: headers.map { Array($0) }, .headers, of: id).map { $0[...] }
+        error = try seal.seal(json: error, .error, of: id)
+        lastError = try seal.seal(text: lastError, .lastError, of: id)
+    }
+}
