@@ -46,17 +46,12 @@ import Testing
         place.remove()
     }
 
-    /// The commands of the section “A worker's whole loop”, one after the other, with what they print.
-    @Test func theLoopOfTheReadmeCanBePasted() async throws {
+    /// The commands of the tutorial, one after the other, with what they print.
+    @Test func theLoopOfTheTutorialCanBePasted() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
         _ = try await run.paste("/v1/mutations")
-        let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../README.md")
-        let readme = try String(contentsOf: file, encoding: .utf8)
-        let section = try #require(
-            readme.components(separatedBy: "\n## ").first { $0.hasPrefix("A worker's whole loop") }
-        )
-        let commands = section.components(separatedBy: "```sh\n").dropFirst()
+        let commands = try Repository.text("docs/tutorial.md").components(separatedBy: "```sh\n").dropFirst()
             .compactMap { $0.components(separatedBy: "```").first }
         #expect(commands.count == 6)
         // a person is not so quick that the stream is not there yet, or that what a push came to is not told before it is

@@ -33,7 +33,7 @@ import Testing
         return (text, worker.organization)
     }
 
-    @Test func everyMetricOfAGatewayInUseIsDescribedAndInTheTableOfTheREADME() async throws {
+    @Test func everyMetricOfAGatewayInUseIsDescribedAndInTheTableOfTheDocs() async throws {
         let (text, organization) = try await page()
         #expect(!text.contains("Not described"))
         #expect(text.contains("\nsluice_ready 1\n"))
@@ -44,8 +44,8 @@ import Testing
         #expect(text.contains(oldest))
         if Promtool.path != nil { #expect(try await Promtool.remarks(on: Array(text.utf8)) == "") }
         let shown = MetricTable(page: text).families
-        let told = MetricTable(readme: try Repository.text("README.md")).families
-        #expect(Set(shown.keys).subtracting(told.keys) == [], "not in the README")
+        let told = MetricTable(docs: try Repository.text("docs/metrics.md")).families
+        #expect(Set(shown.keys).subtracting(told.keys) == [], "not in docs/metrics.md")
         #expect(Set(told.keys).subtracting(shown.keys).subtracting(Self.madeElsewhere) == [], "not shown")
         for (name, family) in shown { #expect(told[name] == family, "\(name)") }
         for name in shown.keys {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The metrics of a page, of the README, and of expressions.
+/// The metrics of a page, of `docs/metrics.md`, and of expressions.
 struct MetricTable: Equatable {
     struct Family: Equatable {
         var kind = ""
@@ -23,10 +23,10 @@ struct MetricTable: Equatable {
         }
     }
 
-    /// What the README's table says: metric with its labels, kind, meaning.
-    init(readme: String) {
+    /// What the table of `docs/metrics.md` says: metric with its labels, kind, meaning.
+    init(docs: String) {
         let row = #/\| `((?:sluice|process)_\w+)(?:\{([a-z, ]+)\})?` \| (counter|gauge|histogram) \| .+ \|/#
-        for line in readme.split(separator: "\n") {
+        for line in docs.split(separator: "\n") {
             guard let match = line.wholeMatch(of: row) else { continue }
             let labels = (match.2 ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }
             families[String(match.1)] = Family(kind: String(match.3), labels: Set(labels))
