@@ -23,10 +23,12 @@ test: ## all tests, on a real Postgres that they start themselves; PART=gateway 
 	@scripts/bootstrap --tests
 	@scripts/test $(PART)
 
-lint: ## the formatter's strict check, and which target may import what
+lint: ## the formatter's strict check, which target may import what, and where the docs lead
 	swift format lint --strict --parallel --recursive $(SWIFT_FOLDERS)
 	@scripts/lint-imports --self-test
 	@scripts/lint-imports
+	@scripts/check-docs --self-test
+	@scripts/check-docs
 
 format: ## brings all Swift files into shape
 	swift format --in-place --parallel --recursive $(SWIFT_FOLDERS)
