@@ -46,13 +46,24 @@ import Testing
         place.remove()
     }
 
-    /// The commands of the tutorial, one after the other, with what they print.
-    @Test func theLoopOfTheTutorialCanBePasted() async throws {
+    /// The commands that the README shows, and then those of the tutorial, which goes on from there, with what they
+    /// print.
+    @Test func whatTheReadmeAndTheTutorialShowCanBePasted() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
-        _ = try await run.paste("/v1/mutations")
-        let commands = try Repository.text("docs/tutorial.md").components(separatedBy: "```sh\n").dropFirst()
-            .compactMap { $0.components(separatedBy: "```").first }
+        let shown = Self.commands(in: try Repository.text("README.md"), under: "A push, from curl to result")
+        #expect(shown.count == 2)
+        for isReplayed in [false, true] {
+            let push = try await run.paste(command: try #require(shown.first))
+            #expect(push.results.map { $0["status"]?.string } == Self.allSucceeded)
+            #expect(push.results.map { $0["replayed"]?.bool } == [isReplayed, isReplayed, isReplayed])
+            #expect(push.json?["accepted_sequence"]?.text == "3")
+        }
+        let changes = try await run.paste(command: try #require(shown.last)).changes
+        #expect(changes.map { $0["entity_type"]?.string } == ["contact", "activity", "expense"])
+        #expect(changes.last?["document"]?["amount"]?.text == "249.90")
+
+        let commands = Self.commands(in: try Repository.text("docs/tutorial.md"))
         #expect(commands.count == 6)
         // a person is not so quick that the stream is not there yet, or that what a push came to is not told before it is
         // settled: an event tells how a mutation stands, and not how it stood before
@@ -64,10 +75,9 @@ import Testing
         steps[3] = waiting(for: #""sequence_number":4,"status":"conflict""#, steps[3])
         steps[5] = waiting(for: #""sequence_number":4,"status":"succeeded""#, steps[5])
         let script = steps.joined().replacing("http://127.0.0.1:8080", with: run.address)
-        // a person's shell has jobs
         let shell = try Program(
             shell: """
-                exec bash -m <<'END OF THE LOOP'
+                exec bash <<'END OF THE LOOP'
                 set -e -o pipefail; cd '\(place.path)'; TOKEN='\(run.token)'
                 \(script)
                 END OF THE LOOP
@@ -225,6 +235,16 @@ import Testing
     }
 
     private static let allSucceeded: [String?] = ["succeeded", "succeeded", "succeeded"]
+
+    /// The shell's commands that a page shows, a block each; of one section, where that is named.
+    private static func commands(in page: String, under heading: String? = nil) -> [String] {
+        var text = page
+        if let heading {
+            text = page.components(separatedBy: "\n## ").first { $0.hasPrefix(heading + "\n") } ?? ""
+        }
+        return text.components(separatedBy: "```sh\n").dropFirst()
+            .compactMap { $0.components(separatedBy: "```").first }
+    }
 
     private static var version: String {
         get async throws { try await Program.run(["--version"]).output.trimmingCharacters(in: .newlines) }

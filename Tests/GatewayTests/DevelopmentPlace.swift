@@ -121,7 +121,17 @@ struct DevelopmentRun: Sendable {
         let paragraphs = screen.components(separatedBy: "\n\n")
         let export = try #require(paragraphs.first { $0.hasPrefix("export TOKEN=") })
         let command = try #require(paragraphs.first { $0.hasPrefix("curl ") && $0.contains(path + "'") })
-        let shell = try Program(shell: export + "\n" + command)
+        return try await Self.printed(by: export + "\n" + command)
+    }
+
+    /// Takes a command of the docs to a shell, with this run's token and address, and answers what it prints.
+    func paste(command: String) async throws -> Reply {
+        let command = command.replacing("http://127.0.0.1:8080", with: address)
+        return try await Self.printed(by: "export TOKEN='\(token)'\n" + command)
+    }
+
+    private static func printed(by script: String) async throws -> Reply {
+        let shell = try Program(shell: script)
         let status = try await shell.end()
         #expect(status == 0)
         #expect(shell.complaint == "")
