@@ -67,6 +67,20 @@ import Tokens
         }
     }
 
+    /// What authors of workers read is written by hand. Two codes are no client's: of `/admin`, and kept for later.
+    @Test func theDocsNameEveryProblemCodeAndStatus() throws {
+        let (api, clients) = (try Repository.text("docs/api.md"), try Repository.text("docs/clients.md"))
+        for code in ProblemCode.allCases {
+            #expect(api.contains("`\(code.rawValue)`"), "\(code.rawValue)")
+            guard ![.forbidden, .idSpaceIsImmutable].contains(code) else { continue }
+            #expect(clients.contains("`\(code.rawValue)`"), "\(code.rawValue)")
+        }
+        for status in MutationStatus.allCases {
+            #expect(api.contains("`\(status.rawValue)`"), "\(status.rawValue)")
+            #expect(clients.contains("`\(status.rawValue)`"), "\(status.rawValue)")
+        }
+    }
+
     @Test func theDocumentHasTheStatusesAndSettingsThatThereAre() throws {
         let contract = try Contract()
         let stored = MutationStatus.allCases.filter { $0 != .rejected }.map(\.rawValue)
