@@ -18,7 +18,7 @@ extension Setting {
         name: "committers",
         form: .number(1...32),
         fallback: "3",
-        meaning: "Committers of pushes, each with a connection of its own."
+        meaning: "Committers of pushes, and as many of lanes; these and one for heavy pushes have a connection each."
     )
     static let statementSeconds = Setting(
         name: "statement_seconds",

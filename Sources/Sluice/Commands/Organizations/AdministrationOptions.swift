@@ -6,7 +6,7 @@ import SyncStore
 
 /// What the organizations commands have in common.
 struct AdministrationOptions: ParsableArguments {
-    @Flag(help: "Print JSON, as the operations API answers it.")
+    @Flag(help: "Print JSON in place of words.")
     var json = false
 
     @OptionGroup var options: ConfigurationOptions
