@@ -75,7 +75,7 @@ extension Setting {
         name: "jwt_exclusive_keys",
         form: .choice(["no", "yes"]),
         fallback: "no",
-        meaning: "With yes, public keys sign for this gateway and nobody else, so issuer and audience may be unset."
+        meaning: "With yes, public keys sign for this gateway alone, so issuer and audience may be unset."
     )
     static let jwtUserClaim = Setting(
         name: "jwt_user_claim",
@@ -93,7 +93,7 @@ extension Setting {
         name: "jwt_leeway_seconds",
         form: .number(0...600),
         fallback: "0",
-        meaning: "How far the clock of whoever signs tokens may be off."
+        meaning: "How far the clock of the signer of tokens may be off."
     )
     static let operatorToken = Setting(
         name: "operator_token",
@@ -150,7 +150,7 @@ extension Setting {
         name: "retention_days",
         form: .decimal(0.01...36_500),
         fallback: "30",
-        meaning: "Days after which records, tombstones and what nobody settled go."
+        meaning: "Days after which records, tombstones and unsettled mutations go."
     )
     static let retentionIntervalSeconds = Setting(
         name: "retention_interval_seconds",

@@ -9,7 +9,8 @@ import Tokens
 @Suite struct ContainerTests {
     private static let files = [
         "docker/Dockerfile", "docker/compose.yml", "docker/systemd/sluice.service", "docker/nginx/nginx.conf",
-        "docker/caddy/Caddyfile", "docker/prometheus/alerts.yml", "docs/runbook.md",
+        "docker/caddy/Caddyfile", "docker/prometheus/alerts.yml", "docs/runbook.md", "docs/configuration.md",
+        "docs/first-tenant.md", "docs/operations.md",
     ]
 
     @Test(arguments: files) func everyVariableIsASetting(file: String) throws {
