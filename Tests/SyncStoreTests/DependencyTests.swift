@@ -41,6 +41,18 @@ import Testing
         #expect(pointer == "/mutations/2/dependency_ids/0")
     }
 
+    /// Copies of one entry depend on each other no more than on themselves.
+    @Test func anEntryThatNeedsItselfIsToldTheSameHoweverOftenItIsThere() async throws {
+        let phone = try await Phone.new()
+        var edit = phone.entry("update", local: UUID(), payload: "{}")
+        edit.extra["dependency_ids"] = #"["\#(edit.id.lowercased)"]"#
+        let twice = try await phone.push([edit, edit])
+        #expect(twice.results.map(\.rules) == [["entity_reference_must_exist"], ["entity_reference_must_exist"]])
+        var other = phone.entry("update", local: UUID(), payload: "{}")
+        other.extra["dependency_ids"] = #"["\#(other.id.lowercased)"]"#
+        #expect(try await phone.push([other]).results.map(\.rules) == [["entity_reference_must_exist"]])
+    }
+
     @Test func aClientIDThatIsCreatedLaterInThePushIsRefused() async throws {
         let phone = try await Phone.new()
         let local = UUID()

@@ -46,7 +46,8 @@ struct RunningOrder {
             let target = creates ? [] : [mutation.localID].compactMap { $0 }
             // a create that names itself in its payload waits for nobody
             for id in mutation.dependencyIDs + mutation.references + target where !(creates && id == mutation.localID) {
-                for other in owner[id] ?? [] where other != place { needed.insert(other) }
+                // whether it may depend on itself is not a matter of order, however often it is there
+                for other in owner[id] ?? [] where group[other].mutation.id != mutation.id { needed.insert(other) }
             }
             waitsFor[place] = needed.count
             for other in needed { dependants[other].append(place) }
