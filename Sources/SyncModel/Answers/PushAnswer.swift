@@ -35,7 +35,7 @@ public struct PushAnswer: Sendable {
     /// Blocked mutations that a settled one blocks, so that nothing but a person moves them: settled as well.
     public var stuck: Set<UUID> = []
 
-    /// The lane as the push found it.
+    /// The lane as the push found it, or as it was when the push had halted it.
     public var lane = LaneState()
 
     /// What keeps the head of the user's lane from running, so that what is behind it waits; nil where nothing does, where

@@ -104,7 +104,8 @@ struct PushWork: GroupWork {
                     mappings: planned.touchedMappings
                 )
                 answer.standing = planned.standing
-                answer.lane = plan.snapshots[index].lane
+                // what it brought runs now, as a rule, and is not looked at
+                answer.lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
                 answer.warnings = planned.warnings
                 job.reply.send(.success(answer))
             }

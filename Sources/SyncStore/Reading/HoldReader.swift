@@ -14,7 +14,8 @@ struct HoldReader: Sendable {
     /// What keeps the head of a lane from running; nil where nothing does, or where that cannot be found out now: what a
     /// push did is committed by then, and answered.
     ///
-    /// - Parameter state: the lane as a push found it, which then had it looked at; nil for the lane as it is.
+    /// - Parameter state: the lane as a push found it, which then had it looked at, or as it was halted by the push; nil
+    ///   for the lane as it is.
     func hold(of lane: LaneKey, as state: LaneState? = nil) async -> LaneHold? {
         if let state, !state.mayBeHeld { return nil }
         var key = Parameters()
