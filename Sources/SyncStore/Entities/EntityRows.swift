@@ -87,15 +87,9 @@ enum EntityRows {
         let new = rows.filter { !$0.state.isStored }
         let known = rows.filter(\.state.isStored)
         var queries: [Query] = []
-        if !new.isEmpty { queries.append(query(EntityStatements.makeEntities, new, now)) }
-        if !known.isEmpty { queries.append(query(EntityStatements.changeEntities, known, now)) }
+        if !new.isEmpty { queries.append(EntityRow.columns.query(EntityStatements.makeEntities, new, at: now)) }
+        if !known.isEmpty { queries.append(EntityRow.columns.query(EntityStatements.changeEntities, known, at: now)) }
         return queries
-    }
-
-    private static func query(_ statement: Statement, _ rows: [EntityRow], _ now: Timestamp) -> Query {
-        var parameters = EntityRow.columns.parameters(rows)
-        parameters.add(timestamp: now.microseconds)
-        return Query(statement, parameters)
     }
 }
 

@@ -49,9 +49,7 @@ struct BlockerRow {
     static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {
         var rows = rows
         for index in rows.indices { rows[index].budget = Int64(wholeBudget / rows.count) }
-        var parameters = columns.parameters(rows)
-        parameters.add(timestamp: now.microseconds)
-        return Query(LaneStatements.unblock, parameters)
+        return columns.query(LaneStatements.unblock, rows, at: now)
     }
 }
 
@@ -72,9 +70,7 @@ struct FlightRow {
     }
 
     static func query(_ rows: [FlightRow], _ now: Timestamp) -> Query {
-        var parameters = columns.parameters(rows)
-        parameters.add(timestamp: now.microseconds)
-        return Query(LaneStatements.markInFlight, parameters)
+        columns.query(LaneStatements.markInFlight, rows, at: now)
     }
 }
 
@@ -142,9 +138,7 @@ final class OutcomeRow: Sendable {
     )
 
     static func query(_ rows: [OutcomeRow], _ now: Timestamp) -> Query {
-        var parameters = columns.parameters(rows)
-        parameters.add(timestamp: now.microseconds)
-        return Query(LaneStatements.writeOutcomes, parameters)
+        columns.query(LaneStatements.writeOutcomes, rows, at: now)
     }
 }
 
@@ -191,9 +185,7 @@ struct MappingOutcomeRow {
     )
 
     static func query(_ rows: [MappingOutcomeRow], _ now: Timestamp) -> Query {
-        var parameters = columns.parameters(rows)
-        parameters.add(timestamp: now.microseconds)
-        return Query(LaneStatements.writeMappings, parameters)
+        columns.query(LaneStatements.writeMappings, rows, at: now)
     }
 }
 
@@ -227,7 +219,5 @@ struct CreatedIDRow {
         .serverID(\.serverID)
     )
 
-    static func query(_ rows: [CreatedIDRow]) -> Query {
-        Query(LaneStatements.writeLocalIDs, columns.parameters(rows))
-    }
+    static func query(_ rows: [CreatedIDRow]) -> Query { columns.query(LaneStatements.writeLocalIDs, rows) }
 }

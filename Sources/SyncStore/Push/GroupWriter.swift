@@ -83,10 +83,7 @@ struct GroupWriter {
 
     /// Adds a statement that takes rows in, and the moment behind them; nothing without rows.
     private mutating func add<Row>(_ statement: Statement, _ columns: Columns<Row>, _ rows: [Row]) {
-        guard !rows.isEmpty else { return }
-        var parameters = columns.parameters(rows)
-        parameters.add(timestamp: now.microseconds)
-        queries.append(Query(statement, parameters))
+        if !rows.isEmpty { queries.append(columns.query(statement, rows, at: now)) }
     }
 
     // MARK: - Mutations

@@ -30,27 +30,15 @@ struct LocalIDColumns {
         numbers.append(id.number)
     }
 
-    /// Organization, user, device, type and number.
-    func addKeys(to parameters: inout Parameters) {
+    /// The push that asks, organization, user, device, type and number.
+    var parameters: Parameters {
+        var parameters = Parameters()
+        parameters.add(pushes)
         parameters.add(lanes.map(\.organization))
         parameters.add(lanes.map(\.user))
         parameters.add(devices)
         parameters.add(types)
         parameters.add(numbers)
-    }
-
-    /// The same, behind the push that asks.
-    var parameters: Parameters {
-        var parameters = Parameters()
-        parameters.add(pushes)
-        addKeys(to: &parameters)
-        return parameters
-    }
-
-    /// The same alone.
-    var keys: Parameters {
-        var parameters = Parameters()
-        addKeys(to: &parameters)
         return parameters
     }
 }

@@ -7,7 +7,8 @@ extension GroupStatements {
         """
         INSERT INTO devices AS d (
             organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at, stray_ids)
-        SELECT k.organization_id, k.user_id, k.device_id, k.accepted_sequence, \(DevicePushRow.columns.parameter(1)), \(DevicePushRow.columns.parameter(1)), k.stray_ids
+        SELECT k.organization_id, k.user_id, k.device_id, k.accepted_sequence, \(DevicePushRow.columns.parameter(1)),
+            \(DevicePushRow.columns.parameter(1)), k.stray_ids
         FROM \(DevicePushRow.columns.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id, device_id) DO UPDATE
         SET accepted_sequence = excluded.accepted_sequence, last_seen_at = excluded.last_seen_at,
@@ -19,7 +20,7 @@ extension GroupStatements {
         "group_write_users",
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
-        SELECT k.organization_id, k.user_id, $3
+        SELECT k.organization_id, k.user_id, \(Columns.lanes.parameter(1))
         FROM \(Columns.lanes.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """

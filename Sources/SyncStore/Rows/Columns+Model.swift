@@ -2,6 +2,15 @@ import Foundation
 import Postgres
 import SyncModel
 
+extension Columns {
+    /// A statement that takes rows in, and the moment behind them where it needs one.
+    func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
+        var parameters = parameters(rows)
+        if let moment { parameters.add(timestamp: moment.microseconds) }
+        return Query(statement, parameters)
+    }
+}
+
 // Values of the model as columns: what several tables have in the same form.
 extension Columns {
     /// `organization_id` and `user_id`.
