@@ -108,4 +108,35 @@ import Testing
         try await stage.mutation(edit.id, is: .succeeded)
         #expect(upstream.requests.last?.path == "/contacts/8")
     }
+
+    /// What comes after the new create follows what failed before it as well, whether they come together, one after the
+    /// other, or when the create has taken effect.
+    @Test(arguments: ["together", "apart", "late"])
+    func whatFollowsACreateThatTookOverAClientIDFollowsAllBeforeIt(_ way: String) async throws {
+        let upstream = FakeUpstream { request, _ in
+            request.method == "POST" ? .status(request.text.contains("wrong") ? 422 : 201, #"{"id":8}"#) : nil
+        }
+        let stage = try await Stage(upstream: upstream)
+        let contact = UUID()
+        let given = stage.create(local: contact, payload: #"{"n":"wrong"}"#)
+        let lost = stage.change("update", local: contact, payload: #"{"n":1}"#)
+        try await stage.phone.push([given, lost])
+        try await stage.mutation(given.id, is: .failed)
+        try await stage.discard(given.id, .keep)
+        try await stage.mutation(lost.id, is: .failed)
+        let other = stage.create(local: contact, payload: #"{"n":2}"#)
+        let edit = stage.change("update", local: contact, payload: #"{"n":3}"#)
+        if way == "together" {
+            try await stage.phone.push([other, edit])
+        } else {
+            try await stage.phone.push([other])
+            if way == "late" { try await stage.mutation(other.id, is: .succeeded) }
+            try await stage.phone.push([edit])
+        }
+        try await stage.mutation(other.id, is: .succeeded)
+        try await stage.mutation(edit.id, is: .blocked)
+        try await stage.retry(lost.id, "{}")
+        try await stage.mutation(edit.id, is: .succeeded)
+        #expect(upstream.requests.map(\.text).suffix(2) == [#"{"n":1}"#, #"{"n":3}"#])
+    }
 }

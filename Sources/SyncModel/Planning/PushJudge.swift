@@ -405,10 +405,12 @@ struct PushJudge {
     /// Notes the last write of an entity under both names that it may go by within the push.
     private mutating func noteWrite(by judged: Accepted) {
         let mutation = judged.mutation
+        // what follows a create that waits for its id waits for it as the client id's create
+        guard mutation.namesKnownEntity else { return }
         if let localID = mutation.localID {
             lastByClientID[ClientKey(id: localID, type: mutation.entityType)] = judged.index
         }
-        if mutation.namesKnownEntity, let serverID = resolvedServerID(of: mutation) {
+        if let serverID = resolvedServerID(of: mutation) {
             lastByServerID[EntityKey(type: mutation.entityType, id: serverID.text)] = judged.index
         }
     }

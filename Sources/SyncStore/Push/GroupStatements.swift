@@ -115,6 +115,9 @@ enum GroupStatements {
     )
 
     /// The latest open mutation on each entity that the group updates, looked for only in lanes that have open ones.
+    ///
+    /// By the client's name that is never a create: what follows one waits for it by the mapping, and, where it took the
+    /// client id over, for what was open under that before.
     static let open = open(
         "group_open",
         own: false,
@@ -163,7 +166,7 @@ enum GroupStatements {
             CROSS JOIN LATERAL (
                 (SELECT * FROM mutations a
                  WHERE a.organization_id = k.organization_id AND a.user_id = k.user_id AND a.local_id = k.local_id
-                    AND a.entity_type = k.entity_type AND a.synced_at IS NULL
+                    AND a.entity_type = k.entity_type AND a.synced_at IS NULL AND a.operation <> 'create'
                  ORDER BY a.position DESC LIMIT 1)
                 UNION ALL
                 (SELECT * FROM mutations b

@@ -168,7 +168,8 @@ extension RuleModel {
         let server = entry.server ?? permanent(entry.local)
         func isSame(_ other: Accepted) -> Bool {
             guard other.entry.type == entry.type else { return false }
-            return (entry.local != nil && other.entry.local == entry.local)
+            // a create that waits for its id is followed by its mapping, and so is what was before it
+            return (entry.local != nil && other.entry.local == entry.local && other.entry.operation != .create)
                 || (server != nil && (other.serverID ?? permanent(other.entry.local)) == server)
         }
         if let last = user.lane.last(where: { isSame($0) && !$0.status.isFinal }) { dependsOn.insert(last.entry.id) }

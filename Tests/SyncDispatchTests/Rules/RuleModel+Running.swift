@@ -118,8 +118,10 @@ extension RuleModel {
         mutation.named = id
         mutation.isOutcomeUnknown = false
         mutation.echoes = 0
+        // what was in a create's way before is not what is in its way now, unless it was sent there
+        let aimed = mutation.entry.operation != .create || mutation.overrides ? mutation.serverID : nil
         mutation.overrides = false
-        let entity = mutation.serverID ?? id
+        let entity = aimed ?? id
         let strategy = hadItsWay ? .manual : mutation.entry.strategy ?? strategy
         switch strategy {
         case .serverWins where entity != nil:
