@@ -53,8 +53,11 @@ public struct Columns<Row>: Sendable {
     }
 
     /// `unnest($1::uuid[], $2::text[]) AS k (a, b)`: the rows as a table.
-    public func unnested(as table: String) -> String {
-        let arrays = columns.enumerated().map { "$\($0.offset + 1)::\($0.element.type)[]" }.joined(separator: ", ")
+    ///
+    /// - Parameter others: how many parameters stand before the columns'.
+    public func unnested(as table: String, behind others: Int = 0) -> String {
+        let arrays = columns.enumerated().map { "$\(others + $0.offset + 1)::\($0.element.type)[]" }
+            .joined(separator: ", ")
         return "unnest(\(arrays)) AS \(table) (\(names))"
     }
 
@@ -64,7 +67,12 @@ public struct Columns<Row>: Sendable {
     /// The values of rows, a parameter for each column.
     public func parameters(_ rows: [Row]) -> Parameters {
         var parameters = Parameters()
-        for column in columns { column.add(rows, &parameters) }
+        add(rows, to: &parameters)
         return parameters
+    }
+
+    /// Adds the values of rows behind other parameters.
+    public func add(_ rows: [Row], to parameters: inout Parameters) {
+        for column in columns { column.add(rows, &parameters) }
     }
 }

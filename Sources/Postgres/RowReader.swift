@@ -126,6 +126,16 @@ public struct RowReader {
         try rows.optionalInt64s(row, next(name))
     }
 
+    /// Reads a `bool[]` without NULLs.
+    public mutating func bools(_ name: StaticString) throws(PostgresError) -> [Bool] {
+        try rows.bools(row, next(name))
+    }
+
+    /// Reads a `bool[]` without NULLs; nil for NULL.
+    public mutating func optionalBools(_ name: StaticString) throws(PostgresError) -> [Bool]? {
+        try rows.optionalBools(row, next(name))
+    }
+
     /// Reads a `text[]` without NULLs.
     public mutating func strings(_ name: StaticString) throws(PostgresError) -> [String] {
         try rows.strings(row, next(name))

@@ -7,9 +7,8 @@ extension Administration {
     /// One entity type as JSON; nil when it is not registered.
     public func entityType(_ name: String, in organization: UUID) async throws(Problem) -> [UInt8]? {
         let rows = try await run(Self.getTypeStatement, Self.key(name, in: organization), "read an entity type")
-        guard rows.count > 0 else { return nil }
         do {
-            return try EntityTypeRow(rows, 0).json()
+            return try rows.read(EntityTypeRow.read).first?.json()
         } catch {
             throw failure.problem(error, doing: "read an entity type")
         }
@@ -42,8 +41,10 @@ extension Administration {
                 ])
             }
             catalog.invalidate(organization)
-            guard results[1].count > 0 else { throw try request.refusal(of: EntityTypeRow(results[2], 0)) }
-            return (results[0].affected > 0, try EntityTypeRow(results[1], 0).json())
+            if let changed = try results[1].read(EntityTypeRow.read).first {
+                return (results[0].affected > 0, changed.json())
+            }
+            throw try request.refusal(of: results[2].read(EntityTypeRow.read).first)
         } catch {
             throw failure.problem(error, doing: "write an entity type")
         }
@@ -73,8 +74,7 @@ extension Administration {
     static let getTypeStatement = Statement(
         "entity_types_get",
         """
-        SELECT name, id_space, visibility, default_priority, is_forwarded, is_in_use, relations FROM entity_types
-        WHERE organization_id = $1 AND name = $2
+        SELECT \(EntityTypeRow.list) FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2
         """
     )
 
@@ -100,7 +100,7 @@ extension Administration {
         WHERE t.organization_id = $1 AND t.name = $2
             AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
                 AND coalesce($7::jsonb, t.relations) @> t.relations)
-        RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations
+        RETURNING \(EntityTypeRow.list)
         """
     )
 }
@@ -134,15 +134,16 @@ extension EntityTypeRequest {
     }
 
     /// Why a type in use was not changed.
-    fileprivate func refusal(of type: EntityTypeRow) throws -> Problem {
-        if let idSpace, idSpace.rawValue != type.idSpace {
+    fileprivate func refusal(of type: EntityType?) throws -> Problem {
+        // whoever changed it at the same time has undone what was in the way
+        let overtaken = StoreFailure.overloaded("the entity type is being changed by somebody else")
+        guard let type else { return overtaken }
+        if let idSpace, idSpace != type.idSpace {
             let detail = "'\(type.name)' has mutations or entities: its id space stays as it is; use another type"
             return Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
         }
         let wanted = try relations.map { EntityType.relations(stored: try JSONTree(parsing: $0).root) } ?? []
-        let lost = try type.parsedRelations().first { !wanted.contains($0) }
-        // whoever changed it at the same time has undone what was in the way
-        guard let lost else { return StoreFailure.overloaded("the entity type is being changed by somebody else") }
+        guard let lost = type.relations.first(where: { !wanted.contains($0) }) else { return overtaken }
         let detail =
             "'\(type.name)' has mutations or entities, whose '\(lost.member)' holds ids of '\(lost.entityType)': name the "
             + "relation as it is; for another meaning use another member"

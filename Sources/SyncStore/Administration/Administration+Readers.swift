@@ -16,10 +16,10 @@ extension Administration {
             writer.beginObject()
             writer.name("readers")
             writer.beginArray()
-            for row in 0..<rows.count {
+            for var row in rows {
                 writer.beginObject()
-                writer.member("role", try rows.string(row, 0))
-                writer.member("created_at", Timestamp(microseconds: try rows.timestamp(row, 1)).rfc3339)
+                writer.member("role", try row.string("role_name"))
+                writer.member("created_at", try row.moment("created_at").rfc3339)
                 writer.endObject()
             }
             writer.endArray()
@@ -86,14 +86,15 @@ extension Administration {
         var parameters = Parameters()
         parameters.add(role)
         let rows = try await run(Self.roleStatement, parameters, "look at a role")
-        guard rows.count > 0 else { return nil }
         do {
-            return RoleFacts(
-                quoted: try rows.string(0, 0),
-                seesEverything: try rows.bool(0, 1),
-                organization: try rows.optionalUUID(0, 2),
-                isReader: try rows.bool(0, 3)
-            )
+            return try rows.read { row in
+                RoleFacts(
+                    quoted: try row.string("quoted"),
+                    seesEverything: try row.bool("sees_everything"),
+                    organization: try row.optionalUUID("organization_id"),
+                    isReader: try row.bool("is_reader")
+                )
+            }.first
         } catch {
             throw failure.problem(error, doing: "look at a role")
         }
@@ -127,7 +128,7 @@ extension Administration {
 
     static let readersStatement = Statement(
         "readers_list",
-        "SELECT role_name::text, created_at FROM readers WHERE organization_id = $1 ORDER BY role_name"
+        "SELECT role_name::text AS role_name, created_at FROM readers WHERE organization_id = $1 ORDER BY role_name"
     )
 
     /// An organization that is being purged gets no reader.
@@ -150,15 +151,15 @@ extension Administration {
     static let roleStatement = Statement(
         "readers_role",
         """
-        SELECT quote_ident(r.rolname),
+        SELECT quote_ident(r.rolname) AS quoted,
             EXISTS (
                 SELECT FROM pg_roles s
                 WHERE (s.rolsuper OR s.rolbypassrls OR s.rolname = '\(Roles.gateway)'
                         OR s.oid = (SELECT c.relowner FROM pg_class c WHERE c.oid = 'mutations'::regclass))
-                    AND pg_has_role(r.oid, s.oid, 'MEMBER')),
-            (SELECT x.organization_id FROM readers x WHERE x.role_name = r.rolname),
+                    AND pg_has_role(r.oid, s.oid, 'MEMBER')) AS sees_everything,
+            (SELECT x.organization_id FROM readers x WHERE x.role_name = r.rolname) AS organization_id,
             EXISTS (
-                SELECT FROM pg_roles s WHERE s.rolname = '\(Roles.reader)' AND pg_has_role(r.oid, s.oid, 'MEMBER'))
+                SELECT FROM pg_roles s WHERE s.rolname = '\(Roles.reader)' AND pg_has_role(r.oid, s.oid, 'MEMBER')) AS is_reader
         FROM pg_roles r WHERE r.rolname = $1::text::name
         """
     )

@@ -9,7 +9,8 @@ extension Administration {
         key.add(organization)
         do {
             return try await catalog.opening(organization) { [key] seal in
-                try UpstreamRow(await pool.run([Query(Self.getUpstreamStatement, key)])[0], seal)?.json()
+                let rows = try await pool.run([Query(Self.getUpstreamStatement, key)])[0]
+                return try rows.read { try UpstreamRow(&$0, seal) }.first?.json()
             }
         } catch {
             throw failure.problem(error, doing: "read an upstream")
@@ -36,7 +37,7 @@ extension Administration {
                         Query(Self.lockUpstreamStatement, key), Query(Self.getUpstreamStatement, key),
                     ])
                     guard found[0].count > 0 else { return nil }
-                    let current = try Catalog.upstream(found[1], seal)
+                    let current = try found[1].read { try UpstreamSettingsRow.read(&$0, seal) }.first
                     let settings = try request.applied(to: current)
                     let row = try Self.row(settings, of: organization, at: moment, seal)
                     _ = try await connection.run(Query(Self.putUpstreamStatement, row))
@@ -89,8 +90,7 @@ extension Administration {
     static let getUpstreamStatement = Statement(
         "upstreams_get",
         """
-        SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, updated_at
-        FROM upstreams WHERE organization_id = $1
+        SELECT \(UpstreamSettingsRow.list), updated_at FROM upstreams WHERE organization_id = $1
         """
     )
 

@@ -33,11 +33,11 @@ public struct Administration: Sendable {
         writer.beginObject()
         writer.name("organizations")
         writer.beginArray()
-        let shown = min(limit, rows.count)
         do {
-            for row in 0..<shown { try OrganizationRow(rows, row).write(to: &writer) }
+            let shown = try rows.read(OrganizationRow.init).prefix(limit)
+            for organization in shown { organization.write(to: &writer) }
             writer.endArray()
-            writer.member("next", rows.count > limit ? try rows.uuid(limit - 1, 0).lowercased : nil)
+            writer.member("next", rows.count > limit ? shown.last?.id.lowercased : nil)
         } catch {
             throw failure.problem(error, doing: "list organizations")
         }
@@ -50,9 +50,8 @@ public struct Administration: Sendable {
         var parameters = Parameters()
         parameters.add(name)
         let rows = try await run(Self.namedStatement, parameters, "look for an organization")
-        guard rows.count > 0 else { return nil }
         do {
-            return try rows.uuid(0, 0)
+            return try rows.read { try $0.uuid("id") }.first
         } catch {
             throw failure.problem(error, doing: "look for an organization")
         }
@@ -68,9 +67,8 @@ public struct Administration: Sendable {
         var parameters = Parameters()
         parameters.add(id)
         let rows = try await run(Self.getStatement, parameters, "read an organization")
-        guard rows.count > 0 else { return nil }
         do {
-            return try OrganizationRow(rows, 0).json()
+            return try rows.read(OrganizationRow.init).first?.json()
         } catch {
             throw failure.problem(error, doing: "read an organization")
         }
@@ -98,8 +96,10 @@ public struct Administration: Sendable {
                 ])
             }
             catalog.invalidate(id)
-            guard results[1].count > 0 else { throw Problem(.notFound, "the organization is being purged") }
-            return (results[0].affected > 0, try OrganizationRow(results[1], 0).json())
+            guard let organization = try results[1].read(OrganizationRow.init).first else {
+                throw Problem(.notFound, "the organization is being purged")
+            }
+            return (results[0].affected > 0, organization.json())
         } catch {
             throw failure.problem(error, doing: "write an organization")
         }
@@ -143,14 +143,14 @@ public struct Administration: Sendable {
     static let listStatement = Statement(
         "organizations_list",
         """
-        SELECT id, name, status, settings, created_at, updated_at FROM organizations
-        WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2
+        SELECT \(OrganizationRow.list) FROM organizations o
+        WHERE $1::uuid IS NULL OR o.id > $1 ORDER BY o.id LIMIT $2
         """
     )
 
     static let getStatement = Statement(
         "organizations_get",
-        "SELECT id, name, status, settings, created_at, updated_at FROM organizations WHERE id = $1"
+        "SELECT \(OrganizationRow.list) FROM organizations o WHERE o.id = $1"
     )
 
     static let makeStatement = Statement(
@@ -170,7 +170,7 @@ public struct Administration: Sendable {
         SET name = coalesce($2, o.name), status = coalesce($3, o.status),
             settings = jsonb_strip_nulls(o.settings || coalesce($4::jsonb, '{}')), updated_at = $5
         WHERE o.id = $1 AND o.status <> 'purging'
-        RETURNING o.id, o.name, o.status, o.settings, o.created_at, o.updated_at
+        RETURNING \(OrganizationRow.list)
         """
     )
 

@@ -5,20 +5,23 @@ import SyncModel
 
 /// An organization as operators see it.
 struct OrganizationRow {
-    private let id: UUID
+    static let list = "o.id, o.name, o.status, o.settings, o.created_at, o.updated_at"
+
+    let id: UUID
     private let name: String
     private let status: String
     private let settings: OrganizationSettings
     private let createdAt: Timestamp
     private let updatedAt: Timestamp
 
-    init(_ rows: Rows, _ row: Int) throws {
-        id = try rows.uuid(row, 0)
-        name = try rows.string(row, 1)
-        status = try rows.string(row, 2)
-        settings = OrganizationSettings(stored: try JSONTree(parsing: rows.bytes(row, 3)).root)
-        createdAt = Timestamp(microseconds: try rows.timestamp(row, 4))
-        updatedAt = Timestamp(microseconds: try rows.timestamp(row, 5))
+    /// Reads what ``list`` names.
+    init(_ row: inout RowReader) throws {
+        id = try row.uuid("id")
+        name = try row.string("name")
+        status = try row.string("status")
+        settings = OrganizationSettings(stored: try JSONTree(parsing: row.bytes("settings")).root)
+        createdAt = try row.moment("created_at")
+        updatedAt = try row.moment("updated_at")
     }
 
     func write(to writer: inout JSONWriter) {
@@ -40,43 +43,21 @@ struct OrganizationRow {
     }
 }
 
-/// An entity type as operators see it.
-struct EntityTypeRow {
-    let name: String
-    let idSpace: String
-    private let relations: [UInt8]
-    private let visibility: String
-    private let defaultPriority: Int16
-    private let isForwarded: Bool
-    private let isInUse: Bool
-
-    init(_ rows: Rows, _ row: Int) throws {
-        name = try rows.string(row, 0)
-        idSpace = try rows.string(row, 1)
-        visibility = try rows.string(row, 2)
-        defaultPriority = try rows.int16(row, 3)
-        isForwarded = try rows.bool(row, 4)
-        isInUse = try rows.bool(row, 5)
-        relations = try rows.bytes(row, 6)
-    }
-
-    func parsedRelations() throws -> [Relation] {
-        EntityType.relations(stored: try JSONTree(parsing: relations).root)
-    }
-
-    func json() throws -> [UInt8] {
+extension EntityType {
+    /// The type as operators see it.
+    func json() -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         writer.member("name", name)
-        writer.member("id_space", idSpace)
+        writer.member("id_space", idSpace.rawValue)
         writer.name("relations")
         writer.beginObject()
-        for relation in try parsedRelations() {
+        for relation in relations {
             writer.name(relation.member)
             writer.string(relation.entityType)
         }
         writer.endObject()
-        writer.member("visibility", visibility)
+        writer.member("visibility", visibility.rawValue)
         writer.member("default_priority", Int64(defaultPriority))
         writer.member("upstream", isForwarded)
         writer.member("in_use", isInUse)

@@ -12,11 +12,10 @@ struct UpstreamRow {
         self.updatedAt = updatedAt
     }
 
-    /// Nil when there is no row.
-    init?(_ rows: Rows, _ seal: Seal) throws {
-        guard let settings = try Catalog.upstream(rows, seal) else { return nil }
-        self.settings = settings
-        updatedAt = Timestamp(microseconds: try rows.timestamp(0, 7))
+    /// Reads ``UpstreamSettingsRow``, and behind it when they changed.
+    init(_ row: inout RowReader, _ seal: Seal) throws {
+        settings = try UpstreamSettingsRow.read(&row, seal)
+        updatedAt = try row.moment("updated_at")
     }
 
     func json() -> [UInt8] {

@@ -103,13 +103,15 @@ public final class Catalog: Sendable {
                 Query(Self.organizationStatement, parameters), Query(Self.typesStatement, parameters),
                 Query(Self.upstreamStatement, parameters), OrganizationKeys.read(id),
             ])
-            let keys = try await seal(of: id, rows[3], rows[0])
-            let (organization, seal) = try organization(rows[0], upstream: rows[2], keys)
+            let found = try Found(rows[0])
+            var seal = try await seal(of: id, rows[3], found)
+            var organization: Organization?
+            if let found { (organization, seal) = try self.organization(found, upstream: rows[2], seal) }
             if let reason = seal.lock { failure.note(locked: id, reason) }
             read = Entry(
                 organization: organization,
                 types: try Self.types(rows[1]),
-                partition: try Self.partition(rows[0], of: id),
+                partition: found?.partition ?? Self.spread(id),
                 seal: seal,
                 readAt: moment
             )
@@ -125,11 +127,9 @@ public final class Catalog: Sendable {
     }
 
     /// Unwraps an organization's keys; makes the first where there is none and there is a master key to wrap it.
-    private func seal(of id: UUID, _ keys: Rows, _ organization: Rows) async throws -> Seal {
+    private func seal(of id: UUID, _ keys: Rows, _ organization: Found?) async throws -> Seal {
         var wrapped = try OrganizationKeys.keys(keys)
-        if wrapped.isEmpty, let master = masterKeys?.wrapping, organization.count > 0,
-            try organization.string(0, 2) != OrganizationStatus.purging.rawValue
-        {
+        if wrapped.isEmpty, let master = masterKeys?.wrapping, let organization, organization.status != .purging {
             let new = try WrappedKey.new(number: 1, of: id, by: master)
             let results = try await pool.run([
                 OrganizationKeys.make(new, of: id, at: now()), OrganizationKeys.read(id),
@@ -142,12 +142,22 @@ public final class Catalog: Sendable {
     }
 
     /// An organization whose upstream does not open is locked, and troubles nobody else.
-    private func organization(_ rows: Rows, upstream: Rows, _ seal: Seal) throws -> (Organization?, Seal) {
+    private func organization(_ found: Found, upstream: Rows, _ seal: Seal) throws -> (Organization, Seal) {
+        func organization(_ upstream: UpstreamSettings?) -> Organization {
+            Organization(
+                id: found.id,
+                name: found.name,
+                status: found.status,
+                settings: found.settings,
+                upstream: upstream
+            )
+        }
+        // of one that is locked nobody is served, and no lane runs
+        guard seal.lock == nil, var row = upstream.first else { return (organization(nil), seal) }
         do {
-            return (try Self.organization(rows, upstream: upstream, seal), seal)
+            return (organization(try UpstreamSettingsRow.read(&row, seal)), seal)
         } catch let error as SealError {
-            let locked = Seal.locked(error.description)
-            return (try Self.organization(rows, upstream: upstream, locked), locked)
+            return (organization(nil), .locked(error.description))
         }
     }
 
@@ -184,7 +194,7 @@ public final class Catalog: Sendable {
         SELECT id, name, status, settings, (
             SELECT n FROM (SELECT count(*)::int FROM pg_inherits WHERE inhparent = 'lanes'::regclass) p (count),
                 LATERAL generate_series(0, p.count - 1) n
-            WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, id))
+            WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, id)) AS partition
         FROM organizations WHERE id = $1
         """
     )
@@ -192,16 +202,14 @@ public final class Catalog: Sendable {
     static let typesStatement = Statement(
         "catalog_entity_types",
         """
-        SELECT name, id_space, visibility, default_priority, is_forwarded, is_in_use, relations
-        FROM entity_types WHERE organization_id = $1
+        SELECT \(EntityTypeRow.list) FROM entity_types t WHERE t.organization_id = $1
         """
     )
 
     static let upstreamStatement = Statement(
         "catalog_upstream",
         """
-        SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers
-        FROM upstreams WHERE organization_id = $1
+        SELECT \(UpstreamSettingsRow.list) FROM upstreams WHERE organization_id = $1
         """
     )
 
@@ -210,60 +218,45 @@ public final class Catalog: Sendable {
         "SELECT 1 FROM users WHERE organization_id = $1 AND user_id = $2"
     )
 
-    private static func organization(_ rows: Rows, upstream: Rows, _ seal: Seal) throws -> Organization? {
-        guard rows.count > 0 else { return nil }
-        return Organization(
-            id: try rows.uuid(0, 0),
-            name: try rows.string(0, 1),
-            status: OrganizationStatus(rawValue: try rows.string(0, 2)) ?? .suspended,
-            settings: OrganizationSettings(stored: try JSONTree(parsing: rows.bytes(0, 3)).root),
-            // of one that is locked nobody is served, and no lane runs
-            upstream: seal.lock == nil ? try Self.upstream(upstream, seal) : nil
-        )
+    /// What ``organizationStatement`` found.
+    private struct Found {
+        let id: UUID
+        let name: String
+        let status: OrganizationStatus
+        let settings: OrganizationSettings
+        /// Nil where tables are not partitioned.
+        let partition: Int?
+
+        init?(_ rows: Rows) throws {
+            guard var row = rows.first else { return nil }
+            id = try row.uuid("id")
+            name = try row.string("name")
+            status = OrganizationStatus(rawValue: try row.string("status")) ?? .suspended
+            settings = OrganizationSettings(stored: try JSONTree(parsing: row.bytes("settings")).root)
+            partition = try row.optionalInt32("partition").map { Int($0) }
+        }
     }
 
-    /// Reads the first seven columns of ``upstreamStatement`` and its like; nil when there is no row.
-    static func upstream(_ rows: Rows, _ seal: Seal) throws -> UpstreamSettings? {
-        guard rows.count > 0 else { return nil }
-        let credential = try seal.open(json: rows.optionalBytes(0, 1), as: .upstream(.credential))
-        let headers = try seal.open(json: rows.bytes(0, 5), as: .upstream(.headers)) ?? []
-        return UpstreamSettings(
-            baseURL: try rows.string(0, 0),
-            credential: try credential.flatMap { UpstreamCredential(stored: try JSONTree(parsing: $0).root) },
-            timeoutSeconds: Int(try rows.int16(0, 2)),
-            maximumConcurrency: Int(try rows.int16(0, 3)),
-            idPointer: try rows.string(0, 4),
-            headers: UpstreamSettings.headers(stored: try JSONTree(parsing: headers).root),
-            allowedHeaders: try rows.strings(0, 6)
-        )
-    }
+    /// The status that ``organizationStatement`` found; nil where there is no such organization.
+    static func status(_ rows: Rows) throws -> OrganizationStatus? { try Found(rows)?.status }
 
     /// Where tables are not partitioned, organizations are spread all the same.
-    private static func partition(_ rows: Rows, of id: UUID) throws -> Int {
-        if rows.count > 0, let number = try rows.optionalInt32(0, 4) { return Int(number) }
-        return Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3)
-    }
+    private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
     private static func types(_ rows: Rows) throws -> [String: EntityType] {
         var types: [String: EntityType] = [:]
-        for row in 0..<rows.count {
-            let type = EntityType(
-                name: try rows.string(row, 0),
-                idSpace: IDSpace(rawValue: try rows.string(row, 1)) ?? .mapped,
-                visibility: Visibility(rawValue: try rows.string(row, 2)) ?? .user,
-                defaultPriority: try rows.int16(row, 3),
-                isForwarded: try rows.bool(row, 4),
-                isInUse: try rows.bool(row, 5)
-            )
+        for var row in rows {
+            let type = try EntityTypeRow.read(&row)
             types[type.name] = type
         }
         // a type may lead to one that stands behind it, or to itself
         let spaces = types.mapValues(\.idSpace)
-        for row in 0..<rows.count {
-            var relations = EntityType.relations(stored: try JSONTree(parsing: rows.bytes(row, 6)).root)
-            for place in relations.indices { relations[place].idSpace = spaces[relations[place].entityType] }
-            types[try rows.string(row, 0)]?.relations = relations
+        return types.mapValues { type in
+            var type = type
+            for place in type.relations.indices {
+                type.relations[place].idSpace = spaces[type.relations[place].entityType]
+            }
+            return type
         }
-        return types
     }
 }

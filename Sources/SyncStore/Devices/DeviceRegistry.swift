@@ -38,9 +38,9 @@ public struct DeviceRegistry: Sendable {
             let found = try await pool.run([
                 Query(Self.touchStatement, write), Query(Self.highestStatement, counters),
             ])
-            let known = found[0]
+            let known = try found[0].read { try DeviceRow(device, &$0) }
             let next = try Self.nextLocalIDs(found[1])
-            if known.count > 0 { return (false, try DeviceRow(device, known, 0).json(next)) }
+            if let known = known.first { return (false, known.json(next)) }
             // on its own: a push of this user would wait for a user that is not committed, and may hold the device
             if organization.settings.provisioning == .onFirstPush {
                 _ = try await pool.run([Query(Self.makeUserStatement, newcomer)])
@@ -52,7 +52,7 @@ public struct DeviceRegistry: Sendable {
                 let made = try await connection.run([
                     Query(Self.lockUserStatement, lane), Query(Self.makeDeviceStatement, make),
                 ])[1]
-                if made.count > 0 { return (true, try DeviceRow(device, made, 0).json(next)) }
+                if let made = try made.read({ try DeviceRow(device, &$0) }).first { return (true, made.json(next)) }
                 let found = try await connection.run(Query(Self.stateStatement, key))
                 return (false, try row(device, found).json(next))
             }
@@ -63,11 +63,12 @@ public struct DeviceRegistry: Sendable {
 
     /// A device that was not made: it is there by now, or must not be.
     private func row(_ device: UUID, _ rows: Rows) throws -> DeviceRow {
-        guard rows.count > 0, try rows.string(0, 3) == OrganizationStatus.active.rawValue else {
+        guard var row = rows.first, try row.string("status") == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization takes no devices")
         }
-        if !rows.isNull(0, 0) { return try DeviceRow(device, rows, 0) }
-        guard try rows.bool(0, 4) else {
+        let isUserKnown = try row.bool("is_user_known")
+        if !row.isNextNull { return try DeviceRow(device, &row) }
+        guard isUserKnown else {
             throw Problem(.userUnknown, "The user of this token is not registered with the organization.")
         }
         throw Problem.oneDeviceTooMany(limit: limit, pointer: "")
@@ -75,7 +76,7 @@ public struct DeviceRegistry: Sendable {
 
     /// Where the device counts on, by type: behind the highest of its own ids, whoever gave them.
     private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
-        try (0..<rows.count).map { (try rows.string($0, 0), FreeNumbers.next(after: try rows.optionalInt64($0, 1))) }
+        try rows.read { (try $0.string("entity_type"), FreeNumbers.next(after: try $0.optionalInt64("highest"))) }
     }
 
     // MARK: - Statements
@@ -87,7 +88,7 @@ public struct DeviceRegistry: Sendable {
         SELECT k.entity_type, (
             SELECT x.local_id FROM local_ids x
             WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_type = k.entity_type
-            ORDER BY x.local_id DESC LIMIT 1)
+            ORDER BY x.local_id DESC LIMIT 1) AS highest
         FROM unnest($4::text[]) AS k (entity_type)
         """
     )
@@ -98,7 +99,7 @@ public struct DeviceRegistry: Sendable {
         UPDATE devices AS d
         SET last_seen_at = $4
         WHERE d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3
-        RETURNING d.accepted_sequence, d.created_at, d.last_seen_at
+        RETURNING \(DeviceRow.list)
         """
     )
 
@@ -135,7 +136,7 @@ public struct DeviceRegistry: Sendable {
             THEN (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
         END
         ON CONFLICT (organization_id, user_id, device_id) DO NOTHING
-        RETURNING d.accepted_sequence, d.created_at, d.last_seen_at
+        RETURNING \(DeviceRow.list)
         """
     )
 
@@ -143,8 +144,8 @@ public struct DeviceRegistry: Sendable {
     static let stateStatement = Statement(
         "devices_state",
         """
-        SELECT d.accepted_sequence, d.created_at, d.last_seen_at, o.status,
-            EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
+        SELECT o.status, EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2) AS is_user_known,
+            \(DeviceRow.list)
         FROM organizations o
         LEFT JOIN devices d ON d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3
         WHERE o.id = $1

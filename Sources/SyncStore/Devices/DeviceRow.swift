@@ -10,12 +10,15 @@ struct DeviceRow {
     private let createdAt: Timestamp
     private let lastSeenAt: Timestamp
 
-    /// From the first three columns: watermark, when it was made, when it was seen last.
-    init(_ id: UUID, _ rows: Rows, _ row: Int) throws {
+    /// Columns of `devices`, for a table that is called `d`.
+    static let list = "d.accepted_sequence, d.created_at, d.last_seen_at"
+
+    /// Reads what ``list`` names.
+    init(_ id: UUID, _ row: inout RowReader) throws {
         self.id = id
-        acceptedSequence = try rows.int64(row, 0)
-        createdAt = Timestamp(microseconds: try rows.timestamp(row, 1))
-        lastSeenAt = Timestamp(microseconds: try rows.timestamp(row, 2))
+        acceptedSequence = try row.int64("accepted_sequence")
+        createdAt = try row.moment("created_at")
+        lastSeenAt = try row.moment("last_seen_at")
     }
 
     /// - Parameter next: where the device counts on, by type.

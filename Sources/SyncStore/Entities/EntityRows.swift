@@ -7,66 +7,85 @@ enum EntityRows {
     /// What a transaction writes of one organization, in the order of execution, once per entity.
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
+    /// The columns of an entity, for a table that is called `table`.
+    ///
+    /// - Parameter document: what is read as the document, where that is not simply the column.
+    static func list(of table: String, document: String? = nil) -> String {
+        let names = [
+            "organization_id", "entity_type", "id", "id_is_integer", "version", "is_deleted", "document", "owner_id",
+            "client_id", "updated_by", "updated_on", "run_base", "etag",
+        ]
+        return names.map { name in
+            name == "document" ? document.map { "\($0) AS document" } ?? "\(table).document" : "\(table).\(name)"
+        }.joined(separator: ", ")
+    }
+
+    /// Reads what ``list(of:document:)`` names.
+    static func read(_ row: inout RowReader, _ seals: Seals) throws -> (of: Key, state: EntityState) {
+        let organization = try row.uuid("organization_id")
+        let key = try row.entityKey()
+        let place = SealedPlace.document(type: key.type, id: key.id)
+        var unreadable: [String] = []
+        var state = EntityState(
+            isIntegerID: try row.bool("id_is_integer"),
+            version: try row.int64("version"),
+            isDeleted: try row.bool("is_deleted"),
+            document: try seals[organization].read(json: row.optionalBytes("document"), as: place, &unreadable),
+            owner: try row.uuid("owner_id"),
+            clientID: try row.optionalUUID("client_id"),
+            lastWriter: Writer(user: try row.uuid("updated_by"), device: try row.uuid("updated_on")),
+            runBase: try row.int64("run_base"),
+            isStored: true,
+            etag: try row.optionalString("etag")
+        )
+        state.isUnreadable = !unreadable.isEmpty
+        return ((organization, key), state)
+    }
+
     /// Takes in what ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities`` found.
     static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: Seals) throws {
         for var row in rows {
-            let organization = try row.uuid("organization_id")
-            let key = EntityKey(type: try row.string("entity_type"), id: try row.string("id"))
-            var unreadable: [String] = []
-            let isIntegerID = try row.bool("id_is_integer")
-            let version = try row.int64("version")
-            let isDeleted = try row.bool("is_deleted")
-            let document = try seals[organization].read(
-                json: row.optionalBytes("document"),
-                as: .document(type: key.type, id: key.id),
-                &unreadable
-            )
-            var state = EntityState(
-                isIntegerID: isIntegerID,
-                version: version,
-                isDeleted: isDeleted,
-                document: document,
-                owner: try row.uuid("owner_id"),
-                clientID: try row.optionalUUID("client_id"),
-                lastWriter: Writer(user: try row.uuid("updated_by"), device: try row.uuid("updated_on")),
-                runBase: try row.int64("run_base"),
-                isStored: true,
-                etag: try row.optionalString("etag")
-            )
-            state.isUnreadable = !unreadable.isEmpty
-            tables[organization, default: EntityTable()].load(key, state)
+            let (of, state) = try read(&row, seals)
+            tables[of.organization, default: EntityTable()].load(of.key, state)
         }
     }
 
     /// The documents as they are stored, of entities that have one, of what ``EntityStatements/lockEntities`` found.
     static func documents(_ rows: Rows) throws -> [(key: EntityKey, document: [UInt8])] {
-        try (0..<rows.count).compactMap { row in
-            guard let document = try rows.optionalBytes(row, 6) else { return nil }
-            return (EntityKey(type: try rows.string(row, 1), id: try rows.string(row, 2)), document)
+        try rows.compactMap { row in
+            var row = row
+            row.skip("organization_id")
+            let key = try row.entityKey()
+            for column in ["id_is_integer", "version", "is_deleted"] as [StaticString] { row.skip(column) }
+            return try row.optionalBytes("document").map { (key, $0) }
         }
     }
 
+    /// An entity by its server id.
+    typealias Key = (organization: UUID, key: EntityKey)
+
+    /// What entities are found by.
+    static let keys = Columns<Key>(
+        .uuid("organization_id") { $0.organization },
+        .text("entity_type") { $0.key.type },
+        .text("id") { $0.key.id }
+    )
+
     /// The query that locks entities by their server ids.
-    static func lock(_ keys: [(organization: UUID, key: EntityKey)]) -> Query {
-        var parameters = Parameters()
-        parameters.add(keys.map(\.organization))
-        parameters.add(keys.map(\.key.type))
-        parameters.add(keys.map { Optional($0.key.id) })
-        // no client ids
-        parameters.add([UUID]())
-        parameters.add([UUID]())
-        parameters.add([UUID?]())
-        parameters.add([String]())
+    static func lock(_ entities: [Key]) -> Query {
+        var parameters = keys.parameters(entities)
+        PushEntityRow.mapped.add([], to: &parameters)
         return Query(EntityStatements.lockEntities, parameters)
     }
 
+    /// What each organization's feed is raised by.
+    static let raises = Columns<Writes>(
+        .uuid("organization_id") { $0.organization },
+        .int8("writes") { Int64($0.writes.count) }
+    )
+
     /// The query that raises the feeds of organizations that write something: the last lock of a transaction.
-    static func raiseFeeds(_ changes: [Writes]) -> Query {
-        var parameters = Parameters()
-        parameters.add(changes.map(\.organization))
-        parameters.add(changes.map { Int64($0.writes.count) })
-        return Query(EntityStatements.raiseFeeds, parameters)
-    }
+    static func raiseFeeds(_ changes: [Writes]) -> Query { raises.query(EntityStatements.raiseFeeds, changes) }
 
     /// The queries that write entities, at positions below the raised feeds' ends.
     static func write(_ changes: [Writes], now: Timestamp, _ seals: Seals) throws(SealError) -> [Query] {

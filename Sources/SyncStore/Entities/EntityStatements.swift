@@ -15,11 +15,12 @@ enum EntityStatements {
     /// Reads the same.
     static let lookAtOwnEntities = reading("group_look_at_own_entities", fence: "OFFSET 0", own)
 
+    private static let (direct, mapped) = (EntityRows.keys, PushEntityRow.mapped)
+
     private static let own = """
         UNION
                 SELECT n.organization_id, n.entity_type, l.server_id
-                FROM unnest($8::uuid[], $9::uuid[], $10::uuid[], $11::text[], $12::int8[])
-                    AS n (organization_id, user_id, device_id, entity_type, local_id)
+                FROM \(PushEntityRow.own.unnested(as: "n", behind: direct.count + mapped.count))
                 CROSS JOIN LATERAL (
                     SELECT coalesce(x.server_id, x.same_as) AS server_id
                     FROM local_ids x
@@ -37,11 +38,10 @@ enum EntityStatements {
             SELECT e.*
             FROM (
                 SELECT d.organization_id, d.entity_type, d.id
-                FROM unnest($1::uuid[], $2::text[], $3::text[]) AS d (organization_id, entity_type, id)
+                FROM \(direct.unnested(as: "d"))
                 UNION
                 SELECT c.organization_id, c.entity_type, i.server_id
-                FROM unnest($4::uuid[], $5::uuid[], $6::uuid[], $7::text[])
-                    AS c (organization_id, user_id, client_id, entity_type)
+                FROM \(mapped.unnested(as: "c", behind: direct.count))
                 CROSS JOIN LATERAL (
                     SELECT x.server_id FROM id_mappings x
                     WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
@@ -52,8 +52,7 @@ enum EntityStatements {
                 ORDER BY 1, 2, 3
             ) k
             CROSS JOIN LATERAL (
-                SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document,
-                    x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+                SELECT \(EntityRows.list(of: "x"))
                 FROM entities x
                 WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
                 \(fence)
@@ -69,7 +68,7 @@ enum EntityStatements {
         """
         INSERT INTO feeds AS f (organization_id, last_position, epoch)
         SELECT k.organization_id, k.writes, 1
-        FROM unnest($1::uuid[], $2::int8[]) AS k (organization_id, writes)
+        FROM \(EntityRows.raises.unnested(as: "k"))
         ON CONFLICT (organization_id) DO UPDATE SET last_position = f.last_position + excluded.last_position
         RETURNING f.organization_id, f.epoch, f.last_position
         """

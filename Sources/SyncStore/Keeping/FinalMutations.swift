@@ -10,11 +10,18 @@ struct FinalMutation: Sendable {
     let hasPayload: Bool
 
     /// Reads one from ``pageStatement``.
-    init(_ rows: Rows, _ index: Int) throws {
-        user = try rows.uuid(index, 0)
-        id = try rows.uuid(index, 1)
-        syncedAt = Timestamp(microseconds: try rows.timestamp(index, 2))
-        hasPayload = try rows.bool(index, 3)
+    init(_ row: inout RowReader) throws {
+        user = try row.uuid("user_id")
+        id = try row.uuid("id")
+        syncedAt = try row.moment("synced_at")
+        hasPayload = try row.bool("has_payload")
+    }
+
+    /// What mutations are found by.
+    static let keys = UserIDRow.columns("id")
+
+    static func query(_ statement: Statement, _ rows: [FinalMutation], of organization: UUID) -> Query {
+        keys.query(statement, rows.map { UserIDRow(organization: organization, user: $0.user, id: $0.id) })
     }
 
     var place: RetentionPlace { .aged(syncedAt, user: user, id: id) }
@@ -38,7 +45,7 @@ struct FinalMutation: Sendable {
         "retention_final_mutations",
         """
         SELECT m.user_id, m.id, m.synced_at,
-            m.payload IS NOT NULL OR m.headers IS NOT NULL OR m.sent_payload IS NOT NULL
+            m.payload IS NOT NULL OR m.headers IS NOT NULL OR m.sent_payload IS NOT NULL AS has_payload
         FROM mutations m
         WHERE m.organization_id = $1 AND m.synced_at >= $2 AND (m.synced_at, m.user_id, m.id) > ($2, $3, $4)
             AND m.synced_at < $5
@@ -72,16 +79,14 @@ struct PayloadKeeping: Keeping {
         FinalMutation.page(organization, after: place, before: cutoffs.payloads, limit: limit)
     }
 
-    func row(_ rows: Rows, _ index: Int) throws -> FinalMutation { try FinalMutation(rows, index) }
+    func row(_ row: inout RowReader) throws -> FinalMutation { try FinalMutation(&row) }
     func place(of row: FinalMutation) -> RetentionPlace { row.place }
     /// What is older goes whole.
     func isDue(_ row: FinalMutation) -> Bool { row.hasPayload && row.syncedAt >= cutoffs.everything }
     func user(of row: FinalMutation) -> UUID { row.user }
 
     func drop(_ rows: [FinalMutation], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
-        var columns = UserColumns(organization: organization)
-        for row in rows { columns.add(row.user, row.id) }
-        return try await connection.run(Query(Self.shrinkStatement, columns.parameters)).affected
+        try await connection.run(FinalMutation.query(Self.shrinkStatement, rows, of: organization)).affected
     }
 
     func note(_ place: RetentionPlace?) -> Query? {
@@ -96,7 +101,7 @@ struct PayloadKeeping: Keeping {
         """
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, id)
+        FROM \(FinalMutation.keys.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
     )
@@ -122,15 +127,13 @@ struct RecordKeeping: Keeping {
         FinalMutation.page(organization, after: place, before: cutoffs.everything, limit: limit)
     }
 
-    func row(_ rows: Rows, _ index: Int) throws -> FinalMutation { try FinalMutation(rows, index) }
+    func row(_ row: inout RowReader) throws -> FinalMutation { try FinalMutation(&row) }
     func place(of row: FinalMutation) -> RetentionPlace { row.place }
     func isDue(_ row: FinalMutation) -> Bool { true }
     func user(of row: FinalMutation) -> UUID { row.user }
 
     func drop(_ rows: [FinalMutation], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
-        var columns = UserColumns(organization: organization)
-        for row in rows { columns.add(row.user, row.id) }
-        return try await connection.run(Query(Self.deleteStatement, columns.parameters)).affected
+        try await connection.run(FinalMutation.query(Self.deleteStatement, rows, of: organization)).affected
     }
 
     /// What others still wait for stays: a lane whose worker was lost before it released all of them finds it.
@@ -138,7 +141,7 @@ struct RecordKeeping: Keeping {
         "retention_delete_mutations",
         """
         DELETE FROM mutations AS m
-        USING unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, id)
+        USING \(FinalMutation.keys.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
             AND NOT EXISTS (
                 SELECT FROM mutations w

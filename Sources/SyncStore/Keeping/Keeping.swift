@@ -9,7 +9,7 @@ protocol Keeping: Sendable {
 
     /// Reads a page without locks: what is old, and what lies among it.
     func page(after place: RetentionPlace?, limit: Int) -> Query
-    func row(_ rows: Rows, _ index: Int) throws -> Row
+    func row(_ row: inout RowReader) throws -> Row
     /// Where a page that ends with the row ends.
     func place(of row: Row) -> RetentionPlace
     /// Whether there is something to do about the row, as it was when it was read.
@@ -32,23 +32,14 @@ extension Keeping {
     func note(_ place: RetentionPlace?) -> Query? { nil }
 }
 
-/// Columns that name rows of an organization by user and another id. The organization stands in each row, for with a
-/// plain parameter the planner may join the rows to all of the organization's.
-struct UserColumns {
+/// Something of a user by its id. The organization stands in each row, for with a plain parameter the planner may join
+/// the rows to all of the organization's.
+struct UserIDRow {
     let organization: UUID
-    var users: [UUID] = []
-    var ids: [UUID] = []
+    let user: UUID
+    let id: UUID
 
-    mutating func add(_ user: UUID, _ id: UUID) {
-        users.append(user)
-        ids.append(id)
-    }
-
-    var parameters: Parameters {
-        var parameters = Parameters()
-        parameters.add(users.map { _ in organization })
-        parameters.add(users)
-        parameters.add(ids)
-        return parameters
+    static func columns(_ id: String) -> Columns<UserIDRow> {
+        Columns(.uuid("organization_id", \.organization), .uuid("user_id", \.user), .uuid(id, \.id))
     }
 }

@@ -36,12 +36,12 @@ struct MappingKeeping: Keeping {
         return Query(Self.pageStatement, parameters)
     }
 
-    func row(_ rows: Rows, _ index: Int) throws -> Row {
+    func row(_ row: inout RowReader) throws -> Row {
         Row(
-            user: try rows.uuid(index, 0),
-            clientID: try rows.uuid(index, 1),
-            type: try rows.string(index, 2),
-            isDue: try rows.bool(index, 3)
+            user: try row.uuid("user_id"),
+            clientID: try row.uuid("client_id"),
+            type: try row.string("entity_type"),
+            isDue: try row.bool("is_due")
         )
     }
 
@@ -54,13 +54,14 @@ struct MappingKeeping: Keeping {
         let needed = try await NeededIDs(of: lanes, on: connection)
         let free = rows.filter { !needed.contains($0.clientID, of: $0.user) }
         guard !free.isEmpty else { return 0 }
-        var parameters = Parameters()
-        parameters.add(free.map { _ in organization })
-        parameters.add(free.map(\.user))
-        parameters.add(free.map(\.clientID))
-        parameters.add(free.map(\.type))
-        parameters.add(timestamp: cutoff.microseconds)
-        return try await connection.run(Query(Self.deleteStatement, parameters)).affected
+        let names = free.map {
+            MappingName(
+                lane: LaneKey(organization: organization, user: $0.user),
+                clientID: $0.clientID,
+                entityType: $0.type
+            )
+        }
+        return try await connection.run(MappingName.columns.query(Self.deleteStatement, names, at: cutoff)).affected
     }
 
     func note(_ place: RetentionPlace?) -> Query? {
@@ -94,7 +95,7 @@ struct MappingKeeping: Keeping {
     static let pageStatement = Statement(
         "retention_mappings",
         """
-        SELECT i.user_id, i.client_id, i.entity_type, coalesce(\(isUnused("$4")), false)
+        SELECT i.user_id, i.client_id, i.entity_type, coalesce(\(isUnused("$4")), false) AS is_due
         FROM (
             SELECT * FROM id_mappings x
             WHERE x.organization_id = $1 AND (x.user_id, x.client_id) > ($2, $3)
@@ -108,10 +109,9 @@ struct MappingKeeping: Keeping {
         "retention_delete_mappings",
         """
         DELETE FROM id_mappings AS i
-        USING unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[])
-            AS k (organization_id, user_id, client_id, entity_type)
+        USING \(MappingName.columns.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
-            AND i.entity_type = k.entity_type AND CASE WHEN \(isUnused("$5")) THEN true END
+            AND i.entity_type = k.entity_type AND CASE WHEN \(isUnused(MappingName.columns.parameter(1))) THEN true END
         """
     )
 

@@ -25,7 +25,10 @@ struct NeededIDs {
         looked.sort()
         guard !looked.isEmpty else { return }
         let rows = try await connection.run(Query(Self.statement, LaneRows.keys(looked)))
-        for row in 0..<rows.count { ids[try rows.uuid(row, 0), default: []].insert(try rows.uuid(row, 1)) }
+        for var row in rows {
+            let user = try row.uuid("user_id")
+            ids[user, default: []].insert(try row.uuid("id"))
+        }
     }
 
     /// Whether a mapping has to stay; of a user without a lane nothing is known.

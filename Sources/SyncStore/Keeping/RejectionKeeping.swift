@@ -22,11 +22,11 @@ struct RejectionKeeping: Keeping {
         return Query(Self.pageStatement, parameters)
     }
 
-    func row(_ rows: Rows, _ index: Int) throws -> Row {
+    func row(_ row: inout RowReader) throws -> Row {
         Row(
-            user: try rows.uuid(index, 0),
-            key: try rows.uuid(index, 1),
-            rejectedAt: Timestamp(microseconds: try rows.timestamp(index, 2))
+            user: try row.uuid("user_id"),
+            key: try row.uuid("idempotency_key"),
+            rejectedAt: try row.moment("rejected_at")
         )
     }
 
@@ -35,12 +35,12 @@ struct RejectionKeeping: Keeping {
     func user(of row: Row) -> UUID { row.user }
 
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
-        var columns = UserColumns(organization: organization)
-        for row in rows { columns.add(row.user, row.key) }
-        var parameters = columns.parameters
-        parameters.add(timestamp: cutoffs.everything.microseconds)
-        return try await connection.run(Query(Self.deleteStatement, parameters)).affected
+        let keys = rows.map { UserIDRow(organization: organization, user: $0.user, id: $0.key) }
+        let query = Self.keys.query(Self.deleteStatement, keys, at: cutoffs.everything)
+        return try await connection.run(query).affected
     }
+
+    private static let keys = UserIDRow.columns("idempotency_key")
 
     static let pageStatement = Statement(
         "retention_rejections",
@@ -60,9 +60,9 @@ struct RejectionKeeping: Keeping {
         "retention_delete_rejections",
         """
         DELETE FROM rejections AS r
-        USING unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, idempotency_key)
+        USING \(keys.unnested(as: "k"))
         WHERE r.organization_id = k.organization_id AND r.user_id = k.user_id AND r.idempotency_key = k.idempotency_key
-            AND CASE WHEN r.rejected_at < $4 THEN true END
+            AND CASE WHEN r.rejected_at < \(keys.parameter(1)) THEN true END
         """
     )
 }

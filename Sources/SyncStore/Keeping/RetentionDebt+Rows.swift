@@ -4,29 +4,34 @@ import SyncModel
 
 extension RetentionDebt {
     /// Reads a debt from ``RetentionStatements/debts``.
-    init(_ rows: Rows, _ row: Int, _ cutoffs: RetentionCutoffs) throws {
-        organization = try rows.uuid(row, 0)
+    init(_ row: inout RowReader, _ cutoffs: RetentionCutoffs) throws {
+        organization = try row.uuid("id")
         var places: [RetentionKind: RetentionPlace] = [:]
-        if let moment = try rows.optionalTimestamp(row, 1), let user = try rows.optionalUUID(row, 2),
-            let id = try rows.optionalUUID(row, 3)
-        {
-            places[.payloads] = .aged(Timestamp(microseconds: moment), user: user, id: id)
+        let shrunk = (
+            until: try row.optionalMoment("shrunk_until"), user: try row.optionalUUID("shrunk_user"),
+            id: try row.optionalUUID("shrunk_id")
+        )
+        if let until = shrunk.until, let user = shrunk.user, let id = shrunk.id {
+            places[.payloads] = .aged(until, user: user, id: id)
         }
-        if let user = try rows.optionalUUID(row, 4), let client = try rows.optionalUUID(row, 5) {
+        let mapping = (user: try row.optionalUUID("mapping_user"), client: try row.optionalUUID("mapping_client"))
+        if let user = mapping.user, let client = mapping.client {
             places[.mappings] = .mapping(user: user, client: client)
         }
         self.places = places
-        let columns: [(RetentionKind, Int)] = [
-            (.payloads, 7), (.records, 8), (.unsettled, 9), (.rejections, 10), (.tombstones, 11),
+        let oldest: [(RetentionKind, Int64?)] = [
+            (.payloads, try row.optionalTimestamp("payload")), (.records, try row.optionalTimestamp("record")),
+            (.unsettled, try row.optionalTimestamp("trouble")),
+            (.rejections, try row.optionalTimestamp("rejection")),
+            (.tombstones, try row.optionalTimestamp("tombstone")),
         ]
         var overdue: [RetentionKind: Double] = [:]
-        for (kind, column) in columns {
-            guard let at = try rows.optionalTimestamp(row, column) else { continue }
+        for case (let kind, let at?) in oldest {
             let late = kind.cutoff(cutoffs).microseconds - at
             if late > 0 { overdue[kind] = Double(late) / 1_000_000 }
         }
         // mappings are looked through once a day; where that stopped half-way it goes on
-        if let at = try rows.optionalTimestamp(row, 12) {
+        if let at = try row.optionalTimestamp("mapping") {
             // what lies ahead is a device's word, and says nothing
             let age =
                 at > cutoffs.now.microseconds

@@ -43,7 +43,7 @@ enum RetentionStatements {
     static let status = Statement(
         "retention_status",
         """
-        SELECT r.owner, r.expires_at, r.due_at, r.started_at, r.finished_at, r.last_report
+        SELECT r.expires_at, r.due_at, r.started_at, r.finished_at, r.last_report
         FROM retention_runs r WHERE r.name = 'retention'
         """
     )
@@ -66,8 +66,9 @@ enum RetentionStatements {
     static let debts = Statement(
         "retention_debts",
         """
-        SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client, p.mappings_seen_at,
-            payload.at, record.at, trouble.at, rejection.at, tombstone.at, mapping.at
+        SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
+            payload.at AS payload, record.at AS record, trouble.at AS trouble, rejection.at AS rejection,
+            tombstone.at AS tombstone, mapping.at AS mapping
         FROM (
             SELECT x.id FROM organizations x
             WHERE $1::uuid IS NULL OR x.id > $1

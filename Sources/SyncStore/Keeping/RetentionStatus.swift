@@ -15,13 +15,13 @@ public struct RetentionStatus: Sendable {
 
     /// Reads it from ``RetentionStatements/status``.
     init(_ rows: Rows, now: Timestamp) throws {
-        guard rows.count > 0 else { throw PostgresError(.decoding, "retention_runs has no row") }
-        let expires = try rows.optionalTimestamp(0, 1).map(Timestamp.init(microseconds:))
-        let started = try rows.optionalTimestamp(0, 3).map(Timestamp.init(microseconds:))
+        guard var row = rows.first else { throw PostgresError(.decoding, "retention_runs has no row") }
+        let expires = try row.optionalMoment("expires_at")
+        dueAt = try row.optionalMoment("due_at")
+        let started = try row.optionalMoment("started_at")
         runningSince = expires.map { $0 > now && $0 <= Self.latestExpiry(at: now) } ?? false ? started : nil
-        dueAt = try rows.optionalTimestamp(0, 2).map(Timestamp.init(microseconds:))
-        finishedAt = try rows.optionalTimestamp(0, 4).map(Timestamp.init(microseconds:))
-        lastReport = try rows.optionalBytes(0, 5)
+        finishedAt = try row.optionalMoment("finished_at")
+        lastReport = try row.optionalBytes("last_report")
     }
 
     /// Whether a run is due.

@@ -42,7 +42,7 @@ public struct RetentionStore: Sendable {
         parameters.add(timestamp: RetentionStatus.latestDue(at: now()).microseconds)
         let rows = try await run(RetentionStatements.claim, parameters, "claim retention's turn")
         do {
-            return rows.count == 0 ? nil : RetentionLease(owner: owner, token: try rows.int64(0, 0))
+            return try rows.read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
         } catch {
             throw failure.problem(error, doing: "claim retention's turn")
         }
@@ -106,7 +106,7 @@ public struct RetentionStore: Sendable {
                     Self.opening, Query(RetentionStatements.debts, parameters),
                 ])[1]
             }
-            return try (0..<rows.count).map { try RetentionDebt(rows, $0, cutoffs) }
+            return try rows.read { try RetentionDebt(&$0, cutoffs) }
         } catch {
             throw failure.problem(error, doing: "look for what retention has to do")
         }
@@ -161,7 +161,7 @@ public struct RetentionStore: Sendable {
             let results = try await connection.run(opening + [keeping.page(after: place, limit: limit)])
             if lease != nil, results[1].affected == 0 { throw LostTurn() }
             let found = results[results.count - 1]
-            let rows = try (0..<found.count).map { try keeping.row(found, $0) }
+            let rows = try found.read(keeping.row)
             let due = rows.filter(keeping.isDue)
             // a page with ties may have more rows than asked for, one at the end has fewer
             let next = rows.count < limit ? nil : rows.last.map(keeping.place(of:))

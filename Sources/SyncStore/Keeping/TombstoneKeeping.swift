@@ -6,6 +6,7 @@ import SyncModel
 /// nothing since then starts over: the feed's horizon says so.
 struct TombstoneKeeping: Keeping {
     struct Row: Sendable {
+        let organization: UUID
         let type: String
         let id: String
         let owner: UUID
@@ -14,6 +15,23 @@ struct TombstoneKeeping: Keeping {
         let deletedAt: Timestamp
 
         var key: EntityKey { EntityKey(type: type, id: id) }
+
+        /// What a tombstone is found by, as it was read.
+        static let tombstone = Columns<Row>(
+            .uuid("organization_id", \.organization),
+            .text("entity_type", \.type),
+            .text("id", \.id),
+            .int8("feed_position", \.feedPosition)
+        )
+
+        /// What the mapping of whoever made the entity is found by.
+        static let mapping = Columns<Row>(
+            .uuid("organization_id", \.organization),
+            .uuid("user_id", \.owner),
+            .uuid("client_id", \.clientID),
+            .text("entity_type", \.type),
+            .text("server_id", \.id)
+        )
     }
 
     /// A device's own id of an entity that some mutation has named, of a user who has open mutations.
@@ -43,14 +61,15 @@ struct TombstoneKeeping: Keeping {
         return Query(Self.pageStatement, parameters)
     }
 
-    func row(_ rows: Rows, _ index: Int) throws -> Row {
+    func row(_ row: inout RowReader) throws -> Row {
         Row(
-            type: try rows.string(index, 0),
-            id: try rows.string(index, 1),
-            owner: try rows.uuid(index, 2),
-            clientID: try rows.optionalUUID(index, 3),
-            feedPosition: try rows.int64(index, 4),
-            deletedAt: Timestamp(microseconds: try rows.timestamp(index, 5))
+            organization: organization,
+            type: try row.string("entity_type"),
+            id: try row.string("id"),
+            owner: try row.uuid("owner_id"),
+            clientID: try row.optionalUUID("client_id"),
+            feedPosition: try row.int64("feed_position"),
+            deletedAt: try row.moment("updated_at")
         )
     }
 
@@ -68,36 +87,22 @@ struct TombstoneKeeping: Keeping {
         let held = try await named(rows, on: connection).filter { needed.contains($0.clientID, of: $0.user) }.map(\.key)
         let sorted = rows.filter { !held.contains($0.key) }.sorted { ($0.type, $0.id) < ($1.type, $1.id) }
         guard !sorted.isEmpty else { return 0 }
-        var parameters = Parameters()
-        parameters.add(sorted.map { _ in organization })
-        parameters.add(sorted.map(\.type))
-        parameters.add(sorted.map(\.id))
-        parameters.add(sorted.map(\.feedPosition))
-        let gone = try await connection.run(Query(Self.deleteStatement, parameters))
+        let gone = try await connection.run(Row.tombstone.query(Self.deleteStatement, sorted))
         guard gone.count > 0 else { return 0 }
         var last = Int64.min
         var entities: Set<EntityKey> = []
-        for row in 0..<gone.count {
-            entities.insert(EntityKey(type: try gone.string(row, 0), id: try gone.string(row, 1)))
-            last = max(last, try gone.int64(row, 2))
+        for var row in gone {
+            entities.insert(try row.entityKey())
+            last = max(last, try row.int64("feed_position"))
         }
-        var queries: [Query] = []
         // an open mutation may still need the client id; then the mapping goes when mappings are looked through
         let mapped = sorted.filter { row in
             guard let client = row.clientID else { return false }
-            return !needed.contains(client, of: row.owner)
-                && entities.contains(row.key)
+            return !needed.contains(client, of: row.owner) && entities.contains(row.key)
         }
         if !mapped.isEmpty {
-            var parameters = Parameters()
-            parameters.add(mapped.map { _ in organization })
-            parameters.add(mapped.map(\.owner))
-            parameters.add(mapped.compactMap(\.clientID))
-            parameters.add(mapped.map(\.type))
-            parameters.add(mapped.map(\.id))
-            queries.append(Query(Self.deleteMappingsStatement, parameters))
+            _ = try await connection.run(Row.mapping.query(Self.deleteMappingsStatement, mapped))
         }
-        if !queries.isEmpty { _ = try await connection.run(queries) }
         try await dropLocalIDs(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
         var horizon = Parameters()
         horizon.add(organization)
@@ -115,12 +120,8 @@ struct TombstoneKeeping: Keeping {
         var parameters = parameters(rows.map(\.key))
         parameters.add(organization)
         let found = try await connection.run(Query(Self.namedIDsStatement, parameters))
-        return try (0..<found.count).map { row in
-            NamedID(
-                user: try found.uuid(row, 0),
-                clientID: try found.uuid(row, 1),
-                key: EntityKey(type: try found.string(row, 2), id: try found.string(row, 3))
-            )
+        return try found.read { row in
+            NamedID(user: try row.uuid("user_id"), clientID: try row.uuid("client_id"), key: try row.entityKey())
         }
     }
 
@@ -128,9 +129,7 @@ struct TombstoneKeeping: Keeping {
     /// write all over it: each device is asked, some at a time.
     private func dropLocalIDs(of entities: [EntityKey], on connection: Connection) async throws {
         let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
-        let own = try (0..<found.count).map { row in
-            EntityKey(type: try found.string(row, 0), id: try found.string(row, 1))
-        }
+        let own = try found.read { try $0.entityKey() }
         guard !own.isEmpty else { return }
         var last: (user: UUID, device: UUID)? = (UUID.least, UUID.least)
         while let (user, device) = last {
@@ -140,24 +139,18 @@ struct TombstoneKeeping: Keeping {
             page.add(device)
             page.add(Int64(Self.portion))
             let devices = try await connection.run(Query(Self.devicesStatement, page))
-            let (users, ids) = try (
-                (0..<devices.count).map { try devices.uuid($0, 0) }, (0..<devices.count).map { try devices.uuid($0, 1) }
-            )
+            let asked = try devices.read { (user: try $0.uuid("user_id"), device: try $0.uuid("device_id")) }
             var parameters = parameters(own)
-            parameters.add(users)
-            parameters.add(ids)
+            parameters.add(asked.map(\.user))
+            parameters.add(asked.map(\.device))
             _ = try await connection.run(Query(Self.deleteLocalIDsStatement, parameters))
-            last = users.count == Self.portion ? zip(users, ids).reversed().first.map { ($0, $1) } : nil
+            last = asked.count == Self.portion ? asked.last : nil
         }
         _ = try await connection.run(Query(Self.deleteSecondIDsStatement, parameters(own)))
     }
 
     private func parameters(_ entities: [EntityKey]) -> Parameters {
-        var parameters = Parameters()
-        parameters.add(entities.map { _ in organization })
-        parameters.add(entities.map(\.type))
-        parameters.add(entities.map(\.id))
-        return parameters
+        EntityRows.keys.parameters(entities.map { (organization, $0) })
     }
 
     /// Of a list that is called `k`, what is of a type with device ids.
@@ -173,7 +166,7 @@ struct TombstoneKeeping: Keeping {
         "retention_of_device_types",
         """
         SELECT k.entity_type, k.id
-        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+        FROM \(EntityRows.keys.unnested(as: "k"))
         \(ofDeviceTypes)
         ORDER BY k.entity_type, k.id
         """
@@ -207,7 +200,7 @@ struct TombstoneKeeping: Keeping {
             WHERE z.organization_id = $4 AND z.open_count > 0
         )
         SELECT l.user_id, l.client_id, k.entity_type, k.id
-        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+        FROM \(EntityRows.keys.unnested(as: "k"))
         \(ofDeviceTypes)
         CROSS JOIN d
         CROSS JOIN LATERAL (
@@ -230,7 +223,7 @@ struct TombstoneKeeping: Keeping {
         USING (
             SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id
             FROM unnest($4::uuid[], $5::uuid[]) AS v (user_id, device_id)
-            CROSS JOIN unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+            CROSS JOIN \(EntityRows.keys.unnested(as: "k"))
             CROSS JOIN LATERAL (
                 SELECT * FROM local_ids z
                 WHERE z.organization_id = k.organization_id AND z.user_id = v.user_id AND z.device_id = v.device_id
@@ -248,7 +241,7 @@ struct TombstoneKeeping: Keeping {
         "retention_delete_second_local_ids",
         """
         DELETE FROM local_ids AS d
-        USING unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+        USING \(EntityRows.keys.unnested(as: "k"))
         WHERE d.organization_id = k.organization_id AND d.entity_type = k.entity_type AND d.same_as = k.id
         """
     )
@@ -271,8 +264,7 @@ struct TombstoneKeeping: Keeping {
         "retention_delete_tombstones",
         """
         DELETE FROM entities AS e
-        USING unnest($1::uuid[], $2::text[], $3::text[], $4::int8[])
-            AS k (organization_id, entity_type, id, feed_position)
+        USING \(Row.tombstone.unnested(as: "k"))
         WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AND e.id = k.id
             AND CASE WHEN e.feed_position = k.feed_position THEN true END
         RETURNING e.entity_type, e.id, e.feed_position
@@ -283,8 +275,7 @@ struct TombstoneKeeping: Keeping {
         "retention_delete_mappings_of_tombstones",
         """
         DELETE FROM id_mappings AS i
-        USING unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[])
-            AS k (organization_id, user_id, client_id, entity_type, server_id)
+        USING \(Row.mapping.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
             AND i.entity_type = k.entity_type AND i.server_id = k.server_id
         """

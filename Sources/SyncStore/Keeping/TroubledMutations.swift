@@ -28,17 +28,14 @@ struct TroubledMutations {
         }
         var page = Page(looked: rows.count)
         var ids: [UUID: [UUID]] = [:]
-        for row in 0..<rows.count where try rows.bool(row, 3) {
-            ids[try rows.uuid(row, 0), default: []].append(try rows.uuid(row, 1))
+        for var row in rows {
+            let (user, id) = (try row.uuid("user_id"), try row.uuid("id"))
+            // a full page ends at its last row
+            let acceptedAt = try row.moment("accepted_at")
+            if rows.count == limit { page.next = .aged(acceptedAt, user: user, id: id) }
+            if try row.bool("is_due") { ids[user, default: []].append(id) }
         }
         page.lanes = ids.sorted { $0.key < $1.key }.map { (user: $0.key, ids: $0.value) }
-        if rows.count == limit, let last = rows.count > 0 ? rows.count - 1 : nil {
-            page.next = .aged(
-                Timestamp(microseconds: try rows.timestamp(last, 2)),
-                user: try rows.uuid(last, 0),
-                id: try rows.uuid(last, 1)
-            )
-        }
         return page
     }
 
@@ -46,7 +43,7 @@ struct TroubledMutations {
         "retention_troubled_mutations",
         """
         SELECT m.user_id, m.id, m.accepted_at,
-            m.status IN ('failed', 'conflict') AND m.changed_at < $5
+            m.status IN ('failed', 'conflict') AND m.changed_at < $5 AS is_due
         FROM mutations m
         WHERE m.organization_id = $1 AND m.error IS NOT NULL AND m.synced_at IS NULL AND m.accepted_at >= $2
             AND (m.accepted_at, m.user_id, m.id) > ($2, $3, $4) AND m.accepted_at < $5

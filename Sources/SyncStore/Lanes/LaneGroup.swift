@@ -145,25 +145,24 @@ struct LaneGroup {
     var lostQueries: [Query] {
         let taken = live.indices.filter { live[$0]?.mustRecover == true }
         guard !taken.isEmpty else { return [] }
-        var flights = PushColumns()
+        var flights: [PushIDRow] = []
         var lanes: [JobRow] = []
         for index in taken {
             guard let step = live[index] else { continue }
-            if let id = step.lane.inFlight { flights.add(index, step.job.lane, id) }
+            if let id = step.lane.inFlight { flights.append(PushIDRow(push: index, lane: step.job.lane, id: id)) }
             lanes.append(JobRow(job: Int32(index), lane: step.job.lane))
         }
         return [
-            Query(LaneStatements.inFlight, flights.parameters),
+            PushIDRow.ids.query(LaneStatements.inFlight, flights),
             Query(LaneStatements.doneBlockers, JobRow.columns.parameters(lanes)),
         ]
     }
 
     mutating func readLost(_ results: [Rows]) throws {
-        let rows = results[0]
-        for row in 0..<rows.count {
-            let index = Int(try rows.int32(row, 0))
+        for var row in results[0] {
+            let index = Int(try row.int32("job"))
             guard let step = live[index] else { continue }
-            let mutation = try queued(rows, row, step)
+            let mutation = try queued(&row, step)
             let isForwarded = step.entry.type(mutation.entityType)?.isForwarded ?? false
             live[index]?.settled.append(
                 Settled(
@@ -175,8 +174,8 @@ struct LaneGroup {
                 )
             )
         }
-        for row in 0..<results[1].count {
-            live[Int(try results[1].int32(row, 0))]?.unblocking.append(try results[1].uuid(row, 1))
+        for var row in results[1] {
+            live[Int(try row.int32("job"))]?.unblocking.append(try row.uuid("id"))
         }
         for index in live.indices where live[index]?.mustRecover == true {
             live[index]?.lane.inFlight = nil
@@ -185,13 +184,15 @@ struct LaneGroup {
 
     /// Reads a mutation, if need be without what of it stays closed: what was damaged, and what was accepted long ago and
     /// is under a data key that is nowhere.
-    private func queued(_ rows: Rows, _ row: Int, _ step: Live) throws -> QueuedMutation {
+    private func queued(_ row: inout RowReader, _ step: Live) throws -> QueuedMutation {
         let seal = seals.lane(step.job.lane)
+        let start = row
         do {
-            return try QueuedColumns.mutation(rows, row, from: 1, seal)
+            return try QueuedColumns.mutation(&row, seal)
         } catch SealError.unknownKey(let number) where step.entry.readAt >= now && !seal.seal.isThere(number) {
             let closed = LaneSeal(seal: seal.seal.lastWord, user: seal.user)
-            let mutation = try QueuedColumns.mutation(rows, row, from: 1, closed)
+            row = start
+            let mutation = try QueuedColumns.mutation(&row, closed)
             // the key may have been made a moment ago
             guard mutation.acceptedAt.adding(seconds: Sealing.grace) < now else { throw SealError.unknownKey(number) }
             return mutation
@@ -299,28 +300,28 @@ struct LaneGroup {
     mutating func readNext(_ results: [Rows]) throws {
         let heads = results[results.count - 1]
         if live.contains(where: { $0?.unblocking.isEmpty == false }) { try readReleased(results[results.count - 2]) }
-        for row in 0..<heads.count {
-            guard let step = live[Int(try heads.int32(row, 0))] else { continue }
+        for var row in heads {
+            guard let step = live[Int(try row.int32("job"))] else { continue }
+            let start = row
             do {
-                let head = try queued(heads, row, step)
-                let seal = seals[step.job.lane.organization]
-                step.entity = try Self.entity(heads, row, from: 5 + QueuedColumns.count, type: head.entityType, seal)
-                step.head = head
+                let head = try queued(&row, step)
+                let mappings = try Self.mappings(&row)
+                step.entity = try Self.entity(&row, type: head.entityType, seals[step.job.lane.organization])
+                (step.head, step.mappings) = (head, mappings)
             } catch let error as SealError {
                 // what came of the request before is written all the same
-                step.sealedHead = (try heads.int64(row, 1 + QueuedColumns.position), error)
-                continue
+                row = start
+                step.sealedHead = (try QueuedColumns.position(&row), error)
             }
-            step.mappings = try Self.mappings(heads, row, from: 1 + QueuedColumns.count)
         }
     }
 
     /// Four arrays side by side: client ids, types, server ids, and whether these are integers.
-    private static func mappings(_ rows: Rows, _ row: Int, from first: Int) throws -> [UUID: [TurnPlanner.ResolvedID]] {
-        guard let clients = try rows.optionalUUIDs(row, first) else { return [:] }
-        let types = try rows.strings(row, first + 1)
-        let ids = try rows.strings(row, first + 2)
-        let areIntegers = try rows.bools(row, first + 3)
+    private static func mappings(_ row: inout RowReader) throws -> [UUID: [TurnPlanner.ResolvedID]] {
+        let clients = try row.optionalUUIDs("client_ids") ?? []
+        let types = try row.optionalStrings("entity_types") ?? []
+        let ids = try row.optionalStrings("server_ids") ?? []
+        let areIntegers = try row.optionalBools("are_integers") ?? []
         var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
         for (place, client) in clients.enumerated() {
             let id = ServerID(text: ids[place], isInteger: areIntegers[place])
@@ -330,24 +331,25 @@ struct LaneGroup {
     }
 
     private static func entity(
-        _ rows: Rows,
-        _ row: Int,
-        from first: Int,
+        _ row: inout RowReader,
         type: String,
         _ seal: Seal
     ) throws -> TurnPlanner.KnownEntity? {
-        guard let writer = try rows.optionalUUID(row, first + 1) else { return nil }
+        // what is there has an id
+        guard let id = try row.optionalString("entity_id") else { return nil }
         var unreadable: [String] = []
-        let place = SealedPlace.document(type: type, id: try rows.string(row, first + 7))
-        let document = try seal.read(json: rows.optionalBytes(row, first + 8), as: place, &unreadable)
         return TurnPlanner.KnownEntity(
-            etag: try rows.optionalString(row, first),
-            owner: try rows.uuid(row, first + 5),
-            lastWriter: Writer(user: writer, device: try rows.uuid(row, first + 2)),
-            version: try rows.int64(row, first + 3),
-            runBase: try rows.int64(row, first + 4),
-            isDeleted: try rows.bool(row, first + 6),
-            document: document,
+            etag: try row.optionalString("etag"),
+            owner: try row.uuid("owner_id"),
+            lastWriter: Writer(user: try row.uuid("updated_by"), device: try row.uuid("updated_on")),
+            version: try row.int64("version"),
+            runBase: try row.int64("run_base"),
+            isDeleted: try row.bool("is_deleted"),
+            document: try seal.read(
+                json: row.optionalBytes("document"),
+                as: .document(type: type, id: id),
+                &unreadable
+            ),
             isUnreadable: !unreadable.isEmpty
         )
     }
@@ -355,14 +357,14 @@ struct LaneGroup {
     private mutating func readReleased(_ rows: Rows) throws {
         // a mutation's id is unique in its lane only, and each lane releases what waits for one
         var unfinished: Set<Int> = []
-        for row in 0..<rows.count {
-            let index = Int(try rows.int32(row, 0))
-            if try rows.bool(row, 5), unfinished.insert(index).inserted {
-                live[index]?.unfinished.append(try rows.uuid(row, 1))
-            }
-            guard try rows.choice(row, 4) == MutationStatus.pending else { continue }
-            let position = try rows.int64(row, 2)
-            let acceptedAt = Timestamp(microseconds: try rows.timestamp(row, 3))
+        for var row in rows {
+            let index = Int(try row.int32("job"))
+            let blocker = try row.uuid("blocker")
+            let position = try row.int64("position")
+            let acceptedAt = try row.moment("accepted_at")
+            let status: MutationStatus = try row.choice("status")
+            if try row.bool("more"), unfinished.insert(index).inserted { live[index]?.unfinished.append(blocker) }
+            guard status == .pending else { continue }
             live[index]?.lane.enqueue(position: position, acceptedAt: acceptedAt)
             let lowest = live[index]?.lowestReleased ?? position
             live[index]?.lowestReleased = min(lowest, position)

@@ -18,8 +18,8 @@ enum LaneStatements {
     static let inFlight = Statement(
         "lane_in_flight",
         """
-        SELECT k.job, \(QueuedColumns.list)
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (job, organization_id, user_id, id)
+        SELECT k.push AS job, \(QueuedColumns.list)
+        FROM \(PushIDRow.ids.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
@@ -207,8 +207,8 @@ enum LaneStatements {
         "lane_heads",
         """
         SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
-            e.etag, e.updated_by, e.updated_on, e.version, e.run_base, e.owner_id, e.is_deleted, e.id,
-            CASE WHEN m.base_version <> e.version THEN e.document END
+            e.id AS entity_id, e.etag, e.owner_id, e.updated_by, e.updated_on, e.version, e.run_base, e.is_deleted,
+            CASE WHEN m.base_version <> e.version THEN e.document END AS document
         FROM \(HeadRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM (

@@ -121,11 +121,13 @@ public final class LaneStore: Service {
         do {
             let rows = try await pool.run([Query(Self.censusStatement, parameters)])[0]
             var census = Census()
-            census.running = Int(try rows.int64(0, 0))
-            census.due = Int(try rows.int64(0, 1))
-            census.waiting = Int(try rows.int64(0, 2))
-            census.halted = Int(try rows.int64(0, 3))
-            census.oldest = try rows.optionalTimestamp(0, 4).map(Timestamp.init(microseconds:))
+            for var row in rows {
+                census.running = Int(try row.int64("running"))
+                census.due = Int(try row.int64("due"))
+                census.waiting = Int(try row.int64("waiting"))
+                census.halted = Int(try row.int64("halted"))
+                census.oldest = try row.optionalMoment("oldest")
+            }
             return census
         } catch {
             throw failure.problem(error, doing: "count lanes")
@@ -135,11 +137,11 @@ public final class LaneStore: Service {
     static let censusStatement = Statement(
         "lanes_census",
         """
-        SELECT count(*) FILTER (WHERE l.lease_owner IS NOT NULL AND l.ready_at > $1),
-            count(*) FILTER (WHERE l.ready_at <= $1),
-            count(*) FILTER (WHERE l.lease_owner IS NULL AND l.ready_at > $1),
-            count(*) FILTER (WHERE l.halted_by IS NOT NULL),
-            min(l.queued_since)
+        SELECT count(*) FILTER (WHERE l.lease_owner IS NOT NULL AND l.ready_at > $1) AS running,
+            count(*) FILTER (WHERE l.ready_at <= $1) AS due,
+            count(*) FILTER (WHERE l.lease_owner IS NULL AND l.ready_at > $1) AS waiting,
+            count(*) FILTER (WHERE l.halted_by IS NOT NULL) AS halted,
+            min(l.queued_since) AS oldest
         FROM lanes l
         WHERE l.ready_at IS NOT NULL OR l.halted_by IS NOT NULL
         """
@@ -171,11 +173,11 @@ public final class LaneStore: Service {
         parameters.add(Int64(limit))
         do {
             let rows = try await pool.run([Query(Self.organizationsStatement, parameters)])[0]
-            return try (0..<rows.count).map {
+            return try rows.read { row in
                 OrganizationCensus(
-                    organization: try rows.uuid($0, 0),
-                    halted: Int(try rows.int64($0, 1)),
-                    oldest: try rows.optionalTimestamp($0, 2).map(Timestamp.init(microseconds:))
+                    organization: try row.uuid("organization_id"),
+                    halted: Int(try row.int64("halted")),
+                    oldest: try row.optionalMoment("oldest")
                 )
             }
         } catch {

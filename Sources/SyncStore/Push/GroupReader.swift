@@ -34,7 +34,7 @@ struct GroupReader {
         self.access = access
         lanes = group.map(\.lane).sorted()
         for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
-        let watermarks = group.map { hints?[WatermarkHints.Device(lane: $0.lane, device: $0.push.deviceID)] }
+        let watermarks = group.map { hints?[$0.device] }
         addLanes(maybeNew: zip(group, watermarks).filter { $1 == nil }.map(\.0.lane).sorted())
         addAllowances()
         addLookUps(hints == nil ? nil : watermarks.map { $0 ?? 0 })
@@ -71,29 +71,32 @@ struct GroupReader {
     ///
     /// - Parameter pushes: only of these; nil for all.
     func comparisons(_ snapshot: inout GroupSnapshot, of pushes: Set<Int>? = nil) -> [Step] {
-        var mapped = PushColumns()
-        var local = LocalIDColumns()
+        var mapped: [PushIDRow] = []
+        var local: [PushLocalIDRow] = []
         for (index, job) in group.enumerated() where pushes?.contains(index) ?? true {
             let ids = snapshot.pushes[index].idsToCompare(job.push)
-            for id in ids.clientIDs { mapped.add(index, job.lane, id) }
-            for id in ids.localIDs {
-                local.add(index, LocalIDColumns.Device(lane: job.lane, id: id.device), id.id)
+            mapped += ids.clientIDs.map { PushIDRow(push: index, lane: job.lane, id: $0) }
+            local += ids.localIDs.map {
+                PushLocalIDRow(push: index, device: DeviceKey(lane: job.lane, id: $0.device), id: $0.id)
             }
         }
         var steps: [Step] = []
-        if !mapped.isEmpty { steps.append((Query(GroupStatements.mappings, mapped.parameters), Self.readMappings)) }
+        if !mapped.isEmpty {
+            steps.append((PushIDRow.clients.query(GroupStatements.mappings, mapped), Self.readMappings))
+        }
         if !local.isEmpty {
-            steps.append((Query(LocalIDStatements.compare, local.parameters), Self.readComparedLocalIDs))
+            steps.append((PushLocalIDRow.columns.query(LocalIDStatements.compare, local), Self.readComparedLocalIDs))
         }
         return steps
     }
 
     private static func readComparedLocalIDs(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
-        for row in 0..<rows.count {
-            let id = LocalID(entityType: try rows.string(row, 2), number: try rows.int64(row, 3))
-            let clientID = id.clientID(on: try rows.uuid(row, 1))
-            guard let serverID = try rows.serverID(row, 4) else { continue }
-            snapshot.pushes[Int(try rows.int32(row, 0))].comparedIDs[clientID, default: []].append(serverID)
+        for var row in rows {
+            let push = try row.push()
+            let device = try row.uuid("device_id")
+            let clientID = try row.localID().clientID(on: device)
+            guard let serverID = try row.serverID() else { continue }
+            snapshot.pushes[push].comparedIDs[clientID, default: []].append(serverID)
         }
     }
 
@@ -109,19 +112,14 @@ struct GroupReader {
     func deviceCounts(_ snapshot: GroupSnapshot, limit: Int) -> [Query] {
         let new = group.indices.filter { !snapshot.pushes[$0].isDeviceKnown }
         guard !new.isEmpty else { return [] }
-        var parameters = Parameters()
-        parameters.add(new.map { Int32($0) })
-        parameters.add(new.map { group[$0].lane.organization })
-        parameters.add(new.map { group[$0].lane.user })
+        var parameters = PushRow.columns.parameters(new.map { PushRow(push: $0, lane: group[$0].lane) })
         parameters.add(Int64(limit))
         return [Query(GroupStatements.deviceCounts, parameters)]
     }
 
     func addDeviceCounts(_ results: [Rows], to snapshot: inout GroupSnapshot) throws {
         for rows in results {
-            for row in 0..<rows.count {
-                snapshot.pushes[Int(try rows.int32(row, 0))].deviceCount = Int(try rows.int64(row, 1))
-            }
+            for var row in rows { snapshot.pushes[try row.push()].deviceCount = Int(try row.int64("count")) }
         }
     }
 
@@ -130,16 +128,13 @@ struct GroupReader {
     /// - Parameter maybeNew: the lane of a device that is remembered was there, and only a purge takes it away.
     private mutating func addLanes(maybeNew: [LaneKey]) {
         let pushOfLane = pushOfLane
-        func push(_ rows: Rows, _ row: Int) throws -> Int? {
-            pushOfLane[LaneKey(organization: try rows.uuid(row, 0), user: try rows.uuid(row, 1))]
-        }
         if access == .locking, !maybeNew.isEmpty {
             steps.append(
                 (
                     Query(GroupStatements.makeLanes, LaneRows.keys(maybeNew)),
                     { rows, snapshot in
-                        for row in 0..<rows.count {
-                            if let push = try push(rows, row) { snapshot.pushes[push].lane.isNew = true }
+                        for var row in rows {
+                            if let push = pushOfLane[try row.lane()] { snapshot.pushes[push].lane.isNew = true }
                         }
                     }
                 )
@@ -159,17 +154,16 @@ struct GroupReader {
                 }
             )
         )
-        var devices = PushColumns()
-        for (index, job) in group.enumerated() { devices.add(index, job.lane, job.push.deviceID) }
+        let devices = group.enumerated().map { PushIDRow(push: $0, lane: $1.lane, id: $1.push.deviceID) }
         steps.append(
             (
-                Query(GroupStatements.devices, devices.parameters),
+                PushIDRow.devices.query(GroupStatements.devices, devices),
                 { rows, snapshot in
-                    for row in 0..<rows.count {
-                        let push = Int(try rows.int32(row, 0))
+                    for var row in rows {
+                        let push = try row.push()
                         snapshot.pushes[push].isDeviceKnown = true
-                        snapshot.pushes[push].watermark = try rows.int64(row, 1)
-                        snapshot.pushes[push].strayIDs = StrayIDs(stored: try rows.optionalBytes(row, 2))
+                        snapshot.pushes[push].watermark = try row.int64("accepted_sequence")
+                        snapshot.pushes[push].strayIDs = StrayIDs(stored: try row.optionalBytes("stray_ids"))
                     }
                 }
             )
@@ -178,25 +172,18 @@ struct GroupReader {
 
     /// What users have used of their quotas, where they have one.
     private mutating func addAllowances() {
-        var pushes: [Int32] = []
-        var lanes: [LaneKey] = []
-        for (index, job) in group.enumerated() where job.quota != nil {
-            pushes.append(Int32(index))
-            lanes.append(job.lane)
-        }
-        guard !pushes.isEmpty else { return }
-        var parameters = Parameters()
-        parameters.add(pushes)
-        parameters.add(lanes.map(\.organization))
-        parameters.add(lanes.map(\.user))
+        let limited = group.enumerated().filter { $0.element.quota != nil }
+            .map { PushRow(push: $0.offset, lane: $0.element.lane) }
+        guard !limited.isEmpty else { return }
         steps.append(
             (
-                Query(QuotaStatements.mutations, parameters),
+                PushRow.columns.query(QuotaStatements.mutations, limited),
                 { rows, snapshot in
-                    for row in 0..<rows.count {
-                        snapshot.pushes[Int(try rows.int32(row, 0))].allowance = TokenBucket(
-                            missing: try rows.int64(row, 1),
-                            asOf: Timestamp(microseconds: try rows.timestamp(row, 2))
+                    for var row in rows {
+                        let push = try row.push()
+                        snapshot.pushes[push].allowance = TokenBucket(
+                            missing: try row.int64("missing"),
+                            asOf: try row.moment("as_of")
                         )
                     }
                 }
@@ -265,26 +252,30 @@ struct GroupReader {
 
     /// - Parameter isWanted: of a push and what stands for an id of its device, whether that is looked up.
     private func lookUps(_ wanted: [LookUps], _ isWanted: (Int, UUID) -> Bool) -> [Step] {
-        var (keys, ids, clients) = (PushColumns(), PushColumns(), PushColumns())
-        for (index, job) in group.enumerated() {
-            for key in wanted[index].keys { keys.add(index, job.lane, key) }
-            for id in wanted[index].ids { ids.add(index, job.lane, id) }
-            for client in wanted[index].clients { clients.add(index, job.lane, client) }
+        func rows(_ ids: (LookUps) -> Set<UUID>) -> [PushIDRow] {
+            group.enumerated().flatMap { index, job in
+                ids(wanted[index]).map { PushIDRow(push: index, lane: job.lane, id: $0) }
+            }
         }
+        let (keys, ids, clients) = (rows(\.keys), rows(\.ids), rows(\.clients))
         let seals = group.map { [seals] in seals.lane($0.lane) }
         var steps: [Step] = []
         if !keys.isEmpty {
+            let columns = PushIDRow.keys
             steps.append(
-                (Query(GroupStatements.mutationsByKey, keys.parameters), { try Self.readByKey($0, &$1, seals) })
+                (columns.query(GroupStatements.mutationsByKey, keys), { try Self.readByKey($0, &$1, seals) })
             )
             steps.append(
-                (Query(GroupStatements.rejections, keys.parameters), { try Self.readRejections($0, &$1, seals) })
+                (columns.query(GroupStatements.rejections, keys), { try Self.readRejections($0, &$1, seals) })
             )
         }
         if !ids.isEmpty {
-            steps.append((Query(GroupStatements.mutationsByID, ids.parameters), { try Self.readByID($0, &$1, seals) }))
+            let query = PushIDRow.ids.query(GroupStatements.mutationsByID, ids)
+            steps.append((query, { try Self.readByID($0, &$1, seals) }))
         }
-        if !clients.isEmpty { steps.append((Query(GroupStatements.mappings, clients.parameters), Self.readMappings)) }
+        if !clients.isEmpty {
+            steps.append((PushIDRow.clients.query(GroupStatements.mappings, clients), Self.readMappings))
+        }
         let localIDs = LocalIDReader(group)
         if let query = localIDs.find(isWanted) { steps.append((query, localIDs.read)) }
         return steps
@@ -307,18 +298,18 @@ struct GroupReader {
     }
 
     private static func readByKey(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
-        for row in 0..<rows.count {
-            let push = Int(try rows.int32(row, 0))
-            let record = try RecordColumns.record(rows, row, from: 1, seals[push])
+        for var row in rows {
+            let push = try row.push()
+            let record = try RecordColumns.record(&row, seals[push])
             snapshot.pushes[push].knownByKey[record.idempotencyKey] = record
             snapshot.pushes[push].knownByID[record.id] = record
         }
     }
 
     private static func readByID(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
-        for row in 0..<rows.count {
-            let push = Int(try rows.int32(row, 0))
-            let record = try RecordColumns.record(rows, row, from: 1, seals[push])
+        for var row in rows {
+            let push = try row.push()
+            let record = try RecordColumns.record(&row, seals[push])
             snapshot.pushes[push].knownByID[record.id] = record
         }
     }
@@ -330,34 +321,34 @@ struct GroupReader {
     ).json
 
     private static func readRejections(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
-        for row in 0..<rows.count {
-            let push = Int(try rows.int32(row, 0))
-            let key = try rows.uuid(row, 1)
+        for var row in rows {
+            let push = try row.push()
+            let key = try row.uuid("idempotency_key")
             let place = SealedPlace.rejection(user: seals[push].user, key: key)
             var unreadable: [String] = []
-            let error = try seals[push].seal.read(json: rows.bytes(row, 5), as: place, &unreadable)
-            let rejection = Rejection(
+            snapshot.pushes[push].rejections[key] = Rejection(
                 idempotencyKey: key,
-                id: try rows.optionalUUID(row, 2),
-                deviceID: try rows.uuid(row, 3),
-                sequenceNumber: try rows.int64(row, 4),
-                error: error ?? Self.lostRefusal
+                id: try row.optionalUUID("id"),
+                deviceID: try row.uuid("device_id"),
+                sequenceNumber: try row.int64("sequence_number"),
+                error: try seals[push].seal.read(json: row.bytes("error"), as: place, &unreadable)
+                    ?? Self.lostRefusal
             )
-            snapshot.pushes[push].rejections[rejection.idempotencyKey] = rejection
         }
     }
 
     static func readMappings(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
-        for row in 0..<rows.count {
+        for var row in rows {
+            let push = try row.push()
+            let clientID = try row.uuid("client_id")
             let mapping = IDMapping(
-                entityType: try rows.string(row, 2),
-                clientID: try rows.uuid(row, 1),
-                serverID: try rows.serverID(row, 3),
-                status: try rows.choice(row, 5),
-                mutationID: try rows.uuid(row, 6),
-                isAbandoned: try rows.bool(row, 7)
+                entityType: try row.string("entity_type"),
+                clientID: clientID,
+                serverID: try row.serverID(),
+                status: try row.choice("status"),
+                mutationID: try row.uuid("mutation_id"),
+                isAbandoned: try row.bool("is_abandoned")
             )
-            let push = Int(try rows.int32(row, 0))
             // a comparison may have looked it up before
             if snapshot.pushes[push].mapping(mapping.clientID, type: mapping.entityType) != nil { continue }
             snapshot.pushes[push].mappings[mapping.clientID, default: []].append(mapping)
@@ -366,7 +357,7 @@ struct GroupReader {
                     push: push,
                     clientID: mapping.clientID,
                     entityType: mapping.entityType,
-                    notedAt: try rows.optionalTimestamp(row, 8).map(Timestamp.init(microseconds:))
+                    notedAt: try row.optionalMoment("last_used_at")
                 )
             )
         }
@@ -375,14 +366,20 @@ struct GroupReader {
     // MARK: - Entities
 
     private mutating func addEntities() {
-        var entities = EntityColumns()
+        var entities = EntityLookUps()
         for (index, job) in group.enumerated() {
             for mutation in job.push.entries.compactMap(\.mutation) {
                 guard mutation.namesKnownEntity else { continue }
-                let own = mutation.localNumber.map {
-                    EntityColumns.Own(device: job.push.deviceID, number: $0)
-                }
-                entities.add(index, job.lane, mutation.entityType, mutation.localID, own, mutation.serverID?.text)
+                entities.add(
+                    PushEntityRow(
+                        push: index,
+                        lane: job.lane,
+                        type: mutation.entityType,
+                        localID: mutation.localID,
+                        own: mutation.localNumber.map { .init(device: job.push.deviceID, number: $0) },
+                        serverID: mutation.serverID?.text
+                    )
+                )
             }
         }
         guard !entities.isEmpty else { return }
@@ -396,15 +393,17 @@ struct GroupReader {
     }
 
     static func readOpen(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
-        for row in 0..<rows.count {
-            let open = OpenMutation(
-                id: try rows.uuid(row, 1),
-                entityType: try rows.string(row, 2),
-                localID: try rows.optionalUUID(row, 3),
-                serverID: try rows.serverID(row, 4),
-                position: try rows.int64(row, 6)
+        for var row in rows {
+            let push = try row.push()
+            snapshot.pushes[push].open.append(
+                OpenMutation(
+                    id: try row.uuid("id"),
+                    entityType: try row.string("entity_type"),
+                    localID: try row.optionalUUID("local_id"),
+                    serverID: try row.serverID(),
+                    position: try row.int64("position")
+                )
             )
-            snapshot.pushes[Int(try rows.int32(row, 0))].open.append(open)
         }
     }
 }

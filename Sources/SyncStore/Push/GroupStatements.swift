@@ -32,7 +32,7 @@ enum GroupStatements {
         "group_devices",
         """
         SELECT k.push, d.accepted_sequence, d.stray_ids
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, device_id)
+        FROM \(PushIDRow.devices.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT x.accepted_sequence, x.stray_ids FROM devices x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
@@ -46,12 +46,12 @@ enum GroupStatements {
         "group_device_counts",
         """
         SELECT k.push, d.count
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[]) AS k (push, organization_id, user_id)
+        FROM \(PushRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT count(*) AS count FROM (
                 SELECT 1 FROM devices x
                 WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
-                LIMIT $4
+                LIMIT \(PushRow.columns.parameter(1))
             ) y
         ) d
         """
@@ -61,7 +61,7 @@ enum GroupStatements {
         "group_mutations_by_key",
         """
         SELECT k.push, \(RecordColumns.list)
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, key)
+        FROM \(PushIDRow.keys.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.idempotency_key = k.key
@@ -74,7 +74,7 @@ enum GroupStatements {
         "group_mutations_by_id",
         """
         SELECT k.push, \(RecordColumns.list)
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, id)
+        FROM \(PushIDRow.ids.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
@@ -87,7 +87,7 @@ enum GroupStatements {
         "group_rejections",
         """
         SELECT k.push, r.idempotency_key, r.id, r.device_id, r.sequence_number, r.error
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, key)
+        FROM \(PushIDRow.keys.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM rejections x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.idempotency_key = k.key
@@ -104,8 +104,8 @@ enum GroupStatements {
             CASE WHEN i.status = 'failed' THEN coalesce((
                 SELECT m.status = 'discarded' FROM mutations m
                 WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = i.mutation_id), true)
-            ELSE false END, i.last_used_at
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, client_id)
+            ELSE false END AS is_abandoned, i.last_used_at
+        FROM \(PushIDRow.clients.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM id_mappings x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.client_id = k.client_id
@@ -148,13 +148,12 @@ enum GroupStatements {
     )
 
     private static func open(_ name: String, own: Bool, _ known: String) -> Statement {
-        let (types, names) = own ? (", $7::uuid[], $8::int8[]", ", device_id, local_number") : ("", "")
+        let columns = own ? PushEntityRow.openOwn : PushEntityRow.open
         return Statement(
             name,
             """
             SELECT k.push, m.id, m.entity_type, m.local_id, m.server_id, m.server_id_is_integer, m.position
-            FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[]\(types))
-                AS k (push, organization_id, user_id, entity_type, local_id, server_id\(names))
+            FROM \(columns.unnested(as: "k"))
             CROSS JOIN LATERAL (
                 SELECT
                     -- an entity that is named by its client id may have open mutations under its server id, too

@@ -46,15 +46,7 @@ struct GroupWriter {
     func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] {
         var feeds: [UUID: FeedCursor] = [:]
         for index in feedResults {
-            let rows = results[index]
-            for row in 0..<rows.count {
-                let position = try rows.int64(row, 2)
-                feeds[try rows.uuid(row, 0)] = FeedCursor(
-                    epoch: try rows.int64(row, 1),
-                    position: position,
-                    head: position
-                )
-            }
+            for feed in try results[index].read(FeedCursor.end) { feeds[feed.organization] = feed.end }
         }
         return feeds
     }
@@ -166,10 +158,7 @@ struct GroupWriter {
         var pinned = LocalIDRows()
         for change in changes {
             let plan = change.plan
-            let device = LocalIDColumns.Device(
-                lane: group[change.index].lane,
-                id: group[change.index].push.deviceID
-            )
+            let device = group[change.index].device
             for row in plan.mappings {
                 guard let number = row.mapping.localNumber else { continue }
                 let id = LocalID(entityType: row.mapping.entityType, number: number)

@@ -14,39 +14,41 @@ struct LocalIDReader: Sendable {
     ///
     /// - Parameter isWanted: whether an id of a push has to be looked up.
     func find(_ isWanted: (_ push: Int, _ clientID: UUID) -> Bool) -> Query? {
-        var columns = LocalIDColumns()
-        for (index, input) in group.enumerated() where !input.localIDs.named.isEmpty {
-            let device = device(of: index)
-            for (clientID, id) in input.localIDs.named where isWanted(index, clientID) {
-                columns.add(index, device, id)
-            }
+        let rows = group.enumerated().flatMap { index, input in
+            input.localIDs.named.filter { isWanted(index, $0.key) }
+                .map { PushLocalIDRow(push: index, device: input.device, id: $0.value) }
         }
-        return columns.isEmpty ? nil : Query(LocalIDStatements.find, columns.parameters)
+        return rows.isEmpty ? nil : PushLocalIDRow.columns.query(LocalIDStatements.find, rows)
     }
 
     func read(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
-        for row in 0..<rows.count {
-            let push = Int(try rows.int32(row, 0))
-            let id = LocalID(entityType: try rows.string(row, 1), number: try rows.int64(row, 2))
+        for var row in rows {
+            let push = try row.push()
+            let id = try row.localID()
             let clientID = id.clientID(on: group[push].push.deviceID)
-            guard try rows.bool(row, 5) else {
+            let isKnown = try row.bool("is_known")
+            let serverID = try row.serverID()
+            let create = try row.optionalUUID("mutation_id")
+            let isAbandoned = try row.bool("is_abandoned")
+            let isPinned = try row.bool("is_pinned")
+            let mayBeAssigned = try row.bool("may_be_assigned")
+            guard isKnown else {
                 let isCreated = group[push].localIDs.created.contains(clientID)
-                if try !isCreated && rows.bool(row, 9) { snapshot.unassigned[push, default: [:]][id] = clientID }
+                if !isCreated, mayBeAssigned { snapshot.unassigned[push, default: [:]][id] = clientID }
                 continue
             }
-            let serverID = try rows.serverID(row, 3)
             var mapping = IDMapping(
                 entityType: id.entityType,
                 clientID: clientID,
                 serverID: serverID,
                 status: serverID == nil ? .pending : .resolved,
                 // of one that is resolved nobody asks
-                mutationID: try rows.optionalUUID(row, 6) ?? clientID,
-                isAbandoned: try serverID == nil && rows.bool(row, 7)
+                mutationID: create ?? clientID,
+                isAbandoned: serverID == nil && isAbandoned
             )
             mapping.localNumber = id.number
             snapshot.pushes[push].mappings[clientID, default: []].append(mapping)
-            if try rows.bool(row, 8) { snapshot.pushes[push].pinnedIDs.insert(clientID) }
+            if isPinned { snapshot.pushes[push].pinnedIDs.insert(clientID) }
         }
     }
 
@@ -69,14 +71,23 @@ struct LocalIDReader: Sendable {
         snapshot.unassigned = [:]
         try read(found[1], &snapshot)
         try readPages(found[0], &snapshot)
-        var entities = EntityColumns()
+        var entities = EntityLookUps()
         for (index, job) in group.enumerated() {
             guard let looked = unassigned[index].map({ Set($0.values) }) else { continue }
             for mutation in job.push.entries.compactMap(\.mutation) {
                 guard mutation.operation != .create, mutation.serverID == nil, let clientID = mutation.localID,
                     looked.contains(clientID), let id = snapshot.pushes[index].mappings[clientID]?.first?.serverID
                 else { continue }
-                entities.add(index, job.lane, mutation.entityType, clientID, nil, id.text)
+                entities.add(
+                    PushEntityRow(
+                        push: index,
+                        lane: job.lane,
+                        type: mutation.entityType,
+                        localID: clientID,
+                        own: nil,
+                        serverID: id.text
+                    )
+                )
             }
         }
         guard !entities.isEmpty else { return }
@@ -91,22 +102,21 @@ struct LocalIDReader: Sendable {
     /// uses.
     private func pages(_ snapshot: GroupSnapshot) -> Query? {
         guard !snapshot.unassigned.isEmpty else { return nil }
-        var columns = PushColumns()
-        for push in snapshot.unassigned.keys.sorted() {
-            columns.add(push, group[push].lane, group[push].push.deviceID)
+        let rows = snapshot.unassigned.keys.sorted().map { push in
+            PushIDRow(push: push, lane: group[push].lane, id: group[push].push.deviceID)
         }
-        return Query(LocalIDStatements.pages, columns.parameters)
+        return PushIDRow.devices.query(LocalIDStatements.pages, rows)
     }
 
     /// An id that two pages give to different entities is not guessed at: the device has to pull first.
     private func readPages(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         var found: [Int: [LocalID: ServerID]] = [:]
         var ambiguous: [Int: Set<LocalID>] = [:]
-        for row in 0..<rows.count {
-            let push = Int(try rows.int32(row, 0))
+        for var row in rows {
+            let push = try row.push()
             guard let wanted = snapshot.unassigned[push] else { continue }
-            let (types, numbers) = (try rows.strings(row, 1), try rows.int64s(row, 2))
-            let (ids, areIntegers) = (try rows.strings(row, 3), try rows.bools(row, 4))
+            let (types, numbers) = (try row.strings("entity_types"), try row.int64s("local_ids"))
+            let (ids, areIntegers) = (try row.strings("server_ids"), try row.bools("are_integers"))
             for (place, number) in numbers.enumerated() {
                 let id = LocalID(entityType: types[place], number: number)
                 guard wanted[id] != nil else { continue }
@@ -133,9 +143,5 @@ struct LocalIDReader: Sendable {
             }
         }
         snapshot.unassigned = [:]
-    }
-
-    private func device(of index: Int) -> LocalIDColumns.Device {
-        LocalIDColumns.Device(lane: group[index].lane, id: group[index].push.deviceID)
     }
 }

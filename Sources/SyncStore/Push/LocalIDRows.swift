@@ -5,7 +5,7 @@ import SyncModel
 /// Rows of `local_ids` on their way in.
 struct LocalIDRows {
     private struct Row {
-        let device: LocalIDColumns.Device
+        let device: DeviceKey
         let id: LocalID
         let serverID: ServerID?
         let create: UUID?
@@ -17,7 +17,7 @@ struct LocalIDRows {
 
     /// - Parameter create: noted while the id leads nowhere.
     mutating func add(
-        _ device: LocalIDColumns.Device,
+        _ device: DeviceKey,
         _ id: LocalID,
         _ serverID: ServerID?,
         createdBy create: UUID? = nil
@@ -30,12 +30,7 @@ struct LocalIDRows {
     }
 
     /// The key of a row.
-    private static let key = Columns<Row>(
-        .lane(\.device.lane),
-        .uuid("device_id", \.device.id),
-        .text("entity_type", \.id.entityType),
-        .int8("local_id", \.id.number)
-    )
+    private static let key = Columns<Row>(.device(\.device), .localID(\.id))
 
     /// All of it: of ``LocalIDStatements/write`` and its like.
     private static let whole = Columns<Row>(

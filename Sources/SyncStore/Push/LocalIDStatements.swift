@@ -8,20 +8,19 @@ enum LocalIDStatements {
     static let find = Statement(
         "group_local_ids",
         """
-        SELECT k.push, k.entity_type, k.local_id, coalesce(l.server_id, l.same_as), l.server_id_is_integer,
-            l.local_id IS NOT NULL, l.mutation_id,
+        SELECT k.push, k.entity_type, k.local_id, l.local_id IS NOT NULL AS is_known,
+            coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer, l.mutation_id,
             CASE WHEN coalesce(l.server_id, l.same_as) IS NULL THEN coalesce((
                 SELECT m.status = 'discarded' FROM mutations m
                 WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = l.mutation_id), true)
-            ELSE false END,
+            ELSE false END AS is_abandoned, l.client_id IS NOT NULL AS is_pinned,
             -- not EXISTS: that may be answered from a hash table of all pages
-            l.client_id IS NOT NULL, l.local_id IS NULL AND (
+            l.local_id IS NULL AND (
                 SELECT p.page FROM local_id_pages p
                 WHERE p.organization_id = k.organization_id AND p.user_id = k.user_id AND p.device_id = k.device_id
                     AND p.entity_types IS NOT NULL
-                LIMIT 1) IS NOT NULL
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[])
-            AS k (push, organization_id, user_id, device_id, entity_type, local_id)
+                LIMIT 1) IS NOT NULL AS may_be_assigned
+        FROM \(PushLocalIDRow.columns.unnested(as: "k"))
         LEFT JOIN LATERAL (
             SELECT * FROM local_ids x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
@@ -35,9 +34,9 @@ enum LocalIDStatements {
     static let compare = Statement(
         "group_compared_local_ids",
         """
-        SELECT k.push, k.device_id, l.entity_type, l.local_id, coalesce(l.server_id, l.same_as), l.server_id_is_integer
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[])
-            AS k (push, organization_id, user_id, device_id, entity_type, local_id)
+        SELECT k.push, k.device_id, l.entity_type, l.local_id, coalesce(l.server_id, l.same_as) AS server_id,
+            l.server_id_is_integer
+        FROM \(PushLocalIDRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM local_ids x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
@@ -53,7 +52,7 @@ enum LocalIDStatements {
         "group_local_id_pages",
         """
         SELECT k.push, p.entity_types, p.local_ids, p.server_ids, p.are_integers
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, device_id)
+        FROM \(PushIDRow.devices.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM local_id_pages x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id

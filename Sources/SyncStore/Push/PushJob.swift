@@ -9,6 +9,8 @@ struct PushInput {
     let quota: Quota?
     /// What the push names by ids of its device.
     let localIDs: PushLocalIDs
+
+    var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
 }
 
 /// One push on its way through a committer: what came in, and whom to tell.
@@ -22,6 +24,7 @@ struct PushJob: GroupJob {
     let reply: OnceReply<PushAnswer>
 
     var lane: LaneKey { LaneKey(organization: organization.id, user: user) }
+    var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
 
     /// - Parameter type: the organization's entity types, by name.
     func input(_ type: (String) -> EntityType?) -> PushInput {

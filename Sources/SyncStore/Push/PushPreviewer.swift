@@ -78,15 +78,10 @@ public struct PushPreviewer: Sendable {
             let behind = comparisons.count + 1
             try reader.addDeviceCounts(Array(results[behind..<(behind + counts.count)]), to: &snapshot)
             // a push of somebody new makes the lane, in an active organization only
-            guard try snapshot.hasLane[0] || Self.isActive(results[comparisons.count]) else {
+            guard try snapshot.hasLane[0] || Catalog.status(results[comparisons.count]) == .active else {
                 throw Problem(.organizationUnknown, "the organization takes no pushes")
             }
             return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
         }
-    }
-
-    private static func isActive(_ rows: Rows) throws -> Bool {
-        guard rows.count > 0 else { return false }
-        return try rows.string(0, 2) == OrganizationStatus.active.rawValue
     }
 }

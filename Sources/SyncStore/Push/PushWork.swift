@@ -91,7 +91,7 @@ struct PushWork: GroupWork {
             switch plan.outcomes[index] {
             case .failure(let problem): job.reply.send(.failure(problem))
             case .success(let planned):
-                let device = WatermarkHints.Device(lane: job.lane, device: job.push.deviceID)
+                let device = job.device
                 hints.note(planned.acceptedSequence, of: device)
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)

@@ -9,18 +9,13 @@ final class WatermarkHints: Sendable {
     /// Devices remembered at most (about 6 MB); beyond it the memory starts over.
     static let capacity = 50_000
 
-    struct Device: Hashable {
-        let lane: LaneKey
-        let device: UUID
-    }
+    private let watermarks = Mutex([DeviceKey: Int64]())
 
-    private let watermarks = Mutex([Device: Int64]())
-
-    subscript(device: Device) -> Int64? {
+    subscript(device: DeviceKey) -> Int64? {
         watermarks.withLock { $0[device] }
     }
 
-    func note(_ watermark: Int64, of device: Device) {
+    func note(_ watermark: Int64, of device: DeviceKey) {
         watermarks.withLock { watermarks in
             if watermarks.count >= Self.capacity { watermarks.removeAll(keepingCapacity: true) }
             watermarks[device] = watermark

@@ -7,7 +7,7 @@ enum QuotaStatements {
         "quotas_mutations",
         """
         SELECT k.push, q.missing, q.as_of
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[]) AS k (push, organization_id, user_id)
+        FROM \(PushRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT x.missing, x.as_of FROM mutation_quotas x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
@@ -63,7 +63,7 @@ enum QuotaStatements {
         "quotas_write_requests",
         """
         INSERT INTO request_quotas AS q (organization_id, missing, as_of)
-        SELECT k.* FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[]) AS k (organization_id, missing, as_of)
+        SELECT k.* FROM \(RequestBucketRow.columns.unnested(as: "k"))
         ON CONFLICT (organization_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of
         """
     )

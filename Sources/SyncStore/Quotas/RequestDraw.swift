@@ -37,13 +37,10 @@ struct RequestDraw {
                 Query(QuotaStatements.lockRequests, keys),
             ])
             var grants: [(UUID, Grant)] = []
-            for row in 0..<results[3].count {
-                let id = try results[3].uuid(row, 0)
+            for var row in results[3] {
+                let id = try row.uuid("organization_id")
                 guard let wish = quotas[id] else { continue }
-                var bucket = TokenBucket(
-                    missing: try results[3].int64(row, 1),
-                    asOf: Timestamp(microseconds: try results[3].timestamp(row, 2))
-                )
+                var bucket = TokenBucket(missing: try row.int64("missing"), asOf: try row.moment("as_of"))
                 let granted = bucket.take(upTo: wish.wanted, of: wish.quota, at: now)
                 grants.append((id, Grant(granted: granted, bucket: bucket)))
             }
@@ -51,13 +48,25 @@ struct RequestDraw {
             if taken.isEmpty {
                 _ = try await connection.run([.commit])
             } else {
-                var rows = Parameters()
-                rows.add(taken.map(\.0))
-                rows.add(taken.map(\.1.bucket.missing))
-                rows.add(timestamps: taken.map(\.1.bucket.asOf.microseconds))
-                _ = try await connection.run([Query(QuotaStatements.writeRequests, rows), .commit])
+                let write = RequestBucketRow.columns.query(
+                    QuotaStatements.writeRequests,
+                    taken.map { RequestBucketRow(organization: $0, bucket: $1.bucket) }
+                )
+                _ = try await connection.run([write, .commit])
             }
             return Dictionary(uniqueKeysWithValues: grants)
         }
     }
+}
+
+/// What an organization has used of its quota of requests.
+struct RequestBucketRow {
+    let organization: UUID
+    let bucket: TokenBucket
+
+    static let columns = Columns<RequestBucketRow>(
+        .uuid("organization_id", \.organization),
+        .int8("missing", \.bucket.missing),
+        .moment("as_of", \.bucket.asOf)
+    )
 }

@@ -111,11 +111,11 @@ public struct BacklogReader: Sendable {
             ORDER BY x.position
             LIMIT $3
         )
-        SELECT o.device_id, o.status, count(*), min(o.position), (
+        SELECT o.device_id, o.status, count(*) AS count, min(o.position) AS first, (
             SELECT EXISTS (
                 SELECT 1 FROM mutations y
                 WHERE y.organization_id = $1 AND y.user_id = $2 AND y.synced_at IS NULL
-                    AND y.position > (SELECT max(z.position) FROM o z)))
+                    AND y.position > (SELECT max(z.position) FROM o z))) AS is_truncated
         FROM o
         GROUP BY o.device_id, o.status
         """
@@ -200,29 +200,27 @@ private struct Reading {
 
     init(_ results: [Rows]) throws {
         lane = try LaneHead(results[1])
-        let devices = results[2]
-        for row in 0..<devices.count {
-            let device = Backlog.Device(
-                id: try devices.uuid(row, 0),
-                acceptedSequence: try devices.int64(row, 1),
-                lastSeenAt: Timestamp(microseconds: try devices.timestamp(row, 2))
+        backlog.devices = try results[2].read { row in
+            Backlog.Device(
+                id: try row.uuid("device_id"),
+                acceptedSequence: try row.int64("accepted_sequence"),
+                lastSeenAt: try row.moment("last_seen_at")
             )
-            backlog.devices.append(device)
         }
         try readCounts(results[3])
     }
 
     private mutating func readCounts(_ rows: Rows) throws {
-        for row in 0..<rows.count {
-            let device = try rows.uuid(row, 0)
-            let status: MutationStatus = try rows.choice(row, 1)
-            let number = try rows.int64(row, 2)
-            let position = try rows.int64(row, 3)
+        for var row in rows {
+            let device = try row.uuid("device_id")
+            let status: MutationStatus = try row.choice("status")
+            let number = try row.int64("count")
+            let position = try row.int64("first")
             backlog.counts.add(number, of: status)
             counts[device, default: Backlog.Counts()].add(number, of: status)
             if !status.isSettled { oldest[device] = min(oldest[device] ?? position, position) }
             if status == .blocked { firstBlocked = min(firstBlocked ?? position, position) }
-            backlog.isTruncated = try rows.bool(row, 4)
+            backlog.isTruncated = try row.bool("is_truncated")
         }
     }
 

@@ -53,8 +53,8 @@ public struct ChangeReader: Sendable {
         writer.beginObject()
         writer.name("changes")
         writer.beginArray()
-        for row in page.changes {
-            try page.write(row, document: page.document(row, seal), localID: nil, to: &writer)
+        for change in page.changes {
+            change.write(document: try change.document(seal), localID: nil, to: &writer)
         }
         writer.endArray()
         writer.member("next", page.next.text)

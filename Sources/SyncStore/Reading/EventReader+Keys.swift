@@ -35,11 +35,11 @@ extension EventReader {
         parameters.add(lane.user)
         do {
             let rows = try await pool.run([Query(Self.endStatement, parameters)])[0]
-            guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
+            guard var row = rows.first else { throw Problem(.organizationUnknown, "the organization has no feed") }
             return EventCursor(
-                epoch: try rows.int64(0, 0),
-                feed: try rows.int64(0, 1),
-                place: LanePlace(change: try rows.int64(0, 2))
+                epoch: try row.int64("epoch"),
+                feed: try row.int64("last_position"),
+                place: LanePlace(change: try row.int64("head"))
             )
         } catch {
             throw failure.problem(error, doing: "read a lane")
@@ -64,30 +64,37 @@ extension EventReader {
         do {
             let rows = try await pool.run([Query(Self.keysStatement, parameters)])[0]
             guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
-            let list = try (0..<rows.count).filter { !rows.isNull($0, 3) }.map { try Self.key(rows, $0) }
+            let found = try rows.read { row in
+                (
+                    epoch: try row.int64("epoch"), feed: try row.int64("last_position"), head: try row.int64("head"),
+                    key: try Self.key(&row)
+                )
+            }
             return Keys(
-                head: try rows.int64(0, 2),
-                epoch: try rows.int64(0, 0),
-                feed: try rows.int64(0, 1),
-                list: list
+                head: found[0].head,
+                epoch: found[0].epoch,
+                feed: found[0].feed,
+                list: found.compactMap(\.key)
             )
         } catch {
             throw failure.problem(error, doing: "read what changed in a lane")
         }
     }
 
-    private static func key(_ rows: Rows, _ row: Int) throws -> Key {
-        let id = try rows.uuid(row, 5)
-        let last: LanePlace.Last =
-            if let type = try rows.optionalString(row, 6) {
-                .mapping(clientID: id, entityType: type)
-            } else {
-                .mutation(position: try rows.int64(row, 4))
-            }
+    /// Nil where the row says that nothing changed.
+    private static func key(_ row: inout RowReader) throws -> Key? {
+        guard let change = try row.optionalInt64("change_position") else { return nil }
+        let position = try row.optionalInt64("position")
+        let id = try row.uuid("id")
+        let type = try row.optionalString("entity_type")
         return Key(
-            place: LanePlace(change: try rows.int64(row, 3), last: last),
+            // a mutation has a position, a mapping a type
+            place: LanePlace(
+                change: change,
+                last: type.map { .mapping(clientID: id, entityType: $0) } ?? .mutation(position: position ?? 0)
+            ),
             id: id,
-            bytes: Int(try rows.int32(row, 7))
+            bytes: Int(try row.int32("bytes"))
         )
     }
 
@@ -97,7 +104,7 @@ extension EventReader {
         "events_end",
         """
         SELECT f.epoch, f.last_position, coalesce((
-            SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0)
+            SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0) AS head
         FROM feeds f
         WHERE f.organization_id = $1
         """
@@ -109,7 +116,7 @@ extension EventReader {
         "events_keys",
         """
         SELECT f.epoch, f.last_position, coalesce((
-                SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0),
+                SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0) AS head,
             k.change_position, k.position, k.id, k.entity_type, k.bytes
         FROM feeds f
         LEFT JOIN LATERAL (

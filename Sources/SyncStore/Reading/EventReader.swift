@@ -127,8 +127,8 @@ public struct EventReader: Sendable {
                     Query(MutationReader.recordsStatement, mutations), Query(MappingReader.statement, mappings),
                 ])
                 let seal = LaneSeal(seal: seal, user: lane.user)
-                let records = try (0..<results[0].count).map { try RecordColumns.record(results[0], $0, seal) }
-                return (records, try (0..<results[1].count).map { try MappingReader.mapping(results[1], $0) })
+                let records = try results[0].read { try RecordColumns.record(&$0, seal) }
+                return (records, try results[1].read(MappingReader.mapping))
             }
             return keys.compactMap { key in
                 var next = cursor

@@ -5,14 +5,34 @@ import SyncModel
 
 /// One page of a feed.
 struct FeedPage: FeedView {
-    private let rows: Rows
-    /// The rows that hold a change, in the feed's order.
-    let changes: Range<Int>
+    /// In the feed's order.
+    let changes: [FeedChange]
     let next: FeedCursor
     let isUpToDate: Bool
     /// Tombstones at or below it may be gone.
     let horizon: Int64
     var isEmpty: Bool { changes.isEmpty }
+
+    /// What each row of ``FeedReader/statement`` says of the feed and of the scan.
+    private struct Head {
+        let epoch: Int64
+        let horizon: Int64
+        /// The feed's end.
+        let last: Int64
+        let scanned: Int64
+        let scannedTo: Int64?
+        /// How many are looked at.
+        let room: Int64
+
+        init(_ row: inout RowReader) throws {
+            epoch = try row.int64("epoch")
+            horizon = try row.int64("horizon")
+            last = try row.int64("last_position")
+            scanned = try row.int64("scanned")
+            scannedTo = try row.optionalInt64("scanned_to")
+            room = try row.int64("looked_at")
+        }
+    }
 
     /// Reads what ``FeedReader/statement`` answers.
     static func reading(
@@ -20,88 +40,105 @@ struct FeedPage: FeedView {
         after cursor: FeedCursor?,
         _ request: FeedRequest
     ) throws -> FeedReader.Reading {
-        guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
-        let (epoch, horizon, last) = (try rows.int64(0, 0), try rows.int64(0, 1), try rows.int64(0, 2))
+        guard var first = rows.first else { throw Problem(.organizationUnknown, "the organization has no feed") }
+        let head = try Head(&first)
         if let cursor {
-            guard cursor.epoch == epoch, cursor.position <= last else { return .expired(isOfThisEpoch: false) }
-            guard horizon <= cursor.reach else { return .expired(isOfThisEpoch: true) }
+            guard cursor.epoch == head.epoch, cursor.position <= head.last else {
+                return .expired(isOfThisEpoch: false)
+            }
+            guard head.horizon <= cursor.reach else { return .expired(isOfThisEpoch: true) }
         }
-        return .page(try FeedPage(rows, epoch: epoch, horizon: horizon, last: last, after: cursor, request))
+        return .page(try FeedPage(rows, head, after: cursor, request))
     }
 
-    private init(
-        _ rows: Rows,
-        epoch: Int64,
-        horizon: Int64,
-        last: Int64,
-        after cursor: FeedCursor?,
-        _ request: FeedRequest
-    ) throws {
-        self.rows = rows
-        self.horizon = horizon
-        let hasEntities = !rows.isNull(0, 5)
-        changes = 0..<(hasEntities ? rows.count : 0)
-        let isCut = hasEntities ? try rows.bool(rows.count - 1, 15) : false
-        let scanned = try rows.int64(0, 3)
+    private init(_ rows: Rows, _ head: Head, after cursor: FeedCursor?, _ request: FeedRequest) throws {
+        horizon = head.horizon
+        var changes: [FeedChange] = []
+        changes.reserveCapacity(rows.count)
+        var end: (position: Int64, isCut: Bool)?
+        for var row in rows {
+            _ = try Head(&row)
+            // a row without an entity says that nothing passed
+            guard let position = try row.optionalInt64("feed_position") else { continue }
+            end = (position, try row.bool("is_cut"))
+            changes.append(try FeedChange(&row))
+        }
+        self.changes = changes
         // where the scan ended: at the last change shown if the page is full, else where it stopped looking, else at the
         // feed's end
         let position: Int64
-        if isCut {
-            position = try rows.int64(rows.count - 1, 5)
-        } else if try scanned >= rows.int64(0, 16) {
-            position = try rows.int64(0, 4)
+        if let end, end.isCut {
+            position = end.position
+        } else if let scannedTo = head.scannedTo, head.scanned >= head.room {
+            position = scannedTo
         } else {
-            position = last
+            position = head.last
         }
-        let started = cursor?.head ?? last
+        let started = cursor?.head ?? head.last
         let isFirstPull = cursor.map { $0.position < $0.head } ?? true
         next = FeedCursor(
-            epoch: epoch,
+            epoch: head.epoch,
             position: position,
             head: isFirstPull ? max(started, position) : position,
             filter: FeedCursor.filter(request.entityTypes)
         )
-        isUpToDate = position >= last
+        isUpToDate = position >= head.last
     }
+}
 
-    // MARK: - Changes
+/// An entity as a feed shows it.
+struct FeedChange {
+    let entityType: String
+    let id: ServerID
+    let isDeleted: Bool
+    /// The creator's client id, shown to the creator only.
+    private let clientID: UUID?
+    private let version: Int64
+    /// As it is stored.
+    private let document: [UInt8]?
+    private let updatedAt: Timestamp
+    private let updatedBy: UUID
+    private let etag: String?
 
-    func entityType(_ row: Int) throws -> String { try rows.string(row, 6) }
-
-    func id(_ row: Int) throws -> ServerID {
-        ServerID(text: try rows.string(row, 7), isInteger: try rows.bool(row, 8))
+    fileprivate init(_ row: inout RowReader) throws {
+        entityType = try row.string("entity_type")
+        id = ServerID(text: try row.string("server_id"), isInteger: try row.bool("server_id_is_integer"))
+        clientID = try row.optionalUUID("client_id")
+        version = try row.int64("version")
+        isDeleted = try row.bool("is_deleted")
+        document = try row.optionalBytes("document")
+        updatedAt = try row.moment("updated_at")
+        updatedBy = try row.uuid("updated_by")
+        etag = try row.optionalString("etag")
     }
-
-    func isDeleted(_ row: Int) throws -> Bool { try rows.bool(row, 11) }
 
     /// The entity's document as it was written; nil for a tombstone, and where it cannot be opened.
-    func document(_ row: Int, _ seal: Seal) throws -> [UInt8]? {
-        let (type, id) = (try rows.string(row, 6), try rows.string(row, 7))
+    func document(_ seal: Seal) throws -> [UInt8]? {
         var unreadable: [String] = []
-        return try seal.read(json: rows.optionalBytes(row, 12), as: .document(type: type, id: id), &unreadable)
+        return try seal.read(json: document, as: .document(type: entityType, id: id.text), &unreadable)
     }
 
     /// Writes a change.
     ///
     /// - Parameters:
-    ///   - document: as it is to be shown.
+    ///   - shown: the document as it is to be shown.
     ///   - localID: a device's own number of the entity, in the place of the creator's client id.
-    func write(_ row: Int, document: [UInt8]?, localID: Int64?, to writer: inout JSONWriter) throws {
+    func write(document shown: [UInt8]?, localID: Int64?, to writer: inout JSONWriter) {
         writer.beginObject()
-        writer.member("entity_type", try entityType(row))
-        writer.member("id", try rows.serverID(row, 7))
+        writer.member("entity_type", entityType)
+        writer.member("id", id)
         if let localID {
             writer.member("local_id", localID)
-        } else if let clientID = try rows.optionalUUID(row, 9) {
+        } else if let clientID {
             writer.member("client_id", clientID)
         }
-        writer.member("version", try rows.int64(row, 10))
-        writer.member("etag", try rows.optionalString(row, 17))
-        writer.member("deleted", try rows.bool(row, 11))
-        writer.member("document", raw: document)
-        if document == nil, !rows.isNull(row, 12) { writer.unreadable(["document"]) }
-        writer.member("updated_at", Timestamp(microseconds: try rows.timestamp(row, 13)).rfc3339)
-        writer.member("updated_by", try rows.uuid(row, 14))
+        writer.member("version", version)
+        writer.member("etag", etag)
+        writer.member("deleted", isDeleted)
+        writer.member("document", raw: shown)
+        if shown == nil, document != nil { writer.unreadable(["document"]) }
+        writer.member("updated_at", updatedAt.rfc3339)
+        writer.member("updated_by", updatedBy)
         writer.endObject()
     }
 }

@@ -133,9 +133,10 @@ struct FeedReader: Sendable {
     static let statement = Statement(
         "changes_page",
         """
-        SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_position, e.entity_type, e.id,
-            e.id_is_integer, CASE WHEN e.owner_id = $4 THEN e.client_id END, e.version, e.is_deleted, e.document,
-            e.updated_at, e.updated_by, e.is_cut, w.looked_at, e.etag
+        SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, w.looked_at, e.feed_position, e.is_cut,
+            e.entity_type, e.id AS server_id, e.id_is_integer AS server_id_is_integer,
+            CASE WHEN e.owner_id = $4 THEN e.client_id END AS client_id, e.version, e.is_deleted, e.document,
+            e.updated_at, e.updated_by, e.etag
         FROM feeds f
         -- more than a page holds where something may not pass
         CROSS JOIN LATERAL (

@@ -76,9 +76,8 @@ extension MappingReader {
             ORDER BY x.change_position, x.client_id, x.entity_type
             LIMIT $7
         )
-        SELECT f.epoch, coalesce(l.change_position, 0), e.change_position, e.client_id, e.entity_type,
-            p.client_id, p.entity_type, p.server_id, p.server_id_is_integer, p.status, p.mutation_id,
-            p.change_position
+        SELECT f.epoch, coalesce(l.change_position, 0) AS head, e.change_position AS seen_to,
+            e.client_id AS seen_client_id, e.entity_type AS seen_type, i.change_position, \(list)
         FROM feeds f
         LEFT JOIN lanes l ON l.organization_id = $1 AND l.user_id = $2
         LEFT JOIN LATERAL (
@@ -93,9 +92,9 @@ extension MappingReader {
             WHERE cardinality($6::text[]) = 0 OR z.status = ANY ($6)
             ORDER BY z.change_position, z.client_id, z.entity_type
             LIMIT $8
-        ) p ON true
+        ) i ON true
         WHERE f.organization_id = $1
-        ORDER BY p.change_position, p.client_id, p.entity_type
+        ORDER BY i.change_position, i.client_id, i.entity_type
         """
     )
 }
@@ -127,28 +126,47 @@ extension LanePlace {
 
 /// What one page says.
 private struct MappingPage {
+    /// What ``MappingReader/listStatement`` answers.
+    private struct Row {
+        let epoch: Int64
+        let head: Int64
+        /// Where the scan was cut off, if it was.
+        let seen: LanePlace?
+        let mapping: (change: Int64, mapping: IDMapping)?
+
+        init(_ row: inout RowReader) throws {
+            epoch = try row.int64("epoch")
+            head = try row.int64("head")
+            let seen = try row.optionalInt64("seen_to")
+            let (clientID, type) = (try row.optionalUUID("seen_client_id"), try row.optionalString("seen_type"))
+            if let seen, let clientID, let type {
+                self.seen = LanePlace(change: seen, last: .mapping(clientID: clientID, entityType: type))
+            } else {
+                self.seen = nil
+            }
+            mapping = try row.optionalInt64("change_position").map { ($0, try MappingReader.mapping(&row)) }
+        }
+    }
+
     private let mappings: [IDMapping]
     private let next: MappingCursor
     private let isUpToDate: Bool
 
     init(_ rows: Rows, limit: Int, cursor: MappingCursor?, filter: UInt64, statuses: [IDMapping.Status]) throws {
         guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
-        let epoch = try rows.int64(0, 0)
-        let head = try rows.int64(0, 1)
+        let found = try rows.read(Row.init)
+        let (epoch, head) = (found[0].epoch, found[0].head)
         if let cursor, cursor.epoch != epoch || cursor.place.change > head { throw Self.expired(statuses) }
-        let found = rows.isNull(0, 5) ? 0 : rows.count
-        mappings = try (0..<min(found, limit)).map { try MappingReader.mapping(rows, $0, from: 5) }
+        let changed = found.compactMap(\.mapping)
+        mappings = changed.prefix(limit).map(\.mapping)
         // where the scan ended: at the last mapping shown if the page is full, else where it stopped looking, else at all
         // that there is
         let place: LanePlace
-        if found > limit, let last = mappings.last {
-            let change = try rows.int64(limit - 1, 11)
+        if changed.count > limit {
+            let (change, last) = changed[limit - 1]
             place = LanePlace(change: change, last: .mapping(clientID: last.clientID, entityType: last.entityType))
-        } else if let change = try rows.optionalInt64(0, 2) {
-            let last = LanePlace.Last.mapping(clientID: try rows.uuid(0, 3), entityType: try rows.string(0, 4))
-            place = LanePlace(change: change, last: last)
         } else {
-            place = LanePlace(change: head)
+            place = found[0].seen ?? LanePlace(change: head)
         }
         next = MappingCursor(epoch: epoch, filter: filter, place: place)
         isUpToDate = place.last == nil

@@ -23,7 +23,7 @@ public struct MappingReader: Sendable {
         parameters.add(entityType)
         do {
             let rows = try await pool.run([Query(Self.statement, parameters)])[0]
-            return try (0..<rows.count).map { try Self.mapping(rows, $0) }
+            return try rows.read(Self.mapping)
         } catch {
             throw failure.problem(error, doing: "look up id mappings")
         }
@@ -45,13 +45,13 @@ public struct MappingReader: Sendable {
         parameters.add(Array(Set(numbers)))
         do {
             let rows = try await pool.run([Query(Self.numbersStatement, parameters)])[0]
-            return try (0..<rows.count).map { row in
-                let number = try rows.int64(row, 0)
+            return try rows.read { row in
+                let number = try row.int64("local_id")
                 var mapping = IDMapping(
                     entityType: entityType,
                     clientID: LocalID(entityType: entityType, number: number).clientID(on: device),
-                    serverID: try rows.serverID(row, 1),
-                    status: try rows.choice(row, 3),
+                    serverID: try row.serverID(),
+                    status: try row.choice("status"),
                     mutationID: device
                 )
                 mapping.localNumber = number
@@ -62,21 +62,24 @@ public struct MappingReader: Sendable {
         }
     }
 
-    /// Reads a mapping as ``statement`` gives it, from the columns that start at `first`.
-    static func mapping(_ rows: Rows, _ row: Int, from first: Int = 0) throws -> IDMapping {
+    /// Columns of `id_mappings`, for a table that is called `i`.
+    static let list = "i.entity_type, i.client_id, i.server_id, i.server_id_is_integer, i.status, i.mutation_id"
+
+    /// Reads what ``list`` names.
+    static func mapping(_ row: inout RowReader) throws -> IDMapping {
         IDMapping(
-            entityType: try rows.string(row, first + 1),
-            clientID: try rows.uuid(row, first),
-            serverID: try rows.serverID(row, first + 2),
-            status: try rows.choice(row, first + 4),
-            mutationID: try rows.uuid(row, first + 5)
+            entityType: try row.string("entity_type"),
+            clientID: try row.uuid("client_id"),
+            serverID: try row.serverID(),
+            status: try row.choice("status"),
+            mutationID: try row.uuid("mutation_id")
         )
     }
 
     static let statement = Statement(
         "mappings_lookup",
         """
-        SELECT i.client_id, i.entity_type, i.server_id, i.server_id_is_integer, i.status, i.mutation_id
+        SELECT \(list)
         FROM id_mappings i
         WHERE i.organization_id = $1 AND i.user_id = $2 AND i.client_id = ANY ($3::uuid[])
             AND ($4::text IS NULL OR i.entity_type = $4)
@@ -88,12 +91,12 @@ public struct MappingReader: Sendable {
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
         """
-        SELECT k.local_id, coalesce(l.server_id, l.same_as), l.server_id_is_integer,
+        SELECT k.local_id, coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer,
             CASE WHEN coalesce(l.server_id, l.same_as) IS NOT NULL THEN 'resolved'
             ELSE coalesce((
                 SELECT CASE WHEN m.status IN ('failed', 'discarded') THEN 'failed' ELSE 'pending' END FROM mutations m
                 WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = l.mutation_id), 'failed')
-            END
+            END AS status
         FROM unnest($5::int8[]) AS k (local_id)
         CROSS JOIN LATERAL (
             SELECT * FROM local_ids x

@@ -5,13 +5,12 @@ import SyncModel
 
 /// A mutation with all its attributes.
 struct MutationDetail {
-    /// Its columns, for a table that is called `m`, behind those of the record; then whether the page ends here.
-    static let attributes = """
-        m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
-            m.base_version, m.last_error, m.last_error_code, m.created_at
+    /// Its columns, for a table that is called `m`; then comes whether the page ends here.
+    static let list = """
+        m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
+            m.base_version, m.last_error, m.last_error_code, m.created_at,
+            \(RecordColumns.list)
         """
-    /// How many columns there are in all.
-    static let columnCount = RecordColumns.count + 12
 
     let record: MutationRecord
     let hasMore: Bool
@@ -28,25 +27,24 @@ struct MutationDetail {
     private let lastErrorCode: Int32?
     private let createdAt: Timestamp
 
-    init(_ rows: Rows, _ row: Int, user: UUID, _ organizationSeal: Seal) throws {
+    init(_ row: inout RowReader, user: UUID, _ organizationSeal: Seal) throws {
         let seal = LaneSeal(seal: organizationSeal, user: user)
-        let first = RecordColumns.count
         self.user = user
-        let id = try rows.uuid(row, 0)
+        let id = try row.uuid("id")
         var unreadable: [String] = []
-        endpoint = try rows.optionalString(row, first)
-        payload = try seal.read(json: rows.optionalBytes(row, first + 1), .payload, of: id, &unreadable)
-        headers = try seal.read(json: rows.optionalBytes(row, first + 2), .headers, of: id, &unreadable)
-        dependencyIDs = try rows.uuids(row, first + 3)
-        priority = try rows.int16(row, first + 4)
-        maxAttempts = try rows.int16(row, first + 5)
-        conflictResolution = try rows.string(row, first + 6)
-        baseVersion = try rows.optionalInt64(row, first + 7)
-        lastError = try seal.read(text: rows.optionalString(row, first + 8), .lastError, of: id, &unreadable)
-        record = try RecordColumns.record(rows, row, seal, besides: unreadable)
-        lastErrorCode = try rows.optionalInt32(row, first + 9)
-        createdAt = Timestamp(microseconds: try rows.timestamp(row, first + 10))
-        hasMore = try rows.bool(row, first + 11)
+        endpoint = try row.optionalString("endpoint")
+        payload = try seal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)
+        headers = try seal.read(json: row.optionalBytes("headers"), .headers, of: id, &unreadable)
+        dependencyIDs = try row.uuids("dependency_ids")
+        priority = try row.int16("priority")
+        maxAttempts = try row.int16("max_attempts")
+        conflictResolution = try row.string("conflict_resolution")
+        baseVersion = try row.optionalInt64("base_version")
+        lastError = try seal.read(text: row.optionalString("last_error"), .lastError, of: id, &unreadable)
+        lastErrorCode = try row.optionalInt32("last_error_code")
+        createdAt = try row.moment("created_at")
+        record = try RecordColumns.record(&row, seal, unreadable: unreadable)
+        hasMore = try row.bool("has_more")
     }
 
     /// The mutation as it is answered.

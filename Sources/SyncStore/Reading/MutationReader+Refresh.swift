@@ -43,8 +43,8 @@ extension MutationReader {
             return try await catalog.opening(lane.organization) { [parameters] seal in
                 let rows = try await pool.run([Query(Self.recordsStatement, parameters)])[0]
                 var records: [UUID: MutationRecord] = [:]
-                for row in 0..<rows.count {
-                    let record = try RecordColumns.record(rows, row, LaneSeal(seal: seal, user: lane.user))
+                for var row in rows {
+                    let record = try RecordColumns.record(&row, LaneSeal(seal: seal, user: lane.user))
                     records[record.id] = record
                 }
                 return records
@@ -69,15 +69,11 @@ extension MutationReader {
             let results = try await pool.run([
                 Query(MappingReader.statement, parameters), Query(GroupStatements.readFeeds, feed),
             ])
-            let mappings = try (0..<results[0].count).map { try MappingReader.mapping(results[0], $0) }
+            let mappings = try results[0].read(MappingReader.mapping)
             // a mapping that is resolved stays so; those of devices' own ids are not looked up again
             let known = Set(answer.mappings)
             answer.mappings += mappings.filter { $0.status == .resolved && touched.contains($0) && !known.contains($0) }
-            if results[1].count > 0 {
-                let position = try results[1].int64(0, 2)
-                let cursor = FeedCursor(epoch: try results[1].int64(0, 1), position: position, head: position)
-                answer.feed = cursor.text
-            }
+            if let feed = try results[1].read(FeedCursor.end).first { answer.feed = feed.end.text }
             return answer
         } catch {
             throw failure.problem(error, doing: "look up id mappings")

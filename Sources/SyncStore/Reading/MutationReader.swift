@@ -92,7 +92,7 @@ public struct MutationReader: Sendable {
         do {
             found = try await catalog.opening(organization.id) { [parameters] seal in
                 let rows = try await pool.run([Query(Self.listStatement, parameters)])[0]
-                return try (0..<rows.count).map { try MutationDetail(rows, $0, user: user, seal) }
+                return try rows.read { try MutationDetail(&$0, user: user, seal) }
             }
         } catch {
             throw failure.problem(error, doing: "list mutations")
@@ -131,7 +131,7 @@ public struct MutationReader: Sendable {
         do {
             return try await catalog.opening(organization.id) { [parameters] seal in
                 let rows = try await pool.run([Query(Self.byIDStatement, parameters)])[0]
-                return try (0..<rows.count).map { try MutationDetail(rows, $0, user: user, seal) }
+                return try rows.read { try MutationDetail(&$0, user: user, seal) }
             }
         } catch {
             throw failure.problem(error, doing: "read mutations")
@@ -158,7 +158,7 @@ public struct MutationReader: Sendable {
     static let byIDStatement = Statement(
         "mutations_by_id",
         """
-        SELECT \(RecordColumns.list), \(MutationDetail.attributes), false
+        SELECT \(MutationDetail.list), false AS has_more
         FROM mutations m
         WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[])
         """
@@ -169,10 +169,10 @@ public struct MutationReader: Sendable {
     static let listStatement = Statement(
         "mutations_list",
         """
-        SELECT \(RecordColumns.list), \(MutationDetail.attributes), m.is_last_that_fits
+        SELECT \(MutationDetail.list), m.has_more
         FROM (
             SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
-                sum(p.bytes) OVER w > $8 AS is_last_that_fits
+                sum(p.bytes) OVER w > $8 AS has_more
             FROM (
                 SELECT x.*, coalesce(octet_length(x.payload::text), 0)
                     + coalesce(octet_length(x.response_body::text), 0)

@@ -29,7 +29,7 @@ extension MutationReader {
         var edge: (user: UUID, position: Int64)?
         do {
             let rows = try await pool.run([Query(Self.organizationEdgeStatement, edgeParameters)])[0]
-            if rows.count > 0 { edge = (try rows.uuid(0, 0), try rows.int64(0, 1)) }
+            edge = try rows.read { (try $0.uuid("user_id"), try $0.int64("position")) }.first
             // one user's mutations lie together
             if let user, edge?.user != user { edge = nil }
             parameters = Parameters()
@@ -46,9 +46,9 @@ extension MutationReader {
             parameters.add(Self.pageBytes)
             found = try await catalog.opening(organization.id) { [parameters] seal in
                 let page = try await pool.run([Query(Self.organizationStatement, parameters)])[0]
-                return try (0..<page.count).map { row in
-                    let user = try page.uuid(row, MutationDetail.columnCount)
-                    return (user, try MutationDetail(page, row, user: user, seal))
+                return try page.read { row in
+                    let user = try row.uuid("user_id")
+                    return (user, try MutationDetail(&row, user: user, seal))
                 }
             }
         } catch {
@@ -78,10 +78,10 @@ extension MutationReader {
     static let organizationStatement = Statement(
         "mutations_organization_list",
         """
-        SELECT \(RecordColumns.list), \(MutationDetail.attributes), m.is_last_that_fits, m.user_id
+        SELECT m.user_id, \(MutationDetail.list), m.has_more
         FROM (
             SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
-                sum(p.bytes) OVER w > $11 AS is_last_that_fits
+                sum(p.bytes) OVER w > $11 AS has_more
             FROM (
                 SELECT x.*, coalesce(octet_length(x.payload::text), 0)
                     + coalesce(octet_length(x.response_body::text), 0)

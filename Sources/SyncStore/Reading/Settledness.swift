@@ -67,11 +67,12 @@ struct Settledness: Sendable {
             .beginReading, Query(SettleStatements.planShape), Query(Self.walkStatement, walk),
             Query(Self.frontStatement, front), .rollback,
         ])
-        let found = results[2]
-        search.add(try found.steps())
-        let isCut = try start.count < unknown.count || found.count >= start.count + Self.wayLimit || found.isCut()
+        let found = try results[2].read(StuckSearch.Step.read)
+        search.add(found.map(\.step))
+        let isCut =
+            start.count < unknown.count || found.count >= start.count + Self.wayLimit || found.contains(where: \.isCut)
         guard isCut, !search.isDecided else { return (search.stuck, false) }
-        search.add(troubled: try results[3].steps())
+        search.add(troubled: try results[3].read(StuckSearch.Step.read).map(\.step))
         return (search.stuck, !search.isDecided)
     }
 
@@ -79,8 +80,9 @@ struct Settledness: Sendable {
 
     private static let columns = """
         m.id, m.status::text, m.position, m.entity_type, m.local_id, m.server_id::text, m.server_id_is_integer,
-            CASE WHEN m.status = 'blocked' THEN (\(Dependencies.open))[1:\(edgeLimit)] ELSE '{}'::uuid[] END,
-            m.status = 'blocked' AND cardinality(\(Dependencies.open)) > \(edgeLimit)
+            CASE WHEN m.status = 'blocked' THEN (\(Dependencies.open))[1:\(edgeLimit)] ELSE '{}'::uuid[] END
+                AS depends_on,
+            m.status = 'blocked' AND cardinality(\(Dependencies.open)) > \(edgeLimit) AS is_cut
         """
 
     private static let row = """
@@ -129,28 +131,21 @@ struct Settledness: Sendable {
     )
 }
 
-extension Rows {
-    /// Rows of both statements.
-    fileprivate func steps() throws -> [StuckSearch.Step] {
-        try (0..<count).map { row in
-            StuckSearch.Step(
-                id: try uuid(row, 0),
-                status: try choice(row, 1),
-                position: try int64(row, 2),
-                entity: EntityName(
-                    type: try string(row, 3),
-                    localID: try optionalUUID(row, 4),
-                    serverID: try serverID(row, 5)
-                ),
-                dependsOn: try uuids(row, 7)
-            )
-        }
-    }
-
-    /// Whether some of a mutation's dependencies were not followed.
-    fileprivate func isCut() throws -> Bool {
-        for row in 0..<count where try bool(row, 8) { return true }
-        return false
+extension StuckSearch.Step {
+    /// Reads a row of both statements, and whether some of the mutation's dependencies were not followed.
+    fileprivate static func read(_ row: inout RowReader) throws -> (step: Self, isCut: Bool) {
+        let step = Self(
+            id: try row.uuid("id"),
+            status: try row.choice("status"),
+            position: try row.int64("position"),
+            entity: EntityName(
+                type: try row.string("entity_type"),
+                localID: try row.optionalUUID("local_id"),
+                serverID: try row.serverID()
+            ),
+            dependsOn: try row.uuids("depends_on")
+        )
+        return (step, try row.bool("is_cut"))
     }
 }
 

@@ -54,6 +54,11 @@ extension RowReader {
         LaneKey(organization: try uuid("organization_id"), user: try uuid("user_id"))
     }
 
+    /// Reads `entity_type` and `id`.
+    mutating func entityKey() throws(PostgresError) -> EntityKey {
+        EntityKey(type: try string("entity_type"), id: try string("id"))
+    }
+
     /// Reads `server_id` and `server_id_is_integer`.
     mutating func serverID() throws(PostgresError) -> ServerID? {
         guard let text = try optionalString("server_id") else {
@@ -86,10 +91,26 @@ extension RowReader {
         return try Self.value(text)
     }
 
+    /// Reads the types of client ids that stand beside them; none where they were not noted.
+    mutating func referenceTypes(of references: [UUID]) throws(PostgresError) -> [UUID: String] {
+        guard let types = try optionalStrings("reference_types") else { return [:] }
+        return Dictionary(zip(references, types)) { first, _ in first }
+    }
+
     private static func value<Value: RawRepresentable<String>>(_ text: String) throws(PostgresError) -> Value {
         guard let value = Value(rawValue: text) else {
             throw PostgresError(.decoding, "'\(text)' is no \(Value.self)")
         }
         return value
+    }
+}
+
+extension Rows {
+    /// Reads all rows.
+    func read<Value>(_ value: (inout RowReader) throws -> Value) throws -> [Value] {
+        try map { row in
+            var row = row
+            return try value(&row)
+        }
     }
 }

@@ -24,18 +24,16 @@ enum OrganizationKeys {
         """
     )
 
-    /// Reads the columns that start at `first`.
-    static func key(_ rows: Rows, _ row: Int, from first: Int = 0) throws -> WrappedKey {
+    /// Reads what ``columns`` names.
+    static func key(_ row: inout RowReader) throws -> WrappedKey {
         WrappedKey(
-            number: try rows.int32(row, first),
-            masterKey: try rows.string(row, first + 1),
-            bytes: try rows.bytes(row, first + 2)
+            number: try row.int32("number"),
+            masterKey: try row.string("master_key"),
+            bytes: try row.bytes("wrapped_key")
         )
     }
 
-    static func keys(_ rows: Rows) throws -> [WrappedKey] {
-        try (0..<rows.count).map { try key(rows, $0) }
-    }
+    static func keys(_ rows: Rows) throws -> [WrappedKey] { try rows.read(key) }
 
     /// The query that reads an organization's keys.
     static func read(_ organization: UUID) -> Query {

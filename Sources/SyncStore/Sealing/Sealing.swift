@@ -131,13 +131,13 @@ public struct Sealing: Sendable {
         parameters.add(Self.page)
         do {
             let rows = try await pool.run([Query(Self.pageStatement, parameters)])[0]
-            return try (0..<rows.count).map { row in
-                let wrapped = try OrganizationKeys.key(rows, row)
+            return try rows.read { row in
+                let wrapped = try OrganizationKeys.key(&row)
                 let key = Key(
-                    organization: try rows.uuid(row, 3),
+                    organization: try row.uuid("organization_id"),
                     number: wrapped.number,
                     masterKey: wrapped.masterKey,
-                    createdAt: Timestamp(microseconds: try rows.timestamp(row, 4))
+                    createdAt: try row.moment("created_at")
                 )
                 return (key, wrapped)
             }

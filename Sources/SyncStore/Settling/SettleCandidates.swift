@@ -41,7 +41,7 @@ struct SettleCandidates {
         var bounds = parameters
         bounds.add(Self.scan)
         let edge = try await pool.run([Query(isReversed ? Self.edgeBefore : Self.edgeAfter, bounds)])[0]
-        var end = edge.count == 0 ? nil : Place(user: try edge.uuid(0, 0), position: try edge.int64(0, 1))
+        var end = try edge.read(Place.init).first
         if let user = request.userID, end?.user != user { end = nil }
         parameters.add((end ?? (isReversed ? first : last)).user)
         parameters.add((end ?? (isReversed ? first : last)).position)
@@ -54,13 +54,12 @@ struct SettleCandidates {
         parameters.add(Self.limit)
         let rows = try await pool.run([Query(isReversed ? Self.pageBefore : Self.pageAfter, parameters)])[0]
         var page = Page(next: end)
-        for row in 0..<rows.count {
-            let user = try rows.uuid(row, 0)
-            if page.lanes.last?.user != user { page.lanes.append((user, [])) }
-            page.lanes[page.lanes.count - 1].ids.append(try rows.uuid(row, 2))
-        }
-        if rows.count == Int(Self.limit) {
-            page.next = Place(user: try rows.uuid(rows.count - 1, 0), position: try rows.int64(rows.count - 1, 1))
+        for var row in rows {
+            let place = try Place(&row)
+            if page.lanes.last?.user != place.user { page.lanes.append((place.user, [])) }
+            page.lanes[page.lanes.count - 1].ids.append(try row.uuid("id"))
+            // a full page ends at its last row
+            if rows.count == Int(Self.limit) { page.next = place }
         }
         return page
     }
@@ -97,5 +96,12 @@ struct SettleCandidates {
         ORDER BY x.user_id \(order), x.position \(order)
         LIMIT $12
         """
+    }
+}
+
+extension SettleCandidates.Place {
+    /// Reads `user_id` and `position`.
+    fileprivate init(_ row: inout RowReader) throws {
+        self.init(user: try row.uuid("user_id"), position: try row.int64("position"))
     }
 }

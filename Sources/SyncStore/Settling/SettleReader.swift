@@ -18,22 +18,23 @@ struct SettleReader {
             Query(SettleStatements.subjects, parameters(ids)),
         ])
         guard let state = try LaneRows.lanes(results[1])[lane] else { return nil }
-        let rows = results[2]
-        let first = RecordColumns.count
-        let subjects = try (0..<rows.count).map { row in
-            let id = try rows.uuid(row, 0)
+        let subjects = try results[2].read { row in
+            let id = try row.uuid("id")
             var unreadable: [String] = []
-            let payload = try laneSeal.read(json: rows.optionalBytes(row, first + 1), .payload, of: id, &unreadable)
-            let record = try RecordColumns.record(rows, row, laneSeal, besides: unreadable)
-            let references = try rows.optionalUUIDs(row, first + 3) ?? []
+            let endpoint = try row.optionalString("endpoint")
+            let payload = try laneSeal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)
+            let isOutcomeUnknown = try row.bool("is_outcome_unknown")
+            let references = try row.optionalUUIDs("reference_ids") ?? []
+            let referenceTypes = try row.referenceTypes(of: references)
+            let record = try RecordColumns.record(&row, laneSeal, unreadable: unreadable)
             return SettleSubject(
                 record: record,
-                endpoint: try rows.optionalString(row, first),
+                endpoint: endpoint,
                 payload: payload,
-                isOutcomeUnknown: try rows.bool(row, first + 2),
+                isOutcomeUnknown: isOutcomeUnknown,
                 type: type(record.entityType),
                 references: references,
-                referenceTypes: try rows.referenceTypes(row, first + 4, of: references)
+                referenceTypes: referenceTypes
             )
         }
         return (state, subjects)
@@ -42,23 +43,18 @@ struct SettleReader {
     /// Mutations as they are now, with all their attributes.
     func details(_ ids: [UUID]) async throws -> [MutationDetail] {
         let rows = try await connection.run(Query(MutationReader.byIDStatement, parameters(ids)))
-        return try (0..<rows.count).map { try MutationDetail(rows, $0, user: lane.user, seal) }
+        return try rows.read { try MutationDetail(&$0, user: lane.user, seal) }
     }
 
     /// What depends on anything in the lane; nothing does where `count` mutations are all that is open.
     func graph(_ state: LaneState, besides count: Int) async throws -> DependencyGraph {
         guard state.openCount > count else { return DependencyGraph([]) }
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
-        return DependencyGraph(try nodes(await connection.run(Query(SettleStatements.edges, parameters))))
+        return DependencyGraph(try nodes(await connection.run(Query(SettleStatements.edges, parameters()))))
     }
 
     /// What is blocked on a mutation.
     func waiters(for id: UUID) async throws -> [DependencyNode] {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        var parameters = parameters()
         parameters.add(id)
         let waiters = try nodes(await connection.run(Query(SettleStatements.waiters, parameters)))
         return waiters.sorted { $0.position < $1.position }
@@ -69,13 +65,9 @@ struct SettleReader {
         guard !ids.isEmpty else { return [:] }
         let rows = try await connection.run(Query(SettleStatements.unmet, parameters(ids)))
         var unmet: [UUID: EntityName] = [:]
-        for row in 0..<rows.count {
-            unmet[try rows.uuid(row, 0)] = EntityName(
-                type: try rows.string(row, 1),
-                localID: try rows.optionalUUID(row, 2),
-                localNumber: try rows.optionalInt64(row, 5),
-                serverID: try rows.serverID(row, 3)
-            )
+        for var row in rows {
+            let id = try row.uuid("id")
+            unmet[id] = try entity(&row)
         }
         return unmet
     }
@@ -89,7 +81,10 @@ struct SettleReader {
         parameters.add(references.map(\.entityType))
         let rows = try await connection.run(Query(SettleStatements.needs, parameters))
         var needs: [UUID: UUID] = [:]
-        for row in 0..<rows.count { needs[try rows.uuid(row, 0)] = try rows.uuid(row, 1) }
+        for var row in rows {
+            let id = try row.uuid("id")
+            needs[id] = try row.uuid("client_id")
+        }
         if !seal.isPlain {
             let rest = ids.filter { needs[$0] == nil }
             for start in stride(from: 0, to: rest.count, by: Self.sealedPage) {
@@ -109,11 +104,11 @@ struct SettleReader {
         parameters.add(SealedText.beginning(isJSON: true))
         let rows = try await connection.run(Query(SettleStatements.sealedPayloads, parameters))
         var needs: [UUID: UUID] = [:]
-        for row in 0..<rows.count {
-            let id = try rows.uuid(row, 0)
+        for var row in rows {
+            let id = try row.uuid("id")
             // one that stays closed fails when its turn comes, and not what a person settles now
             var unreadable: [String] = []
-            let payload = try laneSeal.read(json: rows.optionalBytes(row, 1), .payload, of: id, &unreadable) ?? []
+            let payload = try laneSeal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable) ?? []
             let text = String(decoding: payload, as: UTF8.self).lowercased()
             needs[id] = clientIDs.first { text.contains($0.uuidString.lowercased()) }
         }
@@ -126,10 +121,9 @@ struct SettleReader {
     /// The user's mappings of client ids.
     func mappings(_ clientIDs: [UUID]) async throws -> [UUID: [IDMapping]] {
         guard !clientIDs.isEmpty else { return [:] }
-        var columns = PushColumns()
-        for id in clientIDs { columns.add(0, lane, id) }
+        let ids = clientIDs.map { PushIDRow(push: 0, lane: lane, id: $0) }
         var snapshot = GroupSnapshot(pushes: [PushSnapshot()], hasLane: [true])
-        let rows = try await connection.run(Query(GroupStatements.mappings, columns.parameters))
+        let rows = try await connection.run(PushIDRow.clients.query(GroupStatements.mappings, ids))
         try GroupReader.readMappings(rows, &snapshot)
         return snapshot.pushes[0].mappings
     }
@@ -137,25 +131,23 @@ struct SettleReader {
     /// Where ids of a device lead, by what stands for them.
     func localIDs(_ ids: [LocalID], of device: UUID) async throws -> [UUID: [IDMapping]] {
         guard !ids.isEmpty else { return [:] }
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        var parameters = parameters()
         parameters.add(device)
         parameters.add(ids.map(\.entityType))
         parameters.add(ids.map(\.number))
         let rows = try await connection.run(Query(SettleStatements.localIDs, parameters))
         var found: [UUID: [IDMapping]] = [:]
-        for row in 0..<rows.count {
-            let id = LocalID(entityType: try rows.string(row, 0), number: try rows.int64(row, 1))
-            let serverID = try rows.serverID(row, 2)
+        for var row in rows {
+            let id = try row.localID()
+            let serverID = try row.serverID()
             var mapping = IDMapping(
                 entityType: id.entityType,
                 clientID: id.clientID(on: device),
                 serverID: serverID,
                 status: serverID == nil ? .pending : .resolved,
                 // what a pull gave waits for nothing
-                mutationID: try rows.optionalUUID(row, 4) ?? UUID.least,
-                isAbandoned: try rows.bool(row, 5)
+                mutationID: try row.optionalUUID("mutation_id") ?? UUID.least,
+                isAbandoned: try row.bool("is_abandoned")
             )
             mapping.localNumber = id.number
             found[mapping.clientID] = [mapping]
@@ -181,44 +173,24 @@ struct SettleReader {
         parameters.add(Self.currentBytes)
         let rows = try await connection.run(Query(SettleStatements.current, parameters))
         var errors: [UUID: [UInt8]] = [:]
-        for row in 0..<rows.count {
-            guard try rows.bool(row, 13) else { return (errors, max(1, ids.count - Int(try rows.int64(row, 12)))) }
-            let mutation = try rows.uuid(row, 0)
-            let type = try rows.string(row, 2)
-            guard let id = try rows.serverID(row, 3) else { continue }
+        for var row in rows {
+            let mutation = try row.uuid("mutation_id")
             var unreadable: [String] = []
-            let error = try laneSeal.read(json: rows.optionalBytes(row, 1), .error, of: mutation, &unreadable)
+            let error = try laneSeal.read(json: row.optionalBytes("error"), .error, of: mutation, &unreadable)
+            let place = Int(try row.int64("place"))
+            guard try row.bool("fits") else { return (errors, max(1, ids.count - place)) }
             // what does not open is given up all the same, and stays
             guard unreadable.isEmpty else { continue }
-            errors[mutation] = Problem.given(up: error, for: try currentState(rows, row), type: type, id: id)
+            let (of, state) = try EntityRows.read(&row, seals)
+            let id = ServerID(text: of.key.id, isInteger: state.isIntegerID)
+            errors[mutation] = Problem.given(up: error, for: state, type: of.key.type, id: id)
         }
         return (errors, ids.count)
     }
 
-    private func currentState(_ rows: Rows, _ row: Int) throws -> EntityState {
-        let place = SealedPlace.document(type: try rows.string(row, 2), id: try rows.string(row, 3))
-        var unreadable: [String] = []
-        var state = EntityState(
-            isIntegerID: try rows.bool(row, 4),
-            version: try rows.int64(row, 5),
-            isDeleted: try rows.bool(row, 6),
-            document: try seal.read(json: rows.optionalBytes(row, 14), as: place, &unreadable),
-            owner: try rows.uuid(row, 8),
-            clientID: nil,
-            lastWriter: Writer(user: try rows.uuid(row, 9), device: try rows.uuid(row, 10)),
-            runBase: try rows.int64(row, 11),
-            isStored: true,
-            etag: try rows.optionalString(row, 7)
-        )
-        state.isUnreadable = !unreadable.isEmpty
-        return state
-    }
-
     /// Whether an entity was written after a mutation last changed.
     func isNewer(_ key: EntityKey, than mutation: UUID) async throws -> Bool {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        var parameters = parameters()
         parameters.add(mutation)
         parameters.add(key.type)
         parameters.add(key.id)
@@ -226,30 +198,40 @@ struct SettleReader {
         return try rows.count > 0 && rows.bool(0, 0)
     }
 
-    private func parameters(_ ids: [UUID]) -> Parameters {
+    /// $1 and $2 of every statement.
+    private func parameters() -> Parameters {
         var parameters = Parameters()
         parameters.add(lane.organization)
         parameters.add(lane.user)
+        return parameters
+    }
+
+    private func parameters(_ ids: [UUID]) -> Parameters {
+        var parameters = parameters()
         parameters.add(ids)
         return parameters
     }
 
     private func nodes(_ rows: Rows) throws -> [DependencyNode] {
-        try (0..<rows.count).map { row in
+        try rows.read { row in
             DependencyNode(
-                id: try rows.uuid(row, 0),
-                position: try rows.int64(row, 1),
-                acceptedAt: Timestamp(microseconds: try rows.timestamp(row, 2)),
-                status: try rows.choice(row, 3),
-                operation: try rows.choice(row, 4),
-                entity: EntityName(
-                    type: try rows.string(row, 5),
-                    localID: try rows.optionalUUID(row, 6),
-                    localNumber: try rows.optionalInt64(row, 10),
-                    serverID: try rows.serverID(row, 7)
-                ),
-                dependsOn: try rows.uuids(row, 9)
+                id: try row.uuid("id"),
+                position: try row.int64("position"),
+                acceptedAt: try row.moment("accepted_at"),
+                status: try row.choice("status"),
+                operation: try row.choice("operation"),
+                entity: try entity(&row),
+                dependsOn: try row.uuids("depends_on")
             )
         }
+    }
+
+    private func entity(_ row: inout RowReader) throws -> EntityName {
+        EntityName(
+            type: try row.string("entity_type"),
+            localID: try row.optionalUUID("local_id"),
+            localNumber: try row.optionalInt64("local_number"),
+            serverID: try row.serverID()
+        )
     }
 }

@@ -31,16 +31,20 @@ enum SettleStatements {
     static let subjects = Statement(
         "settle_subjects",
         """
-        SELECT \(RecordColumns.list), m.endpoint, m.payload, m.is_outcome_unknown, m.reference_ids, m.reference_types
+        SELECT m.id, m.endpoint, m.payload, m.is_outcome_unknown, m.reference_ids, m.reference_types,
+            \(RecordColumns.list)
         FROM unnest($3::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         ORDER BY m.position
         """
     )
 
+    /// What an ``EntityName`` is made of.
+    private static let entityColumns =
+        "m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer"
+
     private static let nodeColumns = """
-        m.id, m.position, m.accepted_at, m.status, m.operation, m.entity_type, m.local_id, m.server_id,
-            m.server_id_is_integer, m.depends_on, m.local_number
+        m.id, m.position, m.accepted_at, m.status, m.operation, \(entityColumns), m.depends_on
         """
 
     /// What depends on anything: one pass over the lane's open mutations, in the order of their index.
@@ -68,7 +72,7 @@ enum SettleStatements {
     static let unmet = Statement(
         "settle_unmet",
         """
-        SELECT m.id, m.entity_type, m.local_id, m.server_id, m.server_id_is_integer, m.local_number
+        SELECT m.id, \(entityColumns)
         FROM unnest($3::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         WHERE m.status <> 'succeeded'
@@ -117,11 +121,12 @@ enum SettleStatements {
     static let localIDs = Statement(
         "settle_local_ids",
         """
-        SELECT l.entity_type, l.local_id, coalesce(l.server_id, l.same_as), l.server_id_is_integer, l.mutation_id,
+        SELECT l.entity_type, l.local_id, coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer,
+            l.mutation_id,
             CASE WHEN coalesce(l.server_id, l.same_as) IS NULL THEN coalesce((
                 SELECT m.status = 'discarded' FROM mutations m
                 WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = l.mutation_id), true)
-            ELSE false END
+            ELSE false END AS is_abandoned
         FROM unnest($4::text[], $5::int8[]) AS k (entity_type, local_id)
         CROSS JOIN LATERAL (
             SELECT * FROM local_ids x
@@ -147,21 +152,23 @@ enum SettleStatements {
         """
     )
 
+    private static let currentColumns = EntityRows.list(
+        of: "q",
+        document: "CASE WHEN q.bytes_to - q.bytes <= $4 THEN q.document END"
+    )
+
     /// What stands in the place of some mutations that are to be given up, last ones first, as far as their user may see
     /// it; the documents of so many as there is room for. How much room one takes is known without reading it.
     static let current = Statement(
         "settle_current",
         """
-        SELECT q.mutation_id, q.error, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, q.etag,
-            q.owner_id, q.updated_by, q.updated_on, q.run_base, q.place, q.bytes_to - q.bytes <= $4,
-            CASE WHEN q.bytes_to - q.bytes <= $4 THEN q.document END
+        SELECT q.mutation_id, q.error, q.place, q.bytes_to - q.bytes <= $4 AS fits, \(currentColumns)
         FROM (
             SELECT m.id AS mutation_id, m.error, k.place, e.*, sum(e.bytes) OVER (ORDER BY k.place DESC) AS bytes_to
             FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
             \(byID("k", as: "m"))
             CROSS JOIN LATERAL (
-                SELECT x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.etag, x.document, x.owner_id,
-                    x.updated_by, x.updated_on, x.run_base, coalesce(pg_column_size(x.document), 0)::int8 AS bytes
+                SELECT \(EntityRows.list(of: "x")), coalesce(pg_column_size(x.document), 0)::int8 AS bytes
                 FROM entities x
                 WHERE x.organization_id = $1 AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
                         SELECT z.server_id FROM id_mappings z

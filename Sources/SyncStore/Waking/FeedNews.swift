@@ -48,13 +48,16 @@ struct FeedNews: Sendable {
     }
 
     init?(_ rows: Rows) throws {
-        guard rows.count > 0 else { return nil }
-        epoch = try rows.int64(0, 0)
-        end = try rows.int64(0, 1)
+        guard var first = rows.first else { return nil }
+        epoch = try first.int64("epoch")
+        end = try first.int64("last_position")
         isComplete = rows.count < Self.limit
-        for row in 0..<rows.count where !rows.isNull(row, 2) {
-            let (position, type) = (try rows.int64(row, 2), try rows.string(row, 3))
-            if let owner = try rows.optionalUUID(row, 4) {
+        for var row in rows {
+            row.skip("epoch")
+            row.skip("last_position")
+            guard let position = try row.optionalInt64("feed_position") else { continue }
+            let type = try row.string("entity_type")
+            if let owner = try row.optionalUUID("only_for") {
                 visibleToOwner[owner, default: Newest()].note(position, type)
             } else {
                 visibleToAll.note(position, type)
@@ -84,6 +87,7 @@ struct FeedNews: Sendable {
         "feed_news",
         """
         SELECT f.epoch, f.last_position, e.feed_position, e.entity_type, CASE WHEN e.is_private THEN e.owner_id END
+                AS only_for
         FROM feeds f
         LEFT JOIN LATERAL (
             SELECT x.feed_position, x.entity_type, x.owner_id,

@@ -30,14 +30,11 @@ extension WakeUps {
 
     /// While the database is away there is nothing to see: the next look will do.
     private func look(_ lanes: [LaneKey]) async {
-        guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0] else { return }
+        guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0],
+            let found = try? rows.read({ (lane: try $0.lane(), position: try $0.int64("change_position")) })
+        else { return }
         let watches = state.withLock { state in
-            (0..<rows.count).flatMap { row -> [any WakeObserver] in
-                guard let organization = try? rows.uuid(row, 0), let user = try? rows.uuid(row, 1),
-                    let position = try? rows.int64(row, 2)
-                else { return [] }
-                return state.lanes.note(position, of: LaneKey(organization: organization, user: user))
-            }
+            found.flatMap { state.lanes.note($0.position, of: $0.lane) }
         }
         for watch in watches { watch.laneChanged() }
     }
@@ -45,12 +42,11 @@ extension WakeUps {
     private func look(_ organizations: [UUID]) async {
         var parameters = Parameters()
         parameters.add(organizations)
-        guard let rows = try? await pool.run([Query(Self.feedsStatement, parameters)])[0] else { return }
+        guard let rows = try? await pool.run([Query(Self.feedsStatement, parameters)])[0],
+            let found = try? rows.read({ (feed: try $0.uuid("organization_id"), end: try $0.int64("last_position")) })
+        else { return }
         let moved = state.withLock { state in
-            (0..<rows.count).compactMap { row -> UUID? in
-                guard let organization = try? rows.uuid(row, 0), let end = try? rows.int64(row, 1) else { return nil }
-                return state.feeds.note(end, of: organization) ? organization : nil
-            }
+            found.filter { state.feeds.note($0.end, of: $0.feed) }.map(\.feed)
         }
         for organization in moved { movedFeeds.continuation.yield(organization) }
     }

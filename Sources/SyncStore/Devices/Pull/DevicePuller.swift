@@ -60,7 +60,7 @@ public struct DevicePuller: Sendable {
             writer.beginObject()
             writer.name("changes")
             writer.beginArray()
-            try page.write(to: &writer)
+            page.write(to: &writer)
             writer.endArray()
             writer.member("next", next.text)
             writer.member("up_to_date", isUpToDate)
@@ -211,7 +211,7 @@ public struct DevicePuller: Sendable {
     /// is not known so, another replica may have heard more.
     private func types(of page: FeedPage, in organization: UUID) async throws -> [String: EntityType] {
         let types = try await catalog.entry(organization).types
-        if try PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }
+        if PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }
         catalog.invalidate(organization)
         return try await catalog.entry(organization).types
     }
@@ -223,9 +223,9 @@ public struct DevicePuller: Sendable {
         var parameters = device.parameters
         parameters.add(Int64(NumberCache.deviceLimit))
         let rows = try await pool.run([Query(PullStatements.allNumbers, parameters)])[0]
-        for row in 0..<rows.count {
-            let type = try rows.string(row, 0)
-            let ids = zip(try rows.strings(row, 1), try rows.int64s(row, 2))
+        for var row in rows {
+            let type = try row.string("entity_type")
+            let ids = zip(try row.strings("server_ids"), try row.int64s("local_ids"))
             numbers.note(ids.lazy.map { (type: type, id: $0, number: $1) })
         }
         numbers.note([], isAll: true)
@@ -243,8 +243,10 @@ public struct DevicePuller: Sendable {
     ) async throws {
         if !planner.types.isEmpty {
             let rows = try await pool.run([Query(PullStatements.numbers, planner.numbered(device.parameters))])[0]
-            let places = try rows.optionalInt64s(0, 0) ?? []
-            planner.know(try rows.optionalInt64s(0, 1) ?? [], at: places)
+            for var row in rows {
+                let places = try row.optionalInt64s("places") ?? []
+                planner.know(try row.optionalInt64s("local_ids") ?? [], at: places)
+            }
             numbers.note(planner.known)
             cache.trim()
         }
@@ -258,15 +260,16 @@ public struct DevicePuller: Sendable {
         parameters.add(counts)
         let rows = try await pool.run([Query(PullStatements.taken, parameters)])[0]
         var free: [String: FreeNumbers] = [:]
-        for row in 0..<rows.count {
-            let type = try rows.string(row, 0)
+        for var row in rows {
+            let type = try row.string("entity_type")
             guard let place = open.firstIndex(where: { $0.type == type }) else { continue }
-            let taken = try rows.int64s(row, 2)
+            let highest = try row.optionalInt64("highest")
+            let taken = try row.int64s("taken")
             free[type] = FreeNumbers(
                 from: open[place].base,
                 taken: taken,
                 isWhole: taken.count < counts[place],
-                highest: try rows.optionalInt64(row, 1)
+                highest: highest
             )
         }
         try planner.assign(free, planner.isWanting ? try await rivals() : RivalPages())

@@ -8,7 +8,7 @@ enum PullStatements {
     static let numbers = Statement(
         "pull_numbers",
         """
-        SELECT array_agg(x.place), array_agg(x.local_id)
+        SELECT array_agg(x.place) AS places, array_agg(x.local_id) AS local_ids
         FROM unnest($4::text[], $5::int4[], $6::int4[]) AS k (entity_type, first, last)
         CROSS JOIN LATERAL (
             SELECT e.place + k.first - 2 AS place, y.local_id
@@ -30,7 +30,7 @@ enum PullStatements {
     static let allNumbers = Statement(
         "pull_all_numbers",
         """
-        SELECT x.entity_type, array_agg(x.server_id::text), array_agg(x.local_id)
+        SELECT x.entity_type, array_agg(x.server_id::text) AS server_ids, array_agg(x.local_id) AS local_ids
         FROM (
             SELECT y.entity_type, y.server_id, y.local_id
             FROM local_ids y
@@ -52,7 +52,7 @@ enum PullStatements {
                 AND y.local_id >= k.base
             ORDER BY y.local_id
             LIMIT k.count
-        )
+        ) AS taken
         FROM unnest($4::text[], $5::int8[], $6::int8[]) AS k (entity_type, base, count)
         CROSS JOIN LATERAL (
             SELECT (
@@ -69,7 +69,7 @@ enum PullStatements {
     static let pages = Statement(
         "pull_pages",
         """
-        SELECT p.page, p.entity_types IS NOT NULL
+        SELECT p.page, p.entity_types IS NOT NULL AS is_outstanding
         FROM local_id_pages p
         WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3
         """
@@ -133,7 +133,7 @@ enum PullStatements {
     static let lockPages = Statement(
         "pull_lock_pages",
         """
-        SELECT p.page, p.entity_types IS NOT NULL, coalesce(cardinality(p.local_ids), 0)
+        SELECT p.page, p.entity_types IS NOT NULL AS is_outstanding, coalesce(cardinality(p.local_ids), 0) AS given
         FROM local_id_pages p
         WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3
             AND (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'

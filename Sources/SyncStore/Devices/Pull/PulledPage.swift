@@ -102,15 +102,15 @@ struct PulledPage: Sendable {
         changes.reserveCapacity(page.changes.count)
         var view = TypeView("", nil, [:])
         var texts = DocumentTexts()
-        for row in page.changes {
-            let type = try page.entityType(row)
+        for change in page.changes {
+            let type = change.entityType
             if type != view.name {
                 view.tell(&planner)
                 view = TypeView(type, types[type], known)
             }
             var name: Name?
             if view.isNumbered {
-                let id = try page.id(row)
+                let id = change.id
                 if let number = view.known?[id.text] {
                     view.shown = max(number, view.shown ?? number)
                     name = .known(number)
@@ -118,14 +118,14 @@ struct PulledPage: Sendable {
                     name = .named(planner.name(id, of: type))
                 }
             }
-            let document = try page.document(row, seal)
+            let document = try change.document(seal)
             changes.append(Change(name: name, document: document))
             if !view.relations.isEmpty, let document { texts.add(document, of: changes.count - 1) }
         }
         view.tell(&planner)
         view = TypeView("", nil, [:])
         for (place, root) in try texts.parsed() {
-            let type = try page.entityType(page.changes.lowerBound + place)
+            let type = page.changes[place].entityType
             if type != view.name {
                 view.tell(&planner)
                 view = TypeView(type, types[type], known)
@@ -133,36 +133,27 @@ struct PulledPage: Sendable {
             changes[place].read(root, &view, &planner)
         }
         view.tell(&planner)
-        for (place, row) in page.changes.enumerated() {
-            let change = changes[place]
+        for (shown, change) in zip(page.changes, changes) {
             planner.add(
                 change.name?.planned,
-                isDeleted: try page.isDeleted(row),
+                isDeleted: shown.isDeleted,
                 targets: change.targets.compactMap(\.name.planned)
             )
         }
     }
 
     /// The types of the page.
-    static func types(_ page: FeedPage) throws -> Set<String> {
-        var (types, last) = (Set<String>(), "")
-        for row in page.changes {
-            let type = try page.entityType(row)
-            if type != last { types.insert(type) }
-            last = type
-        }
-        return types
-    }
+    static func types(_ page: FeedPage) -> Set<String> { Set(page.changes.lazy.map(\.entityType)) }
 
     /// Whether nothing of it is shown.
     var isEmpty: Bool { !changes.indices.contains { planner.isShown($0) } }
 
     /// Writes the changes that are shown, in the device's own ids.
-    func write(to writer: inout JSONWriter) throws {
-        for (place, row) in page.changes.enumerated() where planner.isShown(place) {
+    func write(to writer: inout JSONWriter) {
+        for (place, shown) in page.changes.enumerated() where planner.isShown(place) {
             let change = changes[place]
             let number = change.name.flatMap { $0.number(planner) }
-            try page.write(row, document: change.translated(planner), localID: number, to: &writer)
+            shown.write(document: change.translated(planner), localID: number, to: &writer)
         }
     }
 }

@@ -49,12 +49,15 @@ struct TentativePages: Sendable {
     static func known(_ rows: Rows) throws -> Known { Known(pages: try pages(rows)) }
 
     private static func pages(_ rows: Rows) throws -> [(page: Int64, isOutstanding: Bool)] {
-        try (0..<rows.count).map { (try rows.int64($0, 0), try rows.bool($0, 1)) }
+        try rows.read { (try $0.int64("page"), try $0.bool("is_outstanding")) }
     }
 
     /// How many numbers a page gave.
     private static func count(of page: Int64, _ rows: Rows) throws -> Int {
-        for row in 0..<rows.count where try rows.int64(row, 0) == page { return Int(try rows.int32(row, 2)) }
+        for var row in rows where try row.int64("page") == page {
+            row.skip("is_outstanding")
+            return Int(try row.int32("given"))
+        }
         return 0
     }
 
@@ -91,13 +94,15 @@ struct TentativePages: Sendable {
     /// What a new page has to get along with.
     func rivals(_ base: Int64, _ counters: [String: Int64], of device: Key) async throws -> RivalPages {
         let rows = try await pool.run([Query(PullStatements.rivals, device.parameters)])[0]
-        let pages = try (0..<rows.count).map { row in
-            let (types, numbers) = (try rows.strings(row, 3), try rows.int64s(row, 4))
-            let (ids, areIntegers) = (try rows.strings(row, 5), try rows.bools(row, 6))
+        let pages = try rows.read { row in
+            let (number, base) = (try row.int64("page"), try row.int64("since_page"))
+            let counters = try Self.counters(row.bytes("counters"))
+            let (types, numbers) = (try row.strings("entity_types"), try row.int64s("local_ids"))
+            let (ids, areIntegers) = (try row.strings("server_ids"), try row.bools("are_integers"))
             return RivalPages.Page(
-                number: try rows.int64(row, 0),
-                base: try rows.int64(row, 1),
-                counters: try Self.counters(rows.bytes(row, 2)),
+                number: number,
+                base: base,
+                counters: counters,
                 assignments: numbers.indices.map { place in
                     PullPlanner.Assignment(
                         id: LocalID(entityType: types[place], number: numbers[place]),
@@ -150,7 +155,7 @@ struct TentativePages: Sendable {
             Query(PullStatements.organization, organization),
         ])
         guard results[0].affected > 0 else {
-            guard results[2].count > 0, try results[2].string(0, 0) == OrganizationStatus.active.rawValue else {
+            guard try results[2].read({ try $0.string("status") }) == [OrganizationStatus.active.rawValue] else {
                 throw Problem(.organizationUnknown, "the organization takes no devices")
             }
             return false

@@ -1,0 +1,38 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// What is looked up of the entities that a group writes.
+struct EntityLookUps {
+    private var rows: [PushEntityRow] = []
+
+    var isEmpty: Bool { rows.isEmpty }
+
+    mutating func add(_ row: PushEntityRow) { rows.append(row) }
+
+    /// The latest open mutation on each.
+    var open: Query {
+        // a push may write one entity five hundred times
+        let rows = rows.count > 1 ? Array(Set(rows)) : rows
+        return rows.contains { $0.own != nil }
+            ? PushEntityRow.openOwn.query(GroupStatements.openOwn, rows)
+            : PushEntityRow.open.query(GroupStatements.open, rows)
+    }
+
+    /// Reads the entities, under locks or not.
+    func query(_ access: GroupReader.Access) -> Query {
+        let direct = rows.compactMap { row in
+            row.serverID.map { (row.lane.organization, EntityKey(type: row.type, id: $0)) }
+        }
+        let unknown = rows.filter { $0.serverID == nil }
+        let own = unknown.filter { $0.own != nil }
+        var parameters = EntityRows.keys.parameters(direct)
+        PushEntityRow.mapped.add(unknown.filter { $0.own == nil }, to: &parameters)
+        let isLocking = access == .locking
+        guard !own.isEmpty else {
+            return Query(isLocking ? EntityStatements.lockEntities : EntityStatements.lookAtEntities, parameters)
+        }
+        PushEntityRow.own.add(own, to: &parameters)
+        return Query(isLocking ? EntityStatements.lockOwnEntities : EntityStatements.lookAtOwnEntities, parameters)
+    }
+}

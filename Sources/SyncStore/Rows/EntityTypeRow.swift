@@ -1,0 +1,23 @@
+import JSONText
+import Postgres
+import SyncModel
+
+/// How an ``EntityType`` is read.
+enum EntityTypeRow {
+    /// For a table that is called `t`.
+    static let list = "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations"
+
+    /// Reads what ``list`` names; which id spaces its relations lead to is not known here.
+    static func read(_ row: inout RowReader) throws -> EntityType {
+        var type = EntityType(
+            name: try row.string("name"),
+            idSpace: IDSpace(rawValue: try row.string("id_space")) ?? .mapped,
+            visibility: Visibility(rawValue: try row.string("visibility")) ?? .user,
+            defaultPriority: try row.int16("default_priority"),
+            isForwarded: try row.bool("is_forwarded"),
+            isInUse: try row.bool("is_in_use")
+        )
+        type.relations = EntityType.relations(stored: try JSONTree(parsing: row.bytes("relations")).root)
+        return type
+    }
+}

@@ -1,0 +1,29 @@
+import JSONText
+import Postgres
+import SyncModel
+
+/// How an organization's ``UpstreamSettings`` are read.
+enum UpstreamSettingsRow {
+    /// Columns of `upstreams`.
+    static let list = "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers"
+
+    /// Reads what ``list`` names, unsealed.
+    static func read(_ row: inout RowReader, _ seal: Seal) throws -> UpstreamSettings {
+        let baseURL = try row.string("base_url")
+        let credential = try seal.open(json: row.optionalBytes("credential"), as: .upstream(.credential))
+        return UpstreamSettings(
+            baseURL: baseURL,
+            credential: try credential.flatMap { UpstreamCredential(stored: try JSONTree(parsing: $0).root) },
+            timeoutSeconds: Int(try row.int16("timeout_seconds")),
+            maximumConcurrency: Int(try row.int16("max_concurrency")),
+            idPointer: try row.string("id_pointer"),
+            headers: try headers(row.bytes("headers"), seal),
+            allowedHeaders: try row.strings("allowed_headers")
+        )
+    }
+
+    private static func headers(_ stored: [UInt8], _ seal: Seal) throws -> [String: String] {
+        let opened = try seal.open(json: stored, as: .upstream(.headers)) ?? []
+        return UpstreamSettings.headers(stored: try JSONTree(parsing: opened).root)
+    }
+}
