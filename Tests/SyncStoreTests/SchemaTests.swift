@@ -89,7 +89,8 @@ import Testing
             Sealing.dropStatement, Sealing.nextLaneStatement, Sealing.mutationsStatement, Sealing.mutationStatement,
             Sealing.writeMutationStatement, Sealing.rejectionsStatement, Sealing.rejectionStatement,
             Sealing.writeRejectionStatement, Sealing.clearMappingsStatement, Sealing.entitiesStatement,
-            Sealing.writeEntityStatement, Sealing.writeUpstreamStatement,
+            Sealing.writeEntityStatement, Sealing.upstreamStatement,
+            Sealing.writeUpstreamStatement,
             DeviceRegistry.highestStatement, GroupStatements.deviceCounts, MappingReader.numbersStatement,
             Administration.namedStatement,
         ] + PullStatements.all + Administration.purgeStatements + Administration.lastStatements

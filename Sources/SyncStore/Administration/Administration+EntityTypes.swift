@@ -51,15 +51,13 @@ extension Administration {
     }
 
     private static func key(_ name: String, in organization: UUID) -> Parameters {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(name)
         return parameters
     }
 
     private static func hasUpstream(_ organization: UUID, on connection: Connection) async throws -> Bool {
-        var key = Parameters()
-        key.add(organization)
+        let key = Parameters(of: organization)
         return try await connection.run(Query(Catalog.upstreamStatement, key)).count > 0
     }
 
@@ -109,8 +107,7 @@ extension EntityTypeRequest {
     /// The parameters that register the type; what the request leaves out is as at the type's first use.
     fileprivate func making(_ name: String, in organization: UUID, hasUpstream: Bool) -> Parameters {
         let first = EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(name)
         parameters.add((idSpace ?? first.idSpace).rawValue)
         parameters.add((visibility ?? first.visibility).rawValue)
@@ -122,8 +119,7 @@ extension EntityTypeRequest {
 
     /// The parameters that change the type; null for what stays.
     fileprivate func changing(_ name: String, in organization: UUID) -> Parameters {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(name)
         parameters.add(idSpace?.rawValue)
         parameters.add(visibility?.rawValue)

@@ -8,8 +8,7 @@ extension Administration {
     /// such organization.
     public func readers(of organization: UUID) async throws(Problem) -> [UInt8]? {
         guard try await self.organization(organization) != nil else { return nil }
-        var parameters = Parameters()
-        parameters.add(organization)
+        let parameters = Parameters(of: organization)
         let rows = try await run(Self.readersStatement, parameters, "list readers")
         do {
             var writer = JSONWriter()
@@ -50,8 +49,7 @@ extension Administration {
             if other == organization { return false }
             throw Self.refusal("\"\(role)\" reads another organization; a role reads one")
         }
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(role)
         parameters.add(timestamp: now().microseconds)
         // where somebody else had to grant it, it is there already
@@ -62,8 +60,7 @@ extension Administration {
     /// Takes the right to read from a role. False when it did not read this organization.
     public func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(role)
         let isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
         if isRemoved, let facts, facts.isReader {
@@ -159,7 +156,8 @@ extension Administration {
                     AND pg_has_role(r.oid, s.oid, 'MEMBER')) AS sees_everything,
             (SELECT x.organization_id FROM readers x WHERE x.role_name = r.rolname) AS organization_id,
             EXISTS (
-                SELECT FROM pg_roles s WHERE s.rolname = '\(Roles.reader)' AND pg_has_role(r.oid, s.oid, 'MEMBER')) AS is_reader
+                SELECT FROM pg_roles s WHERE s.rolname = '\(Roles.reader)' AND pg_has_role(r.oid, s.oid, 'MEMBER')
+            ) AS is_reader
         FROM pg_roles r WHERE r.rolname = $1::text::name
         """
     )

@@ -5,8 +5,7 @@ public import SyncModel
 extension Administration {
     /// An organization's upstream as JSON, without its secrets; nil when it has none.
     public func upstream(of organization: UUID) async throws(Problem) -> [UInt8]? {
-        var key = Parameters()
-        key.add(organization)
+        let key = Parameters(of: organization)
         do {
             return try await catalog.opening(organization) { [key] seal in
                 let rows = try await pool.run([Query(Self.getUpstreamStatement, key)])[0]
@@ -28,8 +27,7 @@ extension Administration {
     ) async throws(Problem) -> (created: Bool, json: [UInt8])? {
         let request = try UpstreamRequest(body, rules: rules)
         let moment = now()
-        var key = Parameters()
-        key.add(organization)
+        let key = Parameters(of: organization)
         do {
             let written = try await catalog.opening(organization) { [key] seal in
                 try await pool.transaction { connection -> (Bool, UpstreamSettings)? in
@@ -53,8 +51,7 @@ extension Administration {
 
     /// Takes an organization's upstream away; false when it has none. Types that are forwarded stay so.
     public func deleteUpstream(of organization: UUID) async throws(Problem) -> Bool {
-        var key = Parameters()
-        key.add(organization)
+        let key = Parameters(of: organization)
         let rows = try await run(Self.deleteUpstreamStatement, key, "delete an upstream")
         catalog.invalidate(organization)
         return rows.affected > 0
@@ -66,8 +63,7 @@ extension Administration {
         at moment: Timestamp,
         _ seal: Seal
     ) throws(SealError) -> Parameters {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(settings.baseURL)
         parameters.add(json: try seal.seal(json: settings.credential?.stored, as: .upstream(.credential)))
         parameters.add(Int16(settings.timeoutSeconds))

@@ -110,9 +110,7 @@ public struct Administration: Sendable {
     /// Lets a user in. Nil when there is no such organization, else whether the user is new.
     public func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
-        var parameters = Parameters()
-        parameters.add(organization)
-        parameters.add(user)
+        var parameters = Parameters(of: LaneKey(organization: organization, user: user))
         parameters.add(timestamp: now().microseconds)
         let rows = try await run(Self.putUserStatement, parameters, "write a user")
         catalog.invalidate(organization)
@@ -122,9 +120,7 @@ public struct Administration: Sendable {
     /// Shuts a user out of an organization with explicit provisioning; what the user pushed stays. False when the user
     /// was not known.
     public func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
-        var parameters = Parameters()
-        parameters.add(organization)
-        parameters.add(user)
+        let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         let rows = try await run(Self.deleteUserStatement, parameters, "delete a user")
         catalog.invalidate(organization)
         return rows.affected > 0

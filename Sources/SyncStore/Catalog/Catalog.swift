@@ -71,9 +71,7 @@ public final class Catalog: Sendable {
             (state.users[key].map { Self.isFresh($0, at: moment) } ?? false, state.generation)
         }
         if isKnown { return true }
-        var parameters = Parameters()
-        parameters.add(organization)
-        parameters.add(user)
+        let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         let found: Bool
         do {
             found = try await pool.run([Query(Self.userStatement, parameters)])[0].count > 0
@@ -236,9 +234,6 @@ public final class Catalog: Sendable {
             partition = try row.optionalInt32("partition").map { Int($0) }
         }
     }
-
-    /// The status that ``organizationStatement`` found; nil where there is no such organization.
-    static func status(_ rows: Rows) throws -> OrganizationStatus? { try Found(rows)?.status }
 
     /// Where tables are not partitioned, organizations are spread all the same.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }

@@ -16,11 +16,4 @@ struct Slices {
         ids += list
         return Bounds(from: from, to: Int32(ids.count))
     }
-
-    /// Lists at once, and where each stands.
-    static func of(_ lists: [[UUID]]) -> (slices: Slices, bounds: [Bounds]) {
-        var slices = Slices()
-        let bounds = lists.map { slices.add($0) }
-        return (slices, bounds)
-    }
 }

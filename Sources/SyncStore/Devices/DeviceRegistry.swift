@@ -22,9 +22,7 @@ public struct DeviceRegistry: Sendable {
         user: UUID
     ) async throws(Problem) -> (isNew: Bool, json: [UInt8]) {
         let moment = now()
-        var lane = Parameters()
-        lane.add(organization.id)
-        lane.add(user)
+        let lane = Parameters(of: LaneKey(organization: organization.id, user: user))
         var key = lane
         key.add(device)
         var write = key
@@ -144,7 +142,8 @@ public struct DeviceRegistry: Sendable {
     static let stateStatement = Statement(
         "devices_state",
         """
-        SELECT o.status, EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2) AS is_user_known,
+        SELECT o.status,
+            EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2) AS is_user_known,
             \(DeviceRow.list)
         FROM organizations o
         LEFT JOIN devices d ON d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3

@@ -33,8 +33,7 @@ struct FinalMutation: Sendable {
         before cutoff: Timestamp,
         limit: Int
     ) -> Query {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(aged: place)
         parameters.add(timestamp: cutoff.microseconds)
         parameters.add(Int64(limit))
@@ -90,8 +89,7 @@ struct PayloadKeeping: Keeping {
     }
 
     func note(_ place: RetentionPlace?) -> Query? {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(aged: place ?? .aged(cutoffs.payloads, user: UUID.least, id: UUID.least))
         return Query(Self.noteStatement, parameters)
     }

@@ -22,8 +22,7 @@ struct MappingKeeping: Keeping {
     private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
 
     func page(after place: RetentionPlace?, limit: Int) -> Query {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         if case .mapping(let user, let client) = place {
             parameters.add(user)
             parameters.add(client)
@@ -65,8 +64,7 @@ struct MappingKeeping: Keeping {
     }
 
     func note(_ place: RetentionPlace?) -> Query? {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         if case .mapping(let user, let client) = place {
             parameters.add(Optional(user))
             parameters.add(Optional(client))

@@ -40,7 +40,7 @@ struct NeededIDs {
         "retention_needed_ids",
         """
         SELECT DISTINCT k.user_id, n.id
-        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+        FROM \(Columns.lanes.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT unnest(m.reference_ids || m.local_id) AS id
             FROM mutations m

@@ -14,8 +14,7 @@ struct RejectionKeeping: Keeping {
     let cutoffs: RetentionCutoffs
 
     func page(after place: RetentionPlace?, limit: Int) -> Query {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(aged: place)
         parameters.add(timestamp: cutoffs.everything.microseconds)
         parameters.add(Int64(limit))

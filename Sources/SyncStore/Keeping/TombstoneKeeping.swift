@@ -45,8 +45,7 @@ struct TombstoneKeeping: Keeping {
     let cutoffs: RetentionCutoffs
 
     func page(after place: RetentionPlace?, limit: Int) -> Query {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         if case .tombstone(let moment, let type, let id) = place {
             parameters.add(timestamp: moment.microseconds)
             parameters.add(type)
@@ -104,8 +103,7 @@ struct TombstoneKeeping: Keeping {
             _ = try await connection.run(Row.mapping.query(Self.deleteMappingsStatement, mapped))
         }
         try await dropLocalIDs(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
-        var horizon = Parameters()
-        horizon.add(organization)
+        var horizon = Parameters(of: organization)
         horizon.add(last)
         _ = try await connection.run([Query(Self.horizonStatement, horizon)])
         return gone.count
@@ -133,8 +131,7 @@ struct TombstoneKeeping: Keeping {
         guard !own.isEmpty else { return }
         var last: (user: UUID, device: UUID)? = (UUID.least, UUID.least)
         while let (user, device) = last {
-            var page = Parameters()
-            page.add(organization)
+            var page = Parameters(of: organization)
             page.add(user)
             page.add(device)
             page.add(Int64(Self.portion))

@@ -18,8 +18,7 @@ struct TroubledMutations {
     let cutoffs: RetentionCutoffs
 
     func page(after place: RetentionPlace?, limit: Int, pool: Pool) async throws -> Page {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(aged: place)
         parameters.add(timestamp: cutoffs.everything.microseconds)
         parameters.add(Int64(limit))
@@ -74,7 +73,7 @@ struct TroubledMutations {
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL,
             last_error = 'discarded by retention, for nobody settled it in time'
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, id)
+        FROM \(FinalMutation.keys.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
     )
@@ -90,11 +89,8 @@ extension Settlement {
             let old = try await reader.idsOlder(than: cutoff, among: found.map(\.record.id))
             return found.filter { [.failed, .conflict].contains($0.record.status) && old.contains($0.record.id) }
         } forgetting: { ids in
-            var parameters = Parameters()
-            parameters.add(ids.map { _ in lane.organization })
-            parameters.add(ids.map { _ in lane.user })
-            parameters.add(ids)
-            return [Query(TroubledMutations.forgetStatement, parameters)]
+            let rows = ids.map { UserIDRow(organization: lane.organization, user: lane.user, id: $0) }
+            return [FinalMutation.keys.query(TroubledMutations.forgetStatement, rows)]
         }
     }
 }
@@ -102,12 +98,9 @@ extension Settlement {
 extension SettleReader {
     /// Those of some mutations that were last changed before a moment.
     fileprivate func idsOlder(than cutoff: Timestamp, among ids: [UUID]) async throws -> Set<UUID> {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
-        parameters.add(ids)
+        var parameters = Parameters(of: lane, ids)
         parameters.add(timestamp: cutoff.microseconds)
         let rows = try await connection.run(Query(TroubledMutations.stillOldStatement, parameters))
-        return Set(try (0..<rows.count).map { try rows.uuid($0, 0) })
+        return Set(try rows.read { try $0.uuid("id") })
     }
 }

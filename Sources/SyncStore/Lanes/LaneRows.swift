@@ -57,7 +57,7 @@ enum LaneRows {
             name,
             """
             SELECT l.*
-            FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+            FROM \(Columns.lanes.unnested(as: "k"))
             CROSS JOIN LATERAL (
                 SELECT \(list)
                 FROM lanes x

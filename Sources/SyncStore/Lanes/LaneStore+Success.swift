@@ -19,8 +19,7 @@ extension LaneStore {
         since moment: Timestamp,
         timeout: Duration
     ) async throws(Problem) -> Bool {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(timestamp: moment.microseconds)
         parameters.add(timestamp: moment.adding(seconds: timeout / .seconds(1)).microseconds)
         do {

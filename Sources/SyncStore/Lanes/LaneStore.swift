@@ -89,11 +89,13 @@ public final class LaneStore: Service {
 
     /// The query that puts lanes off, which must be sorted.
     static func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) -> Query {
-        var parameters = LaneRows.keys(moments.map(\.lane))
-        parameters.add(timestamps: moments.map(\.until.microseconds))
-        parameters.add(timestamp: now.microseconds)
-        return Query(postponeStatement, parameters)
+        postponed.query(postponeStatement, moments, at: now)
     }
+
+    private static let postponed = Columns<(lane: LaneKey, until: Timestamp)>(
+        .lane { $0.lane },
+        .moment("until") { $0.until }
+    )
 
     // MARK: - Census
 
@@ -201,9 +203,7 @@ public final class LaneStore: Service {
     private func lanes(_ statement: Statement, _ parameters: Parameters) async throws(Problem) -> [LaneKey] {
         do {
             let rows = try await pool.run([Query(statement, parameters)])[0]
-            return try (0..<rows.count).map {
-                LaneKey(organization: try rows.uuid($0, 0), user: try rows.uuid($0, 1))
-            }
+            return try rows.read { try $0.lane() }
         } catch {
             throw failure.problem(error, doing: "look for lanes to run")
         }
@@ -236,8 +236,8 @@ public final class LaneStore: Service {
         """
         UPDATE lanes AS l
         SET ready_at = k.until
-        FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS k (organization_id, user_id, until)
-        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.ready_at <= $4
+        FROM \(postponed.unnested(as: "k"))
+        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.ready_at <= \(postponed.parameter(1))
         """
     )
 }

@@ -15,7 +15,7 @@ enum GroupStatements {
         """
         INSERT INTO lanes AS l (organization_id, user_id)
         SELECT k.organization_id, k.user_id
-        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+        FROM \(Columns.lanes.unnested(as: "k"))
         -- CASE fixes the order: an organization is locked for a missing lane only, not by every push
         WHERE CASE
             WHEN (SELECT x.user_id FROM lanes x

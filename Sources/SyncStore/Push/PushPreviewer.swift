@@ -69,16 +69,16 @@ public struct PushPreviewer: Sendable {
             var snapshot = try reader.snapshot(await connection.run(reader.queries))
             try await LocalIDReader([input]).readAssigned(&snapshot, .looking, seals, on: connection)
             let comparisons = reader.comparisons(&snapshot)
-            var organization = Parameters()
-            organization.add(input.lane.organization)
-            let last = [Query(Catalog.organizationStatement, organization), .rollback]
+            let organization = Parameters(of: input.lane.organization)
+            let last = [Query(PullStatements.organization, organization), .rollback]
             let counts = reader.deviceCounts(snapshot, limit: deviceLimit)
             let results = try await connection.run(comparisons.map(\.query) + last.prefix(1) + counts + last.suffix(1))
             try reader.add(results, of: comparisons, to: &snapshot)
             let behind = comparisons.count + 1
             try reader.addDeviceCounts(Array(results[behind..<(behind + counts.count)]), to: &snapshot)
             // a push of somebody new makes the lane, in an active organization only
-            guard try snapshot.hasLane[0] || Catalog.status(results[comparisons.count]) == .active else {
+            let status = try results[comparisons.count].read { try $0.string("status") }.first
+            guard snapshot.hasLane[0] || status == OrganizationStatus.active.rawValue else {
                 throw Problem(.organizationUnknown, "the organization takes no pushes")
             }
             return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())

@@ -32,9 +32,7 @@ public struct BacklogReader: Sendable {
     }
 
     private static func queries(_ lane: LaneKey) -> [Query] {
-        var key = Parameters()
-        key.add(lane.organization)
-        key.add(lane.user)
+        let key = Parameters(of: lane)
         var devices = key
         devices.add(deviceLimit)
         var counts = key
@@ -45,9 +43,7 @@ public struct BacklogReader: Sendable {
     }
 
     private static func query(_ positions: [Int64], _ lane: LaneKey, head: Int64?) -> Query {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        var parameters = Parameters(of: lane)
         parameters.add(positions)
         parameters.add(head)
         return Query(positionsStatement, parameters)

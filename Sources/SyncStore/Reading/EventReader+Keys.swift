@@ -30,9 +30,7 @@ extension EventReader {
     }
 
     func end(of lane: LaneKey) async throws(Problem) -> EventCursor {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        let parameters = Parameters(of: lane)
         do {
             let rows = try await pool.run([Query(Self.endStatement, parameters)])[0]
             guard var row = rows.first else { throw Problem(.organizationUnknown, "the organization has no feed") }
@@ -53,9 +51,7 @@ extension EventReader {
         case .mutation(let last): (position, client, type) = (last, UUID.least, "")
         case .mapping(let last, let lastType): (client, type) = (last, lastType)
         }
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        var parameters = Parameters(of: lane)
         parameters.add(cursor.place.change)
         parameters.add(position)
         parameters.add(client)
@@ -87,15 +83,13 @@ extension EventReader {
         let position = try row.optionalInt64("position")
         let id = try row.uuid("id")
         let type = try row.optionalString("entity_type")
-        return Key(
-            // a mutation has a position, a mapping a type
-            place: LanePlace(
-                change: change,
-                last: type.map { .mapping(clientID: id, entityType: $0) } ?? .mutation(position: position ?? 0)
-            ),
-            id: id,
-            bytes: Int(try row.int32("bytes"))
-        )
+        let last: LanePlace.Last
+        switch (type, position) {
+        case (let type?, _): last = .mapping(clientID: id, entityType: type)
+        case (nil, let position?): last = .mutation(position: position)
+        case (nil, nil): throw PostgresError(.decoding, "a change is of a mutation or of a mapping")
+        }
+        return Key(place: LanePlace(change: change, last: last), id: id, bytes: Int(try row.int32("bytes")))
     }
 
     // MARK: - Statements

@@ -110,9 +110,7 @@ public struct EventReader: Sendable {
         for index in 0..<2 {
             let isMapping = index == 1
             let ids = keys.filter { $0.place.isMapping == isMapping }.map(\.id)
-            var parameters = Parameters()
-            parameters.add(lane.organization)
-            parameters.add(lane.user)
+            var parameters = Parameters(of: lane)
             parameters.add(ids)
             if isMapping {
                 parameters.add(nil as String?)

@@ -32,6 +32,15 @@ struct FeedPage: FeedView {
             scannedTo = try row.optionalInt64("scanned_to")
             room = try row.int64("looked_at")
         }
+
+        private static let names: [StaticString] = [
+            "epoch", "horizon", "last_position", "scanned", "scanned_to", "looked_at",
+        ]
+
+        /// Passes over it: every row says the same.
+        static func skip(_ row: inout RowReader) {
+            for name in names { row.skip(name) }
+        }
     }
 
     /// Reads what ``FeedReader/statement`` answers.
@@ -57,7 +66,7 @@ struct FeedPage: FeedView {
         changes.reserveCapacity(rows.count)
         var end: (position: Int64, isCut: Bool)?
         for var row in rows {
-            _ = try Head(&row)
+            Head.skip(&row)
             // a row without an entity says that nothing passed
             guard let position = try row.optionalInt64("feed_position") else { continue }
             end = (position, try row.bool("is_cut"))

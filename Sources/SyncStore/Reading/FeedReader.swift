@@ -71,8 +71,7 @@ struct FeedReader: Sendable {
         besides others: [Query] = []
     ) async throws(Problem) -> (reading: Reading, others: ArraySlice<Rows>) {
         let scan = min(request.limit * Self.scanFactor, 10_000)
-        var parameters = Parameters()
-        parameters.add(request.organization)
+        var parameters = Parameters(of: request.organization)
         parameters.add(cursor?.position ?? 0)
         parameters.add(request.entityTypes)
         parameters.add(request.user)

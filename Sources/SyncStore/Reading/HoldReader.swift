@@ -18,9 +18,7 @@ struct HoldReader: Sendable {
     ///   for the lane as it is.
     func hold(of lane: LaneKey, as state: LaneState? = nil) async -> LaneHold? {
         if let state, !state.mayBeHeld { return nil }
-        var key = Parameters()
-        key.add(lane.organization)
-        key.add(lane.user)
+        let key = Parameters(of: lane)
         let query = Query(BacklogReader.laneStatement, key)
         guard let rows = try? await pool.withConnection({ try await $0.run([query], timeout: Self.patience)[0] }),
             let head = try? LaneHead(rows)

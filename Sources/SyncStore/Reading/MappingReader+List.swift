@@ -32,9 +32,7 @@ extension MappingReader {
         // one more than a page holds tells whether there are more
         let scan = statuses.isEmpty ? limit + 1 : limit * Self.scanFactor
         let start = Start(cursor?.place)
-        var parameters = Parameters()
-        parameters.add(organization)
-        parameters.add(user)
+        var parameters = Parameters(of: LaneKey(organization: organization, user: user))
         parameters.add(start.change)
         parameters.add(start.clientID)
         parameters.add(start.entityType)

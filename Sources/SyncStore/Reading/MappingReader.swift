@@ -16,9 +16,7 @@ public struct MappingReader: Sendable {
         organization: UUID,
         user: UUID
     ) async throws(Problem) -> [IDMapping] {
-        var parameters = Parameters()
-        parameters.add(organization)
-        parameters.add(user)
+        var parameters = Parameters(of: LaneKey(organization: organization, user: user))
         parameters.add(Array(Set(clientIDs)))
         parameters.add(entityType)
         do {
@@ -37,9 +35,7 @@ public struct MappingReader: Sendable {
         entityType: String,
         lane: LaneKey
     ) async throws(Problem) -> [IDMapping] {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        var parameters = Parameters(of: lane)
         parameters.add(device)
         parameters.add(entityType)
         parameters.add(Array(Set(numbers)))

@@ -35,9 +35,7 @@ extension MutationReader {
     }
 
     private func records(_ ids: [UUID], _ lane: LaneKey) async throws(Problem) -> [UUID: MutationRecord] {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        var parameters = Parameters(of: lane)
         parameters.add(Array(Set(ids)))
         do {
             return try await catalog.opening(lane.organization) { [parameters] seal in
@@ -57,9 +55,7 @@ extension MutationReader {
     /// What was resolved while the answer was held, and the feed as it is by now.
     private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
         let touched = answer.touched
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        var parameters = Parameters(of: lane)
         parameters.add(touched.clientIDs)
         parameters.add(nil as String?)
         var feed = Parameters()

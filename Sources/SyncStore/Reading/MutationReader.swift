@@ -79,9 +79,7 @@ public struct MutationReader: Sendable {
         user: UUID
     ) async throws(Problem) -> [UInt8] {
         let after = try ListCursor(filter)
-        var parameters = Parameters()
-        parameters.add(organization.id)
-        parameters.add(user)
+        var parameters = Parameters(of: LaneKey(organization: organization.id, user: user))
         parameters.add(after.position)
         parameters.add(filter.statuses.map(\.rawValue))
         parameters.add(filter.deviceID)
@@ -124,9 +122,7 @@ public struct MutationReader: Sendable {
         _ organization: Organization,
         _ user: UUID
     ) async throws(Problem) -> [MutationDetail] {
-        var parameters = Parameters()
-        parameters.add(organization.id)
-        parameters.add(user)
+        var parameters = Parameters(of: LaneKey(organization: organization.id, user: user))
         parameters.add(ids)
         do {
             return try await catalog.opening(organization.id) { [parameters] seal in

@@ -19,8 +19,7 @@ extension MutationReader {
         of user: UUID?
     ) async throws(Problem) -> [UInt8] {
         let after = try OrganizationCursor(filter, user)
-        var parameters = Parameters()
-        parameters.add(organization.id)
+        var parameters = Parameters(of: organization.id)
         parameters.add(after.user)
         parameters.add(after.position)
         parameters.add(Self.scan)

@@ -55,9 +55,7 @@ struct Settledness: Sendable {
     private func look(_ known: StuckSearch, _ unknown: [UUID], _ lane: LaneKey) async throws -> (Set<UUID>, Bool) {
         var search = known
         let start = Array(unknown.prefix(Self.startLimit))
-        var front = Parameters()
-        front.add(lane.organization)
-        front.add(lane.user)
+        let front = Parameters(of: lane)
         var walk = front
         walk.add(start)
         walk.add(Int64(start.count + Self.wayLimit))

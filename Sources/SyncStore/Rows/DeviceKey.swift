@@ -24,6 +24,11 @@ extension Columns {
     }
 }
 
+extension Columns<LocalID> {
+    /// Ids that one device counts.
+    static let localIDs = Columns.localID { $0 }
+}
+
 extension RowReader {
     /// Reads `entity_type` and `local_id`, of an id that a device counts.
     mutating func localID() throws(PostgresError) -> LocalID {

@@ -37,15 +37,13 @@ enum OrganizationKeys {
 
     /// The query that reads an organization's keys.
     static func read(_ organization: UUID) -> Query {
-        var parameters = Parameters()
-        parameters.add(organization)
+        let parameters = Parameters(of: organization)
         return Query(readStatement, parameters)
     }
 
     /// The query that makes a key.
     static func make(_ key: WrappedKey, of organization: UUID, at moment: Timestamp) -> Query {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(key.number)
         parameters.add(key.masterKey)
         parameters.add(bytes: key.bytes)

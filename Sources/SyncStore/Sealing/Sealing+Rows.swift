@@ -145,12 +145,11 @@ extension Sealing {
         _ grace: Double,
         _ onWait: @Sendable (Double) -> Void
     ) async throws {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(number)
         let rows = try await pool.run([Query(Self.ageStatement, parameters)])[0]
-        guard rows.count > 0 else { return }
-        let known = Timestamp(microseconds: try rows.timestamp(0, 0)).adding(seconds: grace)
+        guard let made = try rows.read({ try $0.moment("created_at") }).first else { return }
+        let known = made.adding(seconds: grace)
         let wait = known.microseconds - now().microseconds
         guard wait > 0 else { return }
         onWait(Double(wait) / 1_000_000)
@@ -158,8 +157,7 @@ extension Sealing {
     }
 
     private func drop(before number: Int32, _ organization: UUID) async throws -> Int {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(number)
         return Int(try await pool.run([Query(Self.dropStatement, parameters)])[0].affected)
     }
@@ -191,7 +189,7 @@ extension Sealing {
         "seal_mutations",
         """
         SELECT m.id, \(["payload", "headers", "sent_payload", "response_body", "error"]
-            .map { isOther("m." + $0, "$5") }.joined(separator: " OR ")) OR \(isOther("m.last_error", "$6"))
+            .map { isOther("m." + $0, "$5") }.joined(separator: " OR ")) OR \(isOther("m.last_error", "$6")) AS is_due
         FROM mutations m
         WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id >= $3
         ORDER BY m.id
@@ -225,7 +223,7 @@ extension Sealing {
     static let rejectionsStatement = Statement(
         "seal_rejections",
         """
-        SELECT r.idempotency_key, \(isOther("r.error", "$5"))
+        SELECT r.idempotency_key AS id, \(isOther("r.error", "$5")) AS is_due
         FROM rejections r
         WHERE r.organization_id = $1 AND r.user_id = $2 AND r.idempotency_key >= $3
         ORDER BY r.idempotency_key
@@ -269,7 +267,7 @@ extension Sealing {
     static let entitiesStatement = Statement(
         "seal_entities",
         """
-        SELECT e.entity_type, e.id, \(isOther("e.document", "$5"))
+        SELECT e.entity_type, e.id, \(isOther("e.document", "$5")) AS is_due
         FROM entities e
         WHERE e.organization_id = $1 AND (e.entity_type, e.id) > ($2, $3)
         ORDER BY e.entity_type, e.id
@@ -280,6 +278,11 @@ extension Sealing {
     static let writeEntityStatement = Statement(
         "seal_write_entity",
         "UPDATE entities SET document = $4 WHERE organization_id = $1 AND entity_type = $2 AND id = $3"
+    )
+
+    static let upstreamStatement = Statement(
+        "seal_upstream",
+        "SELECT credential, headers FROM upstreams WHERE organization_id = $1"
     )
 
     static let writeUpstreamStatement = Statement(
@@ -301,19 +304,17 @@ private struct Run {
     private var jsonBeginning: String { SealedText.beginning(number: number, isJSON: true) }
 
     mutating func sealUpstream() async throws {
-        var key = Parameters()
-        key.add(organization)
+        let key = Parameters(of: organization)
         let (organization, seal) = (organization, seal)
         let isThere = try await pool.transaction { [key] connection in
             let found = try await connection.run([
-                Query(Administration.lockUpstreamStatement, key), Query(Administration.getUpstreamStatement, key),
+                Query(Administration.lockUpstreamStatement, key), Query(Sealing.upstreamStatement, key),
             ])[1]
-            guard found.count > 0 else { return false }
             // one that does not open locks its organization, which does not come so far
-            let credential = try seal.open(json: found.optionalBytes(0, 1), as: .upstream(.credential))
-            let headers = try seal.open(json: found.optionalBytes(0, 5), as: .upstream(.headers))
-            var parameters = Parameters()
-            parameters.add(organization)
+            guard var row = found.first else { return false }
+            let credential = try seal.open(json: row.optionalBytes("credential"), as: .upstream(.credential))
+            let headers = try seal.open(json: row.optionalBytes("headers"), as: .upstream(.headers))
+            var parameters = Parameters(of: organization)
             parameters.add(json: try seal.seal(json: credential, as: .upstream(.credential)))
             parameters.add(json: try seal.seal(json: headers, as: .upstream(.headers)))
             _ = try await connection.run(Query(Sealing.writeUpstreamStatement, parameters))
@@ -328,12 +329,10 @@ private struct Run {
         // clients make up ids: the first of all is one, too
         var next: UUID? = UUID.least
         while let start = next {
-            var parameters = Parameters()
-            parameters.add(organization)
+            var parameters = Parameters(of: organization)
             parameters.add(start)
             let found = try await pool.run([Query(Sealing.nextLaneStatement, parameters)])[0]
-            guard found.count > 0 else { return }
-            let user = try found.uuid(0, 0)
+            guard let user = try found.read({ try $0.uuid("user_id") }).first else { return }
             next = user.successor
             let lane = LaneKey(organization: organization, user: user)
             try await pass(Sealing.mutationsStatement, lane, text: SealedText.beginning(number: number, isJSON: false))
@@ -348,9 +347,7 @@ private struct Run {
     }
 
     private func clearMappings(_ lane: LaneKey) async throws {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
+        var parameters = Parameters(of: lane)
         parameters.add(Sealing.scan)
         var cleared = Sealing.scan
         while cleared == Sealing.scan {
@@ -372,16 +369,15 @@ private struct Run {
     ) async throws {
         var next: UUID? = UUID.least
         while let start = next {
-            var parameters = Parameters()
-            parameters.add(lane.organization)
-            parameters.add(lane.user)
+            var parameters = Parameters(of: lane)
             parameters.add(start)
             parameters.add(Sealing.scan)
             parameters.add(jsonBeginning)
             if let text { parameters.add(text) }
             let found = try await pool.run([Query(statement, parameters)])[0]
-            guard found.count > 0 else { return }
-            let ids = try (0..<found.count).filter { try found.bool($0, 1) }.map { try found.uuid($0, 0) }
+            let all = try found.read { (id: try $0.uuid("id"), isDue: try $0.bool("is_due")) }
+            guard let last = all.last else { return }
+            let ids = all.filter(\.isDue).map(\.id)
             for ids in Self.chunks(ids) {
                 let closed = try await pool.transaction { connection in
                     _ = try await connection.run([Query(SettleStatements.planShape), LaneRows.lock([lane])])
@@ -389,8 +385,8 @@ private struct Run {
                 }
                 rows.leave(closed, seal)
             }
-            note(found.count, ids.count)
-            next = try found.uuid(found.count - 1, 0).successor
+            note(all.count, ids.count)
+            next = last.id.successor
         }
     }
 
@@ -400,21 +396,21 @@ private struct Run {
         _ seal: Seal,
         on connection: Connection
     ) async throws -> [Closed] {
-        let found = try await connection.run(Query(Sealing.mutationStatement, key(lane, ids)))
-        let columns: [SealedPlace.Column] = [.payload, .headers, .sentPayload, .responseBody, .error]
+        let found = try await connection.run(Query(Sealing.mutationStatement, Parameters(of: lane, ids)))
+        let columns: [(StaticString, SealedPlace.Column)] = [
+            ("payload", .payload), ("headers", .headers), ("sent_payload", .sentPayload),
+            ("response_body", .responseBody), ("error", .error),
+        ]
         var closed: [Closed] = []
-        let queries = try (0..<found.count).map { row in
-            let id = try found.uuid(row, 0)
+        let queries = try found.read { row in
+            let id = try row.uuid("id")
             func place(_ column: SealedPlace.Column) -> SealedPlace { .mutation(column, user: lane.user, id: id) }
-            var parameters = Parameters()
-            parameters.add(lane.organization)
-            parameters.add(lane.user)
+            var parameters = Parameters(of: lane)
             parameters.add(id)
-            for (index, column) in columns.enumerated() {
-                let stored = try found.optionalBytes(row, index + 1)
-                parameters.add(json: try seal.renewed(json: stored, as: place(column), &closed))
+            for (name, column) in columns {
+                parameters.add(json: try seal.renewed(json: row.optionalBytes(name), as: place(column), &closed))
             }
-            let words = try found.optionalString(row, columns.count + 1)
+            let words = try row.optionalString("last_error")
             parameters.add(try seal.renewed(text: words, as: place(.lastError), &closed))
             return Query(Sealing.writeMutationStatement, parameters)
         }
@@ -428,28 +424,18 @@ private struct Run {
         _ seal: Seal,
         on connection: Connection
     ) async throws -> [Closed] {
-        let found = try await connection.run(Query(Sealing.rejectionStatement, key(lane, keys)))
+        let found = try await connection.run(Query(Sealing.rejectionStatement, Parameters(of: lane, keys)))
         var closed: [Closed] = []
-        let queries = try (0..<found.count).map { row in
-            let id = try found.uuid(row, 0)
+        let queries = try found.read { row in
+            let id = try row.uuid("idempotency_key")
             let place = SealedPlace.rejection(user: lane.user, key: id)
-            var parameters = Parameters()
-            parameters.add(lane.organization)
-            parameters.add(lane.user)
+            var parameters = Parameters(of: lane)
             parameters.add(id)
-            parameters.add(json: try seal.renewed(json: found.bytes(row, 1), as: place, &closed))
+            parameters.add(json: try seal.renewed(json: row.bytes("error"), as: place, &closed))
             return Query(Sealing.writeRejectionStatement, parameters)
         }
         if !queries.isEmpty { _ = try await connection.run(queries) }
         return closed
-    }
-
-    private static func key(_ lane: LaneKey, _ ids: [UUID]) -> Parameters {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
-        parameters.add(ids)
-        return parameters
     }
 
     // MARK: - Entities
@@ -457,21 +443,18 @@ private struct Run {
     mutating func sealEntities() async throws {
         var last = EntityKey(type: "", id: "")
         while true {
-            var parameters = Parameters()
-            parameters.add(organization)
+            var parameters = Parameters(of: organization)
             parameters.add(last.type)
             parameters.add(last.id)
             parameters.add(Sealing.scan)
             parameters.add(jsonBeginning)
             let found = try await pool.run([Query(Sealing.entitiesStatement, parameters)])[0]
-            guard found.count > 0 else { return }
-            let all = try (0..<found.count).map {
-                EntityKey(type: try found.string($0, 0), id: try found.string($0, 1))
-            }
-            let keys = try all.indices.filter { try found.bool($0, 2) }.map { all[$0] }
+            let all = try found.read { (key: try $0.entityKey(), isDue: try $0.bool("is_due")) }
+            guard let end = all.last else { return }
+            let keys = all.filter(\.isDue).map(\.key)
             for keys in Self.chunks(keys) { try await sealEntities(keys) }
             note(all.count, keys.count)
-            last = all[all.count - 1]
+            last = end.key
         }
     }
 
@@ -483,8 +466,7 @@ private struct Run {
             var closed: [Closed] = []
             let queries = try EntityRows.documents(found).map { key, document in
                 let place = SealedPlace.document(type: key.type, id: key.id)
-                var parameters = Parameters()
-                parameters.add(organization)
+                var parameters = Parameters(of: organization)
                 parameters.add(key.type)
                 parameters.add(key.id)
                 parameters.add(json: try seal.renewed(json: document, as: place, &closed))

@@ -41,7 +41,7 @@ public struct Sealing: Sendable {
     /// The same, and whether there are data keys that can be had. Reads every data key, so it is asked now and then only.
     func masterKeysInUse() async throws -> (unknown: [(label: String, count: Int64)], anyKnown: Bool) {
         let rows = try await pool.run([Query(Self.mastersStatement)])[0]
-        let inUse = try (0..<rows.count).map { (try rows.string($0, 0), try rows.int64($0, 1)) }
+        let inUse = try rows.read { (try $0.string("master_key"), try $0.int64("count")) }
         let unknown = inUse.filter { masterKeys?[$0.0] == nil }
         return (unknown, unknown.count < inUse.count)
     }
@@ -124,8 +124,7 @@ public struct Sealing: Sendable {
         _ number: Int32,
         besides label: String
     ) async throws(Problem) -> [(key: Key, wrapped: WrappedKey)] {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(number)
         parameters.add(label)
         parameters.add(Self.page)
@@ -147,8 +146,7 @@ public struct Sealing: Sendable {
     }
 
     private static func replace(_ old: WrappedKey, by new: WrappedKey, of organization: UUID) -> Query {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(old.number)
         parameters.add(old.masterKey)
         parameters.add(new.masterKey)
@@ -160,7 +158,7 @@ public struct Sealing: Sendable {
 
     static let mastersStatement = Statement(
         "organization_keys_masters",
-        "SELECT k.master_key, count(*) FROM organization_keys k GROUP BY k.master_key ORDER BY k.master_key"
+        "SELECT k.master_key, count(*) AS count FROM organization_keys k GROUP BY k.master_key ORDER BY k.master_key"
     )
 
     static let pageStatement = Statement(

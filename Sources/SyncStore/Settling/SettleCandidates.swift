@@ -34,8 +34,7 @@ struct SettleCandidates {
         let first = Place(user: request.userID ?? UUID.least, position: .min)
         let last = Place(user: request.userID ?? UUID.greatest, position: .max)
         let start = place ?? (isReversed ? last : first)
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(start.user)
         parameters.add(start.position)
         var bounds = parameters

@@ -15,7 +15,7 @@ struct SettleReader {
     ) async throws -> (lane: LaneState, subjects: [SettleSubject])? {
         let results = try await connection.run([
             Query(SettleStatements.planShape), LaneRows.lock([lane]),
-            Query(SettleStatements.subjects, parameters(ids)),
+            Query(SettleStatements.subjects, Parameters(of: lane, ids)),
         ])
         guard let state = try LaneRows.lanes(results[1])[lane] else { return nil }
         let subjects = try results[2].read { row in
@@ -42,19 +42,19 @@ struct SettleReader {
 
     /// Mutations as they are now, with all their attributes.
     func details(_ ids: [UUID]) async throws -> [MutationDetail] {
-        let rows = try await connection.run(Query(MutationReader.byIDStatement, parameters(ids)))
+        let rows = try await connection.run(Query(MutationReader.byIDStatement, Parameters(of: lane, ids)))
         return try rows.read { try MutationDetail(&$0, user: lane.user, seal) }
     }
 
     /// What depends on anything in the lane; nothing does where `count` mutations are all that is open.
     func graph(_ state: LaneState, besides count: Int) async throws -> DependencyGraph {
         guard state.openCount > count else { return DependencyGraph([]) }
-        return DependencyGraph(try nodes(await connection.run(Query(SettleStatements.edges, parameters()))))
+        return DependencyGraph(try nodes(await connection.run(Query(SettleStatements.edges, Parameters(of: lane)))))
     }
 
     /// What is blocked on a mutation.
     func waiters(for id: UUID) async throws -> [DependencyNode] {
-        var parameters = parameters()
+        var parameters = Parameters(of: lane)
         parameters.add(id)
         let waiters = try nodes(await connection.run(Query(SettleStatements.waiters, parameters)))
         return waiters.sorted { $0.position < $1.position }
@@ -63,7 +63,7 @@ struct SettleReader {
     /// Those of some mutations that do not satisfy their dependants, and the entities that they write.
     func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
         guard !ids.isEmpty else { return [:] }
-        let rows = try await connection.run(Query(SettleStatements.unmet, parameters(ids)))
+        let rows = try await connection.run(Query(SettleStatements.unmet, Parameters(of: lane, ids)))
         var unmet: [UUID: EntityName] = [:]
         for var row in rows {
             let id = try row.uuid("id")
@@ -76,7 +76,7 @@ struct SettleReader {
     func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
         guard !ids.isEmpty, !references.isEmpty else { return [:] }
         let clientIDs = references.map(\.clientID)
-        var parameters = parameters(ids)
+        var parameters = Parameters(of: lane, ids)
         parameters.add(clientIDs)
         parameters.add(references.map(\.entityType))
         let rows = try await connection.run(Query(SettleStatements.needs, parameters))
@@ -100,7 +100,7 @@ struct SettleReader {
 
     /// Which of some client ids stand in sealed payloads, where it was not noted which these hold.
     private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
-        var parameters = parameters(ids)
+        var parameters = Parameters(of: lane, ids)
         parameters.add(SealedText.beginning(isJSON: true))
         let rows = try await connection.run(Query(SettleStatements.sealedPayloads, parameters))
         var needs: [UUID: UUID] = [:]
@@ -131,10 +131,9 @@ struct SettleReader {
     /// Where ids of a device lead, by what stands for them.
     func localIDs(_ ids: [LocalID], of device: UUID) async throws -> [UUID: [IDMapping]] {
         guard !ids.isEmpty else { return [:] }
-        var parameters = parameters()
+        var parameters = Parameters(of: lane)
         parameters.add(device)
-        parameters.add(ids.map(\.entityType))
-        parameters.add(ids.map(\.number))
+        Columns.localIDs.add(ids, to: &parameters)
         let rows = try await connection.run(Query(SettleStatements.localIDs, parameters))
         var found: [UUID: [IDMapping]] = [:]
         for var row in rows {
@@ -169,16 +168,16 @@ struct SettleReader {
     /// What is told to mutations that are to be given up: by mutation its problem with what stands in its place, and how
     /// many of them, counted from the last, one transaction can tell.
     func current(_ ids: [UUID]) async throws -> (errors: [UUID: [UInt8]], room: Int) {
-        var parameters = parameters(ids)
+        var parameters = Parameters(of: lane, ids)
         parameters.add(Self.currentBytes)
         let rows = try await connection.run(Query(SettleStatements.current, parameters))
         var errors: [UUID: [UInt8]] = [:]
         for var row in rows {
+            let place = Int(try row.int64("place"))
+            guard try row.bool("fits") else { return (errors, max(1, ids.count - place)) }
             let mutation = try row.uuid("mutation_id")
             var unreadable: [String] = []
             let error = try laneSeal.read(json: row.optionalBytes("error"), .error, of: mutation, &unreadable)
-            let place = Int(try row.int64("place"))
-            guard try row.bool("fits") else { return (errors, max(1, ids.count - place)) }
             // what does not open is given up all the same, and stays
             guard unreadable.isEmpty else { continue }
             let (of, state) = try EntityRows.read(&row, seals)
@@ -190,26 +189,12 @@ struct SettleReader {
 
     /// Whether an entity was written after a mutation last changed.
     func isNewer(_ key: EntityKey, than mutation: UUID) async throws -> Bool {
-        var parameters = parameters()
+        var parameters = Parameters(of: lane)
         parameters.add(mutation)
         parameters.add(key.type)
         parameters.add(key.id)
         let rows = try await connection.run(Query(SettleStatements.isNewer, parameters))
-        return try rows.count > 0 && rows.bool(0, 0)
-    }
-
-    /// $1 and $2 of every statement.
-    private func parameters() -> Parameters {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
-        return parameters
-    }
-
-    private func parameters(_ ids: [UUID]) -> Parameters {
-        var parameters = parameters()
-        parameters.add(ids)
-        return parameters
+        return try rows.read { try $0.bool("is_newer") }.first ?? false
     }
 
     private func nodes(_ rows: Rows) throws -> [DependencyNode] {

@@ -1,4 +1,5 @@
 import Postgres
+import SyncModel
 
 /// The statements of settling, each on one lane whose row is locked. Organization and user are $1 and $2 throughout.
 ///
@@ -127,7 +128,7 @@ enum SettleStatements {
                 SELECT m.status = 'discarded' FROM mutations m
                 WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = l.mutation_id), true)
             ELSE false END AS is_abandoned
-        FROM unnest($4::text[], $5::int8[]) AS k (entity_type, local_id)
+        FROM \(Columns.localIDs.unnested(as: "k", behind: 3))
         CROSS JOIN LATERAL (
             SELECT * FROM local_ids x
             WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_type = k.entity_type
@@ -141,7 +142,7 @@ enum SettleStatements {
     static let isNewer = Statement(
         "settle_is_newer",
         """
-        SELECT e.updated_at > m.changed_at
+        SELECT e.updated_at > m.changed_at AS is_newer
         FROM mutations m
         CROSS JOIN LATERAL (
             SELECT x.updated_at FROM entities x
@@ -162,7 +163,7 @@ enum SettleStatements {
     static let current = Statement(
         "settle_current",
         """
-        SELECT q.mutation_id, q.error, q.place, q.bytes_to - q.bytes <= $4 AS fits, \(currentColumns)
+        SELECT q.place, q.bytes_to - q.bytes <= $4 AS fits, q.mutation_id, q.error, \(currentColumns)
         FROM (
             SELECT m.id AS mutation_id, m.error, k.place, e.*, sum(e.bytes) OVER (ORDER BY k.place DESC) AS bytes_to
             FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
@@ -188,6 +189,9 @@ enum SettleStatements {
 
     // MARK: - Writing
 
+    /// How many parameters stand before the columns of what is written: organization, user, change position, moment.
+    static let head = 4
+
     /// What an upsert has to name beside what it changes; and the same of a row that is called `m`.
     private static let unchanged = """
         organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
@@ -210,24 +214,19 @@ enum SettleStatements {
             reference_ids, reference_types, resolution, error, sent_method, sent_endpoint, sent_payload, server_id,
             server_id_is_integer)
         SELECT \(unchangedValues), k.status, k.revision, k.is_outcome_unknown,
-            ($16::uuid[])[k.blockers_from : k.blockers_to],
-            CASE WHEN k.blockers_to >= k.blockers_from THEN ($16::uuid[])[k.blockers_from] END,
+            (\(RestartRow.blockerList)::uuid[])[k.blockers_from : k.blockers_to],
+            CASE WHEN k.blockers_to >= k.blockers_from THEN (\(RestartRow.blockerList)::uuid[])[k.blockers_from] END,
             coalesce(k.endpoint, m.endpoint), coalesce(k.payload, m.payload),
-            CASE WHEN k.has_references THEN ($19::uuid[])[k.references_from : k.references_to] ELSE m.reference_ids END,
-            CASE WHEN k.has_references THEN ($24::text[])[k.references_from : k.references_to]
+            CASE WHEN k.has_references THEN (\(RestartRow.referenceList)::uuid[])[k.references_from : k.references_to]
+                ELSE m.reference_ids END,
+            CASE WHEN k.has_references THEN (\(RestartRow.typeList)::text[])[k.references_from : k.references_to]
                 ELSE m.reference_types END,
             k.resolution,
             -- what the client's way goes over stays to be seen
             CASE WHEN k.resolution IS NOT NULL THEN m.error END, k.sent_method, k.sent_endpoint, k.sent_payload,
             coalesce(k.server_id, m.server_id),
             CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END
-        FROM unnest(
-                $5::uuid[], $6::text[], $7::int4[], $8::bool[], $9::text[], $10::json[], $11::text[], $12::text[],
-                $13::text[], $14::json[], $15::int4[], $17::int4[], $18::int4[], $20::int4[], $21::bool[],
-                $22::text[], $23::bool[])
-            AS k (id, status, revision, is_outcome_unknown, endpoint, payload, resolution, sent_method, sent_endpoint,
-                sent_payload, blockers_from, blockers_to, references_from, references_to, has_references, server_id,
-                server_id_is_integer)
+        FROM \(RestartRow.columns.unnested(as: "k", behind: head))
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, revision = excluded.revision, is_outcome_unknown = excluded.is_outcome_unknown,
@@ -252,8 +251,7 @@ enum SettleStatements {
         SELECT \(unchangedValues), 'discarded', $4, k.resolution, coalesce(k.server_id, m.server_id),
             CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
             coalesce(k.version, m.version), coalesce(k.error, m.error)
-        FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bool[], $9::int8[], $10::json[])
-            AS k (id, resolution, server_id, server_id_is_integer, version, error)
+        FROM \(DiscardRow.columns.unnested(as: "k", behind: head))
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, synced_at = excluded.synced_at, resolution = excluded.resolution,
@@ -270,11 +268,11 @@ enum SettleStatements {
         """
         INSERT INTO mutations AS m (
             \(unchanged), status, depends_on, blocked_on, error, last_error, last_error_code)
-        SELECT \(unchangedValues), k.status, ($10::uuid[])[k.blockers_from : k.blockers_to],
-            CASE WHEN k.status = 'blocked' THEN ($10::uuid[])[k.blockers_from] END, coalesce(k.error, m.error),
+        SELECT \(unchangedValues), k.status, (\(ReleaseRow.blockerList)::uuid[])[k.blockers_from : k.blockers_to],
+            CASE WHEN k.status = 'blocked' THEN (\(ReleaseRow.blockerList)::uuid[])[k.blockers_from] END,
+            coalesce(k.error, m.error),
             coalesce(k.last_error, m.last_error), coalesce(k.last_error_code, m.last_error_code)
-        FROM unnest($5::uuid[], $6::text[], $7::json[], $8::text[], $9::int4[], $11::int4[], $12::int4[])
-            AS k (id, status, error, last_error, last_error_code, blockers_from, blockers_to)
+        FROM \(ReleaseRow.columns.unnested(as: "k", behind: head))
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, depends_on = excluded.depends_on, blocked_on = excluded.blocked_on,
@@ -293,8 +291,7 @@ enum SettleStatements {
         SELECT i.organization_id, i.user_id, i.client_id, i.entity_type, k.server_id, k.server_id_is_integer, k.status,
             i.mutation_id, $3, k.last_error, i.created_at,
             CASE WHEN k.status = 'resolved' THEN $4::timestamptz END
-        FROM unnest($5::uuid[], $6::text[], $7::uuid[], $8::text[], $9::text[], $10::bool[], $11::text[])
-            AS k (client_id, entity_type, mutation_id, status, server_id, server_id_is_integer, last_error)
+        FROM \(MappingChange.columns.unnested(as: "k", behind: head))
         CROSS JOIN LATERAL (
             SELECT * FROM id_mappings x
             WHERE x.organization_id = $1 AND x.user_id = $2 AND x.client_id = k.client_id
@@ -320,7 +317,7 @@ enum SettleStatements {
             mutation_id, client_id)
         SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id, l.server_id,
             l.server_id_is_integer, l.same_as, l.mutation_id, k.client_id
-        FROM unnest($3::uuid[], $4::text[], $5::int8[], $6::uuid[]) AS k (device_id, entity_type, local_id, client_id)
+        FROM \(PinRow.columns.unnested(as: "k", behind: 2))
         CROSS JOIN LATERAL (
             SELECT * FROM local_ids x
             WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = k.device_id
@@ -337,7 +334,7 @@ enum SettleStatements {
         "settle_free_local_ids",
         """
         DELETE FROM local_ids AS l
-        USING unnest($3::uuid[], $4::uuid[]) AS k (client_id, mutation_id)
+        USING \(MappingChange.freeing.unnested(as: "k", behind: 2))
         WHERE l.organization_id = $1 AND l.user_id = $2 AND l.client_id = k.client_id
             AND CASE WHEN l.mutation_id = k.mutation_id AND l.server_id IS NULL AND l.same_as IS NULL THEN true END
         """

@@ -42,128 +42,75 @@ struct SettleWriter {
 
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
 
-    private func restart(_ rows: [MutationRestart], _ changePosition: Int64) throws(SealError) -> Query {
-        let (blockers, waits) = Slices.of(rows.map(\.dependsOn))
-        let (references, named) = Slices.of(rows.map { $0.references?.map(\.clientID) ?? [] })
+    private func restart(_ restarts: [MutationRestart], _ changePosition: Int64) throws(SealError) -> Query {
+        var (blockers, references) = (Slices(), Slices())
+        let rows = try restarts.map { restart throws(SealError) in
+            try RestartRow(
+                restart,
+                blockers: blockers.add(restart.dependsOn),
+                references: references.add(restart.references?.map(\.clientID) ?? []),
+                laneSeal
+            )
+        }
         var parameters = head(changePosition)
-        parameters.add(rows.map(\.record.id))
-        parameters.add(rows.map(\.status.rawValue))
-        parameters.add(rows.map(\.revision))
-        parameters.add(rows.map(\.isOutcomeUnknown))
-        parameters.add(rows.map(\.endpoint))
-        parameters.add(
-            jsons: try rows.map { row throws(SealError) in
-                try laneSeal.seal(json: row.payload, .payload, of: row.record.id)
-            }
-        )
-        parameters.add(rows.map(\.resolution?.rawValue))
-        parameters.add(rows.map(\.sent?.method))
-        parameters.add(rows.map(\.sent?.endpoint))
-        parameters.add(
-            jsons: try rows.map { row throws(SealError) in
-                try laneSeal.seal(json: row.sent?.payload, .sentPayload, of: row.record.id)
-            }
-        )
-        parameters.add(waits.map(\.from))
+        RestartRow.columns.add(rows, to: &parameters)
         parameters.add(blockers.ids)
-        parameters.add(waits.map(\.to))
-        parameters.add(named.map(\.from))
         parameters.add(references.ids)
-        parameters.add(named.map(\.to))
-        parameters.add(rows.map { $0.references != nil })
-        parameters.add(rows.map { $0.serverID?.text })
-        parameters.add(rows.map { $0.serverID?.isInteger ?? false })
-        parameters.add(rows.flatMap { $0.references?.map(\.entityType) ?? [] })
+        parameters.add(restarts.flatMap { $0.references?.map(\.entityType) ?? [] })
         return Query(SettleStatements.restart, parameters)
     }
 
-    private func discard(_ rows: [MutationDiscard], _ changePosition: Int64) throws(SealError) -> Query {
+    private func discard(_ discards: [MutationDiscard], _ changePosition: Int64) throws(SealError) -> Query {
+        let rows = try discards.map { discard throws(SealError) in try DiscardRow(discard, laneSeal) }
         var parameters = head(changePosition)
-        parameters.add(rows.map(\.node.id))
-        parameters.add(rows.map(\.resolution?.rawValue))
-        parameters.add(rows.map(\.serverID?.text))
-        parameters.add(rows.map { $0.serverID?.isInteger ?? false })
-        parameters.add(rows.map(\.version))
-        parameters.add(
-            jsons: try rows.map { row throws(SealError) in
-                try laneSeal.seal(json: row.error, .error, of: row.node.id)
-            }
-        )
+        DiscardRow.columns.add(rows, to: &parameters)
         return Query(SettleStatements.discard, parameters)
     }
 
-    private func release(_ rows: [MutationRelease], _ changePosition: Int64) throws(SealError) -> Query {
-        let (blockers, waits) = Slices.of(rows.map(\.dependsOn))
-        // a problem shows where the mutation fails by it
-        let problems = rows.map { $0.status == .failed && $0.node.status != .failed ? $0.problem : nil }
+    private func release(_ releases: [MutationRelease], _ changePosition: Int64) throws(SealError) -> Query {
+        var blockers = Slices()
+        let rows = try releases.map { release throws(SealError) in
+            try ReleaseRow(release, blockers: blockers.add(release.dependsOn), laneSeal)
+        }
         var parameters = head(changePosition)
-        parameters.add(rows.map(\.node.id))
-        parameters.add(rows.map(\.status.rawValue))
-        parameters.add(
-            jsons: try zip(rows, problems).map { row, problem throws(SealError) in
-                try laneSeal.seal(json: problem?.json, .error, of: row.node.id)
-            }
-        )
-        parameters.add(
-            try zip(rows, problems).map { row, problem throws(SealError) in
-                try laneSeal.seal(text: problem?.detail, .lastError, of: row.node.id)
-            }
-        )
-        parameters.add(problems.map { $0.map { Int32($0.code.status) } })
+        ReleaseRow.columns.add(rows, to: &parameters)
         parameters.add(blockers.ids)
-        parameters.add(waits.map(\.from))
-        parameters.add(waits.map(\.to))
         return Query(SettleStatements.release, parameters)
     }
 
     // MARK: - Mappings
 
-    private func mappings(_ rows: [MappingChange], _ changePosition: Int64) -> Query {
+    private func mappings(_ changes: [MappingChange], _ changePosition: Int64) -> Query {
         var parameters = head(changePosition)
-        parameters.add(rows.map(\.clientID))
-        parameters.add(rows.map(\.entityType))
-        parameters.add(rows.map(\.mutationID))
-        parameters.add(rows.map(\.status.rawValue))
-        parameters.add(rows.map(\.serverID?.text))
-        parameters.add(rows.map { $0.serverID?.isInteger ?? false })
-        parameters.add(rows.map(\.lastError))
+        MappingChange.columns.add(changes, to: &parameters)
         return Query(SettleStatements.mappings, parameters)
     }
 
     // MARK: - Devices' own ids
 
     private func localIDs(_ plan: SettlePlan) -> [Query] {
-        let named = plan.restarts.flatMap { restart in restart.localIDs.map { (restart.record.deviceID, $0) } }
+        let named = plan.restarts.flatMap { restart in
+            restart.localIDs.map { PinRow(device: restart.record.deviceID, id: $0) }
+        }
         let changes = plan.mappings.filter(\.isLocal)
         let pins = chunks(named).map { rows in
-            var parameters = laneParameters
-            parameters.add(rows.map(\.0))
-            parameters.add(rows.map(\.1.entityType))
-            parameters.add(rows.map(\.1.number))
-            parameters.add(rows.map { device, id in id.clientID(on: device) })
+            var parameters = Parameters(of: lane)
+            PinRow.columns.add(rows, to: &parameters)
             return Query(SettleStatements.pinLocalIDs, parameters)
         }
         let adopted = changes.compactMap { change in
             change.serverID.map { CreatedIDRow(lane, change.clientID, change.mutationID, $0) }
         }
-        let freed = chunks(changes.filter { $0.status == .failed }).map { rows in
-            var parameters = laneParameters
-            parameters.add(rows.map(\.clientID))
-            parameters.add(rows.map(\.mutationID))
+        let freed = chunks(changes.filter { $0.status == .failed }).map { changes in
+            var parameters = Parameters(of: lane)
+            MappingChange.freeing.add(changes, to: &parameters)
             return Query(SettleStatements.freeLocalIDs, parameters)
         }
         return pins + (adopted.isEmpty ? [] : [CreatedIDRow.query(adopted)]) + freed
     }
 
-    private var laneParameters: Parameters {
-        var parameters = Parameters()
-        parameters.add(lane.organization)
-        parameters.add(lane.user)
-        return parameters
-    }
-
     private func head(_ changePosition: Int64) -> Parameters {
-        var parameters = laneParameters
+        var parameters = Parameters(of: lane)
         parameters.add(changePosition)
         parameters.add(timestamp: now.microseconds)
         return parameters

@@ -75,8 +75,7 @@ struct FeedNews: Sendable {
 
     /// The query for what is behind a position.
     static func query(_ organization: UUID, after position: Int64) -> Query {
-        var parameters = Parameters()
-        parameters.add(organization)
+        var parameters = Parameters(of: organization)
         parameters.add(position)
         parameters.add(limit)
         return Query(statement, parameters)

@@ -90,7 +90,7 @@ extension WakeUps {
         "wake_lanes",
         """
         SELECT k.organization_id, k.user_id, l.change_position
-        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+        FROM \(Columns.lanes.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT x.change_position FROM lanes x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id

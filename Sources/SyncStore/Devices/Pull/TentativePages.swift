@@ -19,9 +19,7 @@ struct TentativePages: Sendable {
         let device: UUID
 
         var parameters: Parameters {
-            var parameters = Parameters()
-            parameters.add(organization)
-            parameters.add(user)
+            var parameters = Parameters(of: LaneKey(organization: organization, user: user))
             parameters.add(device)
             return parameters
         }
@@ -148,8 +146,7 @@ struct TentativePages: Sendable {
         page.add(new.assignments.map(\.entity.isInteger))
         var limit = device.parameters
         limit.add(Self.limit)
-        var organization = Parameters()
-        organization.add(device.organization)
+        let organization = Parameters(of: device.organization)
         let results = try await pool.run([
             Query(PullStatements.keepPage, page), Query(PullStatements.dropPages, limit),
             Query(PullStatements.organization, organization),
