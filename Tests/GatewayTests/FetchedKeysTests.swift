@@ -248,6 +248,8 @@ import Tokens
         try "-----BEGIN PUBLIC KEY-----\nhushhush\n".write(toFile: file.path, atomically: true, encoding: .utf8)
         try await gateway.metric("sluice_jwt_files_broken", reaches: 1)
         #expect(try await GatewayProcess.get(url, token: old).status == 200)
+        // the metric may have it a moment before the log
+        try await waitUntil("the log says so") { gateway.lines.contains { $0["level"]?.string == "error" } }
         let errors = gateway.lines.filter { $0["level"]?.string == "error" }
         #expect(errors.count == 1)
         #expect(errors.first?["error"]?.string?.contains(file.path) == true)

@@ -104,8 +104,13 @@ struct PoolerTests {
             await gateway.readiness()?.contains("transaction or statement mode") == true
         }
         #expect(gateway.status == nil, "it does not crash")
-        let line = gateway.lines.first { $0["message"]?.string == "Database has come, but cannot be used" }
-        #expect(line?["reason"]?.string?.contains(Self.remedy) == true)
+        // readiness may have it a moment before the log
+        try await waitUntil("the log says why") {
+            gateway.lines.contains {
+                $0["message"]?.string == "Database has come, but cannot be used"
+                    && $0["reason"]?.string?.contains(Self.remedy) == true
+            }
+        }
         try await shared.end()
         let session = try await BouncerServer.start(.session, before: database, port: port)
         try await gateway.waitUntilReady()
