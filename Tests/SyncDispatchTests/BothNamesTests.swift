@@ -86,8 +86,8 @@ import Testing
         try await stage.mutation(activity.id, is: .succeeded)
     }
 
-    /// What failed for want of its id may wait for the new create, never the other way round; whatever else is pushed.
-    @Test func aCreateThatTakesOverAClientIDWaitsForNothing() async throws {
+    /// A create that was given up, its client id, and an edit that failed for want of the id that it would have got.
+    private static func givenUp() async throws -> (Stage, FakeUpstream, UUID, Entry) {
         let upstream = FakeUpstream { request, _ in
             request.method == "POST" ? .status(request.text.contains("wrong") ? 422 : 201, #"{"id":8}"#) : nil
         }
@@ -99,6 +99,12 @@ import Testing
         try await stage.mutation(given.id, is: .failed)
         try await stage.discard(given.id, .keep)
         try await stage.mutation(edit.id, is: .failed)
+        return (stage, upstream, contact, edit)
+    }
+
+    /// What failed for want of its id may wait for the new create, never the other way round; whatever else is pushed.
+    @Test func aCreateThatTakesOverAClientIDWaitsForNothing() async throws {
+        let (stage, upstream, contact, edit) = try await Self.givenUp()
         let other = stage.create(local: contact, payload: #"{"n":2}"#)
         let answer = try await stage.phone.push([edit, other])
         #expect(answer.results.map(\.isReplayed) == [true, false])
@@ -113,17 +119,7 @@ import Testing
     /// other, or when the create has taken effect.
     @Test(arguments: ["together", "apart", "late"])
     func whatFollowsACreateThatTookOverAClientIDFollowsAllBeforeIt(_ way: String) async throws {
-        let upstream = FakeUpstream { request, _ in
-            request.method == "POST" ? .status(request.text.contains("wrong") ? 422 : 201, #"{"id":8}"#) : nil
-        }
-        let stage = try await Stage(upstream: upstream)
-        let contact = UUID()
-        let given = stage.create(local: contact, payload: #"{"n":"wrong"}"#)
-        let lost = stage.change("update", local: contact, payload: #"{"n":1}"#)
-        try await stage.phone.push([given, lost])
-        try await stage.mutation(given.id, is: .failed)
-        try await stage.discard(given.id, .keep)
-        try await stage.mutation(lost.id, is: .failed)
+        let (stage, upstream, contact, lost) = try await Self.givenUp()
         let other = stage.create(local: contact, payload: #"{"n":2}"#)
         let edit = stage.change("update", local: contact, payload: #"{"n":3}"#)
         if way == "together" {

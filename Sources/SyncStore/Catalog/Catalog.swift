@@ -27,14 +27,9 @@ public final class Catalog: Sendable {
         var readAt: Timestamp
     }
 
-    private struct UserKey: Hashable {
-        let organization: UUID
-        let user: UUID
-    }
-
     private struct State {
         var entries: [UUID: Entry] = [:]
-        var users: [UserKey: Timestamp] = [:]
+        var users: [LaneKey: Timestamp] = [:]
         /// Raised by every invalidation: a read that began before one is not kept.
         var generation = 0
     }
@@ -65,13 +60,13 @@ public final class Catalog: Sendable {
 
     /// Whether a user has pushed before or was let in by an operator.
     public func isUserKnown(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
-        let key = UserKey(organization: organization, user: user)
+        let key = LaneKey(organization: organization, user: user)
         let moment = now()
         let (isKnown, generation) = state.withLock { state in
             (state.users[key].map { Self.isFresh($0, at: moment) } ?? false, state.generation)
         }
         if isKnown { return true }
-        let parameters = Parameters(of: LaneKey(organization: organization, user: user))
+        let parameters = Parameters(of: key)
         let found: Bool
         do {
             found = try await pool.run([Query(Self.userStatement, parameters)])[0].count > 0

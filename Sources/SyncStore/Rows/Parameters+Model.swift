@@ -16,6 +16,12 @@ extension Parameters {
         add(lane.user)
     }
 
+    /// $1 to $3: a device of a user.
+    init(of device: DeviceKey) {
+        self.init(of: device.lane)
+        add(device.id)
+    }
+
     /// $1 to $3: a user's rows by their ids.
     init(of lane: LaneKey, _ ids: [UUID]) {
         self.init(of: lane)

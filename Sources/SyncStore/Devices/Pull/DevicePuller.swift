@@ -41,11 +41,16 @@ public struct DevicePuller: Sendable {
 
     private struct Call {
         let request: PullRequest
-        let device: TentativePages.Key
+        let device: DeviceKey
         let organization: Organization
 
         var feed: FeedRequest {
-            FeedRequest(organization: device.organization, user: device.user, entityTypes: [], limit: request.limit)
+            FeedRequest(
+                organization: device.lane.organization,
+                user: device.lane.user,
+                entityTypes: [],
+                limit: request.limit
+            )
         }
     }
 
@@ -87,7 +92,7 @@ public struct DevicePuller: Sendable {
         wait: Duration = .zero,
         room: PageRoom = .unbounded
     ) async throws(Problem) -> [UInt8] {
-        let key = TentativePages.Key(organization: organization.id, user: user, device: device)
+        let key = DeviceKey(lane: LaneKey(organization: organization.id, user: user), id: device)
         let call = Call(request: request, device: key, organization: organization)
         let cursor = try call.feed.cursor(request.since, pointer: "/since")
         do {
@@ -143,14 +148,14 @@ public struct DevicePuller: Sendable {
         }
     }
 
-    private func expired(_ device: TentativePages.Key) -> Problem {
-        FeedReader.expired(snapshot: "/v1/devices/\(device.device.lowercased)/pull")
+    private func expired(_ device: DeviceKey) -> Problem {
+        FeedReader.expired(snapshot: "/v1/devices/\(device.id.lowercased)/pull")
     }
 
     private func confirm(
         _ standing: PageStanding,
         _ cursor: FeedCursor?,
-        _ device: TentativePages.Key
+        _ device: DeviceKey
     ) async throws -> PageStanding {
         guard standing == .outstanding, let cursor else { return standing }
         return try await pages.confirm(cursor.page, of: device)
@@ -162,11 +167,11 @@ public struct DevicePuller: Sendable {
         after cursor: FeedCursor?,
         _ known: TentativePages.Known
     ) async throws -> View? {
-        let types = try await types(of: page, in: call.device.organization)
+        let types = try await types(of: page, in: call.device.lane.organization)
         let stamp = NumberCache.Stamp(epoch: page.next.epoch, horizon: page.horizon)
         let numbers = cache.numbers(of: call.device, at: stamp)
         func read() async throws -> PulledPage {
-            try await catalog.opening(call.device.organization) { seal in
+            try await catalog.opening(call.device.lane.organization) { seal in
                 try numbers.look { known in
                     try PulledPage(page, types, counters: call.request.nextLocalIDs, known, seal)
                 }
@@ -195,9 +200,9 @@ public struct DevicePuller: Sendable {
             // the first that it is given: whatever has numbers is registered, and there are only so many of a user
             if known.pages.isEmpty {
                 _ = try await devices.register(
-                    call.device.device,
+                    call.device.id,
                     organization: call.organization,
-                    user: call.device.user
+                    user: call.device.lane.user
                 )
             }
             let new = TentativePages.New(number: next.page, base: base, counters: counters, assignments: assignments)
@@ -219,8 +224,8 @@ public struct DevicePuller: Sendable {
     // MARK: - Numbers
 
     /// Reads all numbers of a device, or as many as are kept.
-    private func load(_ numbers: DeviceNumbers, of device: TentativePages.Key) async throws {
-        var parameters = device.parameters
+    private func load(_ numbers: DeviceNumbers, of device: DeviceKey) async throws {
+        var parameters = Parameters(of: device)
         parameters.add(Int64(NumberCache.deviceLimit))
         let rows = try await pool.run([Query(PullStatements.allNumbers, parameters)])[0]
         for var row in rows {
@@ -237,12 +242,12 @@ public struct DevicePuller: Sendable {
     /// - Parameter rivals: asked for where numbers are given.
     private func number(
         _ planner: inout PullPlanner,
-        of device: TentativePages.Key,
+        of device: DeviceKey,
         _ numbers: DeviceNumbers,
         _ rivals: () async throws -> RivalPages
     ) async throws {
         if !planner.types.isEmpty {
-            let rows = try await pool.run([Query(PullStatements.numbers, planner.numbered(device.parameters))])[0]
+            let rows = try await pool.run([Query(PullStatements.numbers, planner.numbered(Parameters(of: device)))])[0]
             for var row in rows {
                 let places = try row.optionalInt64s("places") ?? []
                 planner.know(try row.optionalInt64s("local_ids") ?? [], at: places)
@@ -254,7 +259,7 @@ public struct DevicePuller: Sendable {
         let open = planner.open
         guard !open.isEmpty else { return }
         let counts = open.map { Int64($0.wanted > 0 ? $0.wanted + FreeNumbers.slack : 0) }
-        var parameters = device.parameters
+        var parameters = Parameters(of: device)
         parameters.add(open.map(\.type))
         parameters.add(open.map(\.base))
         parameters.add(counts)

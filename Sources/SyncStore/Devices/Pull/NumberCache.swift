@@ -32,7 +32,7 @@ final class NumberCache: Sendable {
     }
 
     private struct State {
-        var devices: [TentativePages.Key: Kept] = [:]
+        var devices: [DeviceKey: Kept] = [:]
         var uses: UInt64 = 0
         var trims: UInt64 = 0
     }
@@ -45,7 +45,7 @@ final class NumberCache: Sendable {
     }
 
     /// What is known of a device; nothing, of one that has not pulled for a while.
-    func numbers(of device: TentativePages.Key, at stamp: Stamp) -> DeviceNumbers {
+    func numbers(of device: DeviceKey, at stamp: Stamp) -> DeviceNumbers {
         let moment = now()
         return state.withLock { state in
             state.uses += 1

@@ -12,19 +12,6 @@ struct TentativePages: Sendable {
 
     let pool: Pool
 
-    /// A device of a user of an organization.
-    struct Key: Sendable, Hashable {
-        let organization: UUID
-        let user: UUID
-        let device: UUID
-
-        var parameters: Parameters {
-            var parameters = Parameters(of: LaneKey(organization: organization, user: user))
-            parameters.add(device)
-            return parameters
-        }
-    }
-
     /// The pages of a device that are known.
     struct Known: Sendable {
         /// Whether each is outstanding; one that is not is the last confirmed.
@@ -42,7 +29,7 @@ struct TentativePages: Sendable {
     }
 
     /// Asks for ``Known``.
-    static func look(of device: Key) -> Query { Query(PullStatements.pages, device.parameters) }
+    static func look(of device: DeviceKey) -> Query { Query(PullStatements.pages, Parameters(of: device)) }
 
     static func known(_ rows: Rows) throws -> Known { Known(pages: try pages(rows)) }
 
@@ -62,11 +49,11 @@ struct TentativePages: Sendable {
     /// Makes what a page has assigned the device's own.
     ///
     /// - Returns: where the page stood, for another pull may have been faster.
-    func confirm(_ page: Int64, of device: Key) async throws -> PageStanding {
-        var key = device.parameters
+    func confirm(_ page: Int64, of device: DeviceKey) async throws -> PageStanding {
+        var key = Parameters(of: device)
         key.add(page)
         return try await pool.transaction { [key] connection in
-            let locked = try await connection.run(Query(PullStatements.lockPages, device.parameters))
+            let locked = try await connection.run(Query(PullStatements.lockPages, Parameters(of: device)))
             let standing = PageStanding(of: page, among: try Self.pages(locked))
             guard standing == .outstanding else { return standing }
             let given = try Self.count(of: page, locked)
@@ -90,8 +77,8 @@ struct TentativePages: Sendable {
     }
 
     /// What a new page has to get along with.
-    func rivals(_ base: Int64, _ counters: [String: Int64], of device: Key) async throws -> RivalPages {
-        let rows = try await pool.run([Query(PullStatements.rivals, device.parameters)])[0]
+    func rivals(_ base: Int64, _ counters: [String: Int64], of device: DeviceKey) async throws -> RivalPages {
+        let rows = try await pool.run([Query(PullStatements.rivals, Parameters(of: device))])[0]
         let pages = try rows.read { row in
             let (number, base) = (try row.int64("page"), try row.int64("since_page"))
             let counters = try Self.counters(row.bytes("counters"))
@@ -135,8 +122,8 @@ struct TentativePages: Sendable {
     /// - Returns: whether its number was free: another pull may have been faster, and then this one is to be made again
     ///   with that in sight.
     /// - Throws: `organization_unknown` for one that was taken away a moment ago.
-    func keep(_ new: New, superseding superseded: [Int64], of device: Key) async throws -> Bool {
-        var page = device.parameters
+    func keep(_ new: New, superseding superseded: [Int64], of device: DeviceKey) async throws -> Bool {
+        var page = Parameters(of: device)
         page.add(new.number)
         page.add(new.base)
         page.add(Self.json(new.counters))
@@ -144,9 +131,9 @@ struct TentativePages: Sendable {
         page.add(new.assignments.map(\.id.number))
         page.add(new.assignments.map(\.entity.text))
         page.add(new.assignments.map(\.entity.isInteger))
-        var limit = device.parameters
+        var limit = Parameters(of: device)
         limit.add(Self.limit)
-        let organization = Parameters(of: device.organization)
+        let organization = Parameters(of: device.lane.organization)
         let results = try await pool.run([
             Query(PullStatements.keepPage, page), Query(PullStatements.dropPages, limit),
             Query(PullStatements.organization, organization),
@@ -159,7 +146,7 @@ struct TentativePages: Sendable {
         }
         // cut off before this, a push that uses what two pages gave differently is refused, and the device pulls again
         if !superseded.isEmpty {
-            var void = device.parameters
+            var void = Parameters(of: device)
             void.add(superseded)
             _ = try await pool.run([Query(PullStatements.supersede, void)])
         }
