@@ -202,8 +202,8 @@ extension PrometheusRegistry {
             registry.setCounter(waited, to: pool.waited / .seconds(1))
             registry.setCounter(exhausted, to: Double(pool.exhausted))
             registry.setGauge(pushes, to: Double(store.pushes.waiting))
-            registry.setGauge(peers, to: Double(store.wakeUps.peers))
-            registry.setGauge(hearing, to: store.wakeUps.isHearing ? 1 : 0)
+            registry.setGauge(peers, to: Double(store.notifier.peers))
+            registry.setGauge(hearing, to: store.notifier.isHearing ? 1 : 0)
         }
     }
 

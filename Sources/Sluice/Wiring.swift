@@ -133,7 +133,7 @@ enum Wiring {
         // In this order they start; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + [
-                keeper, store.wakeUps, store.quotas, store.pushes, store.lanes, retention, dispatcher, operations,
+                keeper, store.notifier, store.quotas, store.pushes, store.lanes, retention, dispatcher, operations,
                 server, state,
             ]
         var configuration = ServiceGroupConfiguration(
@@ -144,7 +144,7 @@ enum Wiring {
         // 13 s by default: a push in hand is given what it has in service, and what is behind it some seconds more
         configuration.maximumGracefulShutdownDuration = settings.databasePatience.push + .milliseconds(8_500)
         configuration.maximumCancellationDuration = .seconds(1)
-        async let _ = Impatience.watch(logger: logger)
+        async let _ = SecondInterrupt.watch(logger: logger)
         try await ServiceGroup(configuration: configuration).run()
         await upstream.shutdown()
         await reader.shutdown()

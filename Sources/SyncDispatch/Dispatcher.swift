@@ -13,7 +13,7 @@ public final class Dispatcher: Service {
 
     private let configuration: DispatchConfiguration
     private let store: Store
-    private let flights: Flights
+    private let inFlight: InFlightRequests
     private let circuits: Circuits
     private let logger: Logger
     private let inbox = Inbox()
@@ -47,7 +47,7 @@ public final class Dispatcher: Service {
         logger: Logger
     ) {
         self.store = store
-        flights = Flights(upstream)
+        inFlight = InFlightRequests(upstream)
         self.configuration = configuration
         self.logger = logger
         circuits = Circuits(now: configuration.now)
@@ -88,11 +88,11 @@ public final class Dispatcher: Service {
     /// Runs lanes until graceful shutdown; then what is under way is finished, or given up when that takes long, and
     /// every lane is given back.
     public func run() async throws {
-        store.wakeUps.whenReady { [inbox] in inbox.post(ready: $0) }
-        store.wakeUps.whenDueElsewhere { [inbox] in inbox.post { $0.mustPoll = true } }
+        store.notifier.whenReady { [inbox] in inbox.post(ready: $0) }
+        store.notifier.whenDueElsewhere { [inbox] in inbox.post { $0.mustPoll = true } }
         defer {
-            store.wakeUps.whenReady(nil)
-            store.wakeUps.whenDueElsewhere(nil)
+            store.notifier.whenReady(nil)
+            store.notifier.whenDueElsewhere(nil)
         }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keepPolling() }
@@ -147,13 +147,13 @@ public final class Dispatcher: Service {
                 let running = running(scheduler)
                 tasks.addTask { await self.search(organization, room, running: running) }
             }
-            if scheduler.isFull { store.wakeUps.tellDue() }
+            if scheduler.isFull { store.notifier.tellDue() }
             report(scheduler)
         }
         deadline?.cancel()
         report(scheduler)
         // others need not wait for their next look into the database
-        store.wakeUps.tellDue()
+        store.notifier.tellDue()
     }
 
     private func take(_ messages: Inbox.Messages, into scheduler: inout LaneScheduler) {
@@ -186,7 +186,7 @@ public final class Dispatcher: Service {
     private func runner() -> LaneRunner {
         LaneRunner(
             store: store.lanes,
-            flights: flights,
+            inFlight: inFlight,
             circuits: circuits,
             planner: OutcomePlanner(policy: configuration.policy),
             metrics: DispatchMetrics(),
@@ -211,9 +211,9 @@ public final class Dispatcher: Service {
 
     /// Requests that take too long once the gateway shuts down are given up; what came of them is still written.
     private func giveUpLater() -> Task<Void, Never> {
-        Task { [flights, configuration] in
+        Task { [inFlight, configuration] in
             try? await Task.sleep(for: .seconds(configuration.grace))
-            if !Task.isCancelled { flights.giveUp() }
+            if !Task.isCancelled { inFlight.giveUp() }
         }
     }
 

@@ -41,7 +41,7 @@ public final class Store: Sendable {
     /// Admits requests of organizations that have a quota; a service to run.
     public let quotas: RequestQuotas
     /// Wakes those who wait for a change; a service to run.
-    public let wakeUps: WakeUps
+    public let notifier: ChangeNotifier
     /// Tells what a push would come to.
     public let previews: PushPreviewer
     /// Runs lanes step by step; a service to run.
@@ -67,7 +67,7 @@ public final class Store: Sendable {
     /// Does away with what is old.
     public let retention: RetentionStore
     /// Data keys, and rows that are to be sealed anew.
-    public let sealing: Sealing
+    public let keyRotation: KeyRotation
     private let pool: Pool
     let logger: Logger
     /// Which master keys were missing when it was last looked.
@@ -91,15 +91,15 @@ public final class Store: Sendable {
             acquireTimeout: configuration.patience.connection
         )
         let catalog = Catalog(pool: pool, masterKeys: configuration.masterKeys, now: now, failure: failure)
-        let settledness = Settledness(pool: pool, failure: failure)
+        let stuckMutations = StuckMutations(pool: pool, failure: failure)
         let hints = ReplicaHints(pool: pool) { onHint in
             var listening = Self.connection(configuration, settings: Self.pooledSettings(with: configuration.patience))
             listening.onNotification = { onHint($0.payload) }
             return listening
         }
-        let wakeUps = WakeUps(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
+        let notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
         let pushes = Self.committers(
-            of: PushWork(catalog: catalog, wakeUps: wakeUps, deviceLimit: configuration.devicesPerUser, now: now),
+            of: PushWork(catalog: catalog, notifier: notifier, deviceLimit: configuration.devicesPerUser, now: now),
             configuration,
             failure: failure,
             metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes"),
@@ -110,7 +110,7 @@ public final class Store: Sendable {
         let lanes = Self.committers(
             of: LaneWork(
                 catalog: catalog,
-                wakeUps: wakeUps,
+                notifier: notifier,
                 leaseSeconds: configuration.leaseSeconds,
                 now: now,
                 logger: logger
@@ -124,10 +124,10 @@ public final class Store: Sendable {
         self.pool = pool
         self.catalog = catalog
         self.logger = logger
-        self.wakeUps = wakeUps
+        self.notifier = notifier
         self.pushes = PushCommit(
             committers: pushes,
-            settledness: settledness,
+            stuckMutations: stuckMutations,
             holds: HoldReader(pool: pool, now: now)
         )
         quotas = RequestQuotas(pool: pool, now: now, failure: failure)
@@ -147,8 +147,8 @@ public final class Store: Sendable {
             pool: pool,
             catalog: catalog,
             now: now,
-            settledness: settledness,
-            wakeUps: wakeUps,
+            stuckMutations: stuckMutations,
+            notifier: notifier,
             failure: failure
         )
         mappings = MappingReader(pool: pool, failure: failure)
@@ -160,20 +160,20 @@ public final class Store: Sendable {
             failure: failure,
             limit: configuration.devicesPerUser
         )
-        let feed = FeedReader(pool: pool, wakeUps: wakeUps, failure: failure)
+        let feed = FeedReader(pool: pool, notifier: notifier, failure: failure)
         changes = ChangeReader(feed: feed, catalog: catalog, failure: failure)
         pulls = DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
         events = EventReader(pool: pool, catalog: catalog, failure: failure)
         settling = Settlement(
             pool: pool,
             catalog: catalog,
-            wakeUps: wakeUps,
+            notifier: notifier,
             now: now,
             failure: failure,
             writeTimeout: configuration.patience.settlement
         )
         retention = RetentionStore(pool: pool, settling: settling, now: now, failure: failure)
-        sealing = Sealing(
+        keyRotation = KeyRotation(
             pool: pool,
             catalog: catalog,
             masterKeys: configuration.masterKeys,
@@ -215,7 +215,7 @@ public final class Store: Sendable {
         if let look = keyLook.withLock({ $0 }), .now - look.at < Self.keyLookInterval {
             return (look.missing, look.anyKnown)
         }
-        let found = try await sealing.masterKeysInUse()
+        let found = try await keyRotation.masterKeysInUse()
         let missing = found.unknown.map { label, count in
             "\(count) data keys are wrapped by master key \(label), which is not configured"
         }
@@ -226,7 +226,7 @@ public final class Store: Sendable {
     /// Says in the log which organizations' data cannot be opened with the master keys that are configured. Says nothing
     /// where the database is away.
     public func warnOfUnknownMasterKeys() async {
-        for (label, count) in (try? await sealing.unknownMasterKeys()) ?? [] {
+        for (label, count) in (try? await keyRotation.unknownMasterKeys()) ?? [] {
             logger.warning(
                 "Data keys are wrapped by a master key that is not configured; their organizations are not served",
                 metadata: ["master_key": "\(label)", "count": "\(count)"]

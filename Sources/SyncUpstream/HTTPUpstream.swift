@@ -91,7 +91,7 @@ public final class HTTPUpstream: Upstream {
     private func prepare(
         _ request: UpstreamRequest,
         for upstream: UpstreamSettings
-    ) async throws(RequestTarget.Refusal) -> HTTPClient.Request {
+    ) async throws(RequestTarget.Unsendable) -> HTTPClient.Request {
         let target = try RequestTarget(baseURL: upstream.baseURL, path: request.path)
         let headers = RequestHeaders(
             request,
@@ -108,29 +108,29 @@ public final class HTTPUpstream: Upstream {
                 body: request.body.map { .byteBuffer(ByteBuffer(bytes: $0)) }
             )
         } catch {
-            throw RequestTarget.Refusal.request("the URL that its path makes cannot be used")
+            throw RequestTarget.Unsendable.request("the URL that its path makes cannot be used")
         }
     }
 
     private func credential(
         _ credential: UpstreamCredential?,
         for request: UpstreamRequest
-    ) async throws(RequestTarget.Refusal) -> (name: String, value: String)? {
+    ) async throws(RequestTarget.Unsendable) -> (name: String, value: String)? {
         let header: (name: String, value: String)
         switch credential {
         case nil: return nil
         case .bearer(let token): header = ("Authorization", "Bearer \(token)")
         case .header(let name, let value): header = (name, value)
         case .signed:
-            guard let sign else { throw RequestTarget.Refusal.setup("no signing key is configured") }
+            guard let sign else { throw RequestTarget.Unsendable.setup("no signing key is configured") }
             do {
                 header = ("Authorization", "Bearer \(try await sign(request.organization, request.user))")
             } catch {
-                throw RequestTarget.Refusal.setup("the credential could not be signed")
+                throw RequestTarget.Unsendable.setup("the credential could not be signed")
             }
         }
         if UpstreamSettings.headerProblem(name: header.name, value: header.value, isCredential: true) != nil {
-            throw RequestTarget.Refusal.setup("the credential cannot be sent in a header")
+            throw RequestTarget.Unsendable.setup("the credential cannot be sent in a header")
         }
         return header
     }

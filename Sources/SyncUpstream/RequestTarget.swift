@@ -13,7 +13,7 @@ struct RequestTarget: Sendable, Equatable {
     let isTLS: Bool
 
     /// Why a request is not sent; for operators and users.
-    enum Refusal: Error, Equatable {
+    enum Unsendable: Error, Equatable {
         /// It can be sent nowhere as it is.
         case request(String)
         /// Nothing can be sent to this upstream, as it is set up here.
@@ -28,16 +28,16 @@ struct RequestTarget: Sendable, Equatable {
         }
     }
 
-    init(baseURL: String, path: String) throws(Refusal) {
+    init(baseURL: String, path: String) throws(Unsendable) {
         if let problem = UpstreamSettings.baseURLProblem(baseURL) {
-            throw Refusal.setup("the upstream's base URL \(problem)")
+            throw Unsendable.setup("the upstream's base URL \(problem)")
         }
         let base = UpstreamSettings.normalizedBaseURL(baseURL)
         isTLS = base.hasPrefix("https:")
         let authority = base.dropFirst(isTLS ? 8 : 7).prefix { $0 != "/" }
         let port = isTLS ? ":443" : ":80"
         host = String(authority.hasSuffix(port) ? authority.dropLast(port.count) : authority)
-        if let problem = PathRules.problem(in: path) { throw Refusal.request("the path \(problem)") }
+        if let problem = PathRules.problem(in: path) { throw Unsendable.request("the path \(problem)") }
         url = base + UpstreamRequest.encoded(path: path)
     }
 }

@@ -131,7 +131,7 @@ final class LiveGateway: Sendable {
         )
         let keeping: [any Service] = retains ? [retention] : []
         let group = ServiceGroup(
-            services: [keeper, store.wakeUps, store.quotas, store.pushes] + lanes + keeping + [operations, server],
+            services: [keeper, store.notifier, store.quotas, store.pushes] + lanes + keeping + [operations, server],
             logger: logger
         )
         service = Task {

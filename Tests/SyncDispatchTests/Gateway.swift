@@ -34,10 +34,10 @@ final class Gateway: Sendable {
         )
         self.store = store
         service = Task {
-            async let wakeUps: Void = store.wakeUps.run()
+            async let notifier: Void = store.notifier.run()
             async let pushes: Void = store.pushes.run()
             async let lanes: Void = store.lanes.run()
-            _ = try? await (wakeUps, pushes, lanes)
+            _ = try? await (notifier, pushes, lanes)
         }
     }
 

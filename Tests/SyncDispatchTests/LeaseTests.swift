@@ -110,7 +110,7 @@ import Testing
         let stalls = Shared(1)
         let runner = LaneRunner(
             store: stage.gateway.store.lanes,
-            flights: Flights(stage.upstream),
+            inFlight: InFlightRequests(stage.upstream),
             circuits: Circuits(now: { clock.now }),
             planner: OutcomePlanner(policy: RetryPolicy()),
             metrics: DispatchMetrics(),

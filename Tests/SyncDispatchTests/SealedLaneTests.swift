@@ -183,7 +183,7 @@ import Testing
         try await stage.phone.push([known])
         let other = Phone(stage.gateway, stage.organization)
         try await other.push([nowhere])
-        _ = try await stage.gateway.store.sealing.renew(stage.organization.id)
+        _ = try await stage.gateway.store.keyRotation.renew(stage.organization.id)
         let connection = try await stage.gateway.database.connect()
         try await connection.execute(
             script: """

@@ -147,7 +147,7 @@ final class Stage: Sendable {
     ) async throws -> JSONValue {
         let lane = LaneKey(organization: organization.id, user: (other ?? phone).user)
         let deadline = ContinuousClock.now + Waiting.limit
-        return try await gateway.store.wakeUps.watching(lane: lane) { watch in
+        return try await gateway.store.notifier.watching(lane: lane) { watch in
             while true {
                 let mutation = try await mutation(id, of: other)
                 if isRight(mutation) { return mutation }

@@ -146,7 +146,7 @@ extension Stage {
     /// Waits until something holds; looks again whenever the phone's lane changes, and ten times a second.
     func until(_ description: String, _ isSo: () async throws -> Bool) async throws {
         let deadline = ContinuousClock.now + Waiting.limit
-        try await gateway.store.wakeUps.watching(lane: key) { watch in
+        try await gateway.store.notifier.watching(lane: key) { watch in
             while try await !isSo() {
                 guard .now < deadline else {
                     Issue.record("it never came to this: \(description)")
@@ -220,7 +220,7 @@ extension LaneTurn {
 }
 
 extension Dispatch {
-    var request: SyncModel.UpstreamRequest? { if case .upstream(let request, _) = destination { request } else { nil } }
+    var request: UpstreamRequest? { if case .upstream(let request, _) = destination { request } else { nil } }
 }
 
 extension JSONValue {

@@ -54,7 +54,7 @@ import Testing
         let first = phone.forward("update", server: #""e1""#)
         try await phone.push([first])
         for _ in 0..<3 { try await phone.push(edits(phone, 300, server: #""e1""#)) }
-        #expect(900 > Settledness.wayLimit)
+        #expect(900 > StuckMutations.wayLimit)
         try await phone.leave(first.id, status)
         let other = phone.forward("update", server: #""e2""#)
         let answer = try await submit(phone, edits(phone, 50, server: #""e1""#) + [other])
@@ -79,7 +79,7 @@ import Testing
         try await phone.leave(failed.id, "failed")
         var last = failed.id
         for _ in 0..<2 {
-            let entries = (0..<(Settledness.wayLimit - 50)).map { _ in
+            let entries = (0..<(StuckMutations.wayLimit - 50)).map { _ in
                 let entry = phone.forward("create", local: UUID(), needs: [last])
                 last = entry.id
                 return entry
@@ -104,7 +104,7 @@ import Testing
             maximum: 1,
             acquireTimeout: .seconds(30)
         )
-        let blind = Settledness(pool: nowhere, failure: StoreFailure(logger: phone.gateway.store.logger))
+        let blind = StuckMutations(pool: nowhere, failure: StoreFailure(logger: phone.gateway.store.logger))
         let stuck = await blind.stuck(
             among: answer.verdicts,
             organization: phone.organization.id,
@@ -149,10 +149,11 @@ import Testing
         let last = Self.id("\(count)")
         let looks = [
             (
-                Settledness.walkStatement, "\(lane), ARRAY[\(last)], \(Settledness.wayLimit + 1)", Store.pooledSettings,
+                StuckMutations.walkStatement, "\(lane), ARRAY[\(last)], \(StuckMutations.wayLimit + 1)",
+                Store.pooledSettings,
                 1_500
             ),
-            (Settledness.frontStatement, lane, Store.pooledSettings, 1_000),
+            (StuckMutations.frontStatement, lane, Store.pooledSettings, 1_000),
             (
                 GroupStatements.open,
                 "ARRAY[0], \(arrays), ARRAY['task'], ARRAY[NULL::uuid], ARRAY['e1']", Store.hotSettings, 60

@@ -41,11 +41,11 @@ final class Gateway: Sendable {
         )
         self.store = store
         service = Task {
-            async let wakeUps: Void = store.wakeUps.run()
+            async let notifier: Void = store.notifier.run()
             async let pushes: Void = store.pushes.run()
             async let lanes: Void = store.lanes.run()
             async let quotas: Void = store.quotas.run()
-            _ = try? await (wakeUps, pushes, lanes, quotas)
+            _ = try? await (notifier, pushes, lanes, quotas)
         }
     }
 

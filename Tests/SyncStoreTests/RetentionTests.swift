@@ -464,18 +464,21 @@ import Testing
         let organizations = "ARRAY[\(listed.map { _ in organization }.joined(separator: ","))]::uuid[]"
         let calls: [(Statement, String, String)] = [
             (FinalMutation.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "synced_at_idx"),
-            (PayloadKeeping.shrinkStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
-            (RecordKeeping.deleteStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
+            (PayloadRetention.shrinkStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
+            (RecordRetention.deleteStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
             (
-                TroubledMutations.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
+                ExpiredFailures.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
                 "accepted_at_idx"
             ),
             (
-                RejectionKeeping.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
+                RejectionRetention.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
                 "rejected_at_idx"
             ),
-            (TombstoneKeeping.pageStatement, "\(organization), \(early), '', '', \(late), 50", "updated_at_idx"),
-            (MappingKeeping.pageStatement, "\(organization), \(zero), \(zero), \(late), 50", "id_mappings_p\\d+_pkey"),
+            (TombstoneRetention.pageStatement, "\(organization), \(early), '', '', \(late), 50", "updated_at_idx"),
+            (
+                MappingRetention.pageStatement, "\(organization), \(zero), \(zero), \(late), 50",
+                "id_mappings_p\\d+_pkey"
+            ),
         ]
         for (statement, values, index) in calls {
             try await connection.execute(script: "PREPARE explained AS \(statement.sql)")

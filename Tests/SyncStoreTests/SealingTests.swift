@@ -86,7 +86,7 @@ import Testing
         try await history(try await phone(gateway))
         #expect(try await gateway.database.mentions(of: Self.marker).keys.sorted() == ["entities", "mutations"])
         #expect(try await gateway.database.mentions(of: "sluice-sealed") == [:])
-        #expect(try await gateway.store.sealing.keys(after: UUID.least, 0).isEmpty)
+        #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).isEmpty)
     }
 
     @Test func tenantsHaveKeysOfTheirOwnAndACiphertextOpensNowhereElse() async throws {
@@ -94,7 +94,7 @@ import Testing
         let (ada, eve) = (try await phone(gateway), try await phone(gateway))
         let (entity, adas) = try await history(ada)
         let (evesEntity, eves) = try await history(eve)
-        #expect(try await gateway.store.sealing.keys(after: UUID.least, 0).count == 2)
+        #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).count == 2)
         // into another tenant's row, another row of the same, another column
         try await execute(
             """
@@ -202,9 +202,9 @@ import Testing
         // keys seal, where there is one
         guard keys != nil else { return }
         let waits = Mutex<[Double]>([])
-        _ = try await store.sealing.renew(organization.id)
+        _ = try await store.keyRotation.renew(organization.id)
         let rows = try #require(
-            try await store.sealing.sealRows(
+            try await store.keyRotation.sealRows(
                 of: organization.id,
                 grace: 0.2,
                 onWait: { seconds in waits.withLock { $0.append(seconds) } },
@@ -253,7 +253,9 @@ import Testing
         #expect(try await gateway.database.mentions(of: "frisch") == [:])
         #expect(try await gateway.database.mentions(of: "geheimnis").count >= 4)
 
-        let rows = try #require(try await gateway.store.sealing.sealRows(of: phone.organization.id, grace: 0) { _ in })
+        let rows = try #require(
+            try await gateway.store.keyRotation.sealRows(of: phone.organization.id, grace: 0) { _ in }
+        )
         #expect(rows.sealed > 4 && rows.examined >= rows.sealed && rows.droppedKeys == 0)
         #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
         #expect(try await gateway.database.mentions(of: "anderes") != [:])
@@ -266,11 +268,11 @@ import Testing
         #expect(upstream.credential == .bearer("geheimnis") && upstream.headers == ["x-key": "geheimnis"])
         #expect(try await phone.pull().first { $0["id"]?.string == entity }?["document"]?["by"]?.string == "geheimnis2")
         // again there is nothing to do but the upstream
-        let again = try await gateway.store.sealing.sealRows(of: phone.organization.id, grace: 0) { _ in }
+        let again = try await gateway.store.keyRotation.sealRows(of: phone.organization.id, grace: 0) { _ in }
         #expect(again?.sealed == 1)
-        #expect(try await gateway.store.sealing.sealRows(of: UUID(), grace: 0) { _ in } == nil)
+        #expect(try await gateway.store.keyRotation.sealRows(of: UUID(), grace: 0) { _ in } == nil)
         await #expect(throws: Problem.self) {
-            try await before.store.sealing.sealRows(of: bystander.organization.id, grace: 0) { _ in }
+            try await before.store.keyRotation.sealRows(of: bystander.organization.id, grace: 0) { _ in }
         }
     }
 
@@ -298,9 +300,9 @@ import Testing
         let third = try await self.phone(two)
         try await history(third)
         // the new master key wraps all
-        let outcome = try await two.store.sealing.rewrap { _ in }
+        let outcome = try await two.store.keyRotation.rewrap { _ in }
         #expect(outcome.rewrapped == 1 && outcome.unknown == 0)
-        #expect(try await two.store.sealing.rewrap { _ in }.rewrapped == 0)
+        #expect(try await two.store.keyRotation.rewrap { _ in }.rewrapped == 0)
         for gateway in [one, two] { gateway.clock.advance(seconds: 6) }
         try await work()
         // a gateway with the new one alone goes on
@@ -310,19 +312,19 @@ import Testing
         #expect(await last.store.readiness() == [])
 
         // a new data key is taken over by one that does not know of it yet
-        #expect(try await two.store.sealing.renew(phone.organization.id) == 2)
-        #expect(try await two.store.sealing.renew(UUID()) == nil)
+        #expect(try await two.store.keyRotation.renew(phone.organization.id) == 2)
+        #expect(try await two.store.keyRotation.renew(UUID()) == nil)
         let sealed = phone.create(payload: #"{"t":"neu"}"#)
         try await phone.push([sealed], through: two)
         #expect(try await mutation(sealed.id, phone, through: one)["payload"]?["t"]?.string == "neu")
         try await work()
-        let rows = try #require(try await two.store.sealing.sealRows(of: phone.organization.id, grace: 0) { _ in })
+        let rows = try #require(try await two.store.keyRotation.sealRows(of: phone.organization.id, grace: 0) { _ in })
         #expect(rows.droppedKeys == 1 && rows.sealed > 3)
         #expect(try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0, "the other tenant's")
         try await work()
         #expect(try await phone.push(entries).results.allSatisfy { $0.isReplayed == true })
         #expect(
-            try await one.store.sealing.keys(after: UUID.least, 0).filter {
+            try await one.store.keyRotation.keys(after: UUID.least, 0).filter {
                 $0.organization == phone.organization.id
             }.map(\.number) == [2]
         )
@@ -346,7 +348,7 @@ import Testing
             // others are served
             let other = Phone(blind, try await blind.organization())
             if keys == Self.without { #expect(try await other.push([other.create()]).results.count == 1) }
-            let outcome = keys == Self.without ? nil : try await blind.store.sealing.rewrap { _ in }
+            let outcome = keys == Self.without ? nil : try await blind.store.keyRotation.rewrap { _ in }
             #expect(outcome?.unknown ?? 1 >= 1)
         }
         #expect(try await mutation(entries[0].id, phone)["payload"]?["title"]?.string == Self.marker)
@@ -360,7 +362,7 @@ import Testing
         try await execute("CREATE TABLE backup AS SELECT * FROM mutations", gateway)
         #expect(try await gateway.store.administration.purge(phone.organization.id))
         #expect(
-            try await gateway.store.sealing.keys(after: UUID.least, 0).map(\.organization) == [
+            try await gateway.store.keyRotation.keys(after: UUID.least, 0).map(\.organization) == [
                 other.organization.id
             ]
         )
@@ -389,7 +391,7 @@ import Testing
             }
             try await group.waitForAll()
         }
-        #expect(try await gateway.store.sealing.keys(after: UUID.least, 0).count == 1)
+        #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).count == 1)
         let reader = Phone(replicas[0], organization)
         #expect(try await reader.pull().count == 2)
     }
@@ -418,7 +420,7 @@ import Testing
                 }
             }
             group.addTask {
-                let sealing = gateways[0].store.sealing
+                let sealing = gateways[0].store.keyRotation
                 for _ in 0..<2 {
                     // no grace, so the other gateway may seal under the key that is renewed: it is not dropped here
                     _ = try await sealing.renew(organization.id)
@@ -428,7 +430,7 @@ import Testing
             try await group.waitForAll()
         }
         for gateway in gateways { gateway.clock.advance(seconds: 6) }
-        let rows = try await gateways[1].store.sealing.sealRows(of: organization.id, grace: 0) { _ in }
+        let rows = try await gateways[1].store.keyRotation.sealRows(of: organization.id, grace: 0) { _ in }
         #expect(rows?.droppedKeys ?? 0 >= 1)
         #expect(try await before.database.mentions(of: "geheimnis") == [:])
         let changes = try await phones[5].pull()
@@ -475,7 +477,7 @@ import Testing
         try await execute("UPDATE organizations SET status = 'purging' WHERE id = '\(phone.organization.id)'", gateway)
         let sealing = try await self.gateway(of: gateway)
         _ = try await sealing.store.catalog.organization(phone.organization.id)
-        #expect(try await sealing.store.sealing.renew(phone.organization.id) == nil)
-        #expect(try await sealing.store.sealing.keys(after: UUID.least, 0).isEmpty)
+        #expect(try await sealing.store.keyRotation.renew(phone.organization.id) == nil)
+        #expect(try await sealing.store.keyRotation.keys(after: UUID.least, 0).isEmpty)
     }
 }

@@ -415,7 +415,7 @@ import Testing
         try await phone.push([update])
         try await phone.leave(update.id, "failed")
         let ready = Flag()
-        phone.gateway.store.wakeUps.whenReady { _ in ready.raise() }
+        phone.gateway.store.notifier.whenReady { _ in ready.raise() }
         _ = try await phone.retry(update.id)
         #expect(ready.isRaised)
         // a worker that holds the lane looks for itself
@@ -426,7 +426,7 @@ import Testing
             """
         )
         let silent = Flag()
-        phone.gateway.store.wakeUps.whenReady { _ in silent.raise() }
+        phone.gateway.store.notifier.whenReady { _ in silent.raise() }
         _ = try await phone.retry(update.id)
         #expect(!silent.isRaised)
         let lane = try await phone.gateway.read("SELECT ready_at = '2100-01-01' FROM lanes WHERE \(phone.owner)")

@@ -126,7 +126,7 @@ private struct Naps: GroupWork {
 
     @Test func aGatewayThatHearsOnlyItselfWhileOthersAreRegisteredIsDeaf() async throws {
         let gateway = try await Gateway()
-        let hints = gateway.store.wakeUps.hints
+        let hints = gateway.store.notifier.hints
         #expect(try await eventually { hints.isHearing })
         let connection = try await gateway.database.connect()
         defer { connection.close() }

@@ -8,7 +8,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct WakeUpTests {
-    private final class Observer: WakeObserver {
+    private final class Observer: ChangeObserver {
         private let state = Mutex((lane: 0, feed: [Int64]()))
 
         var lane: Int { state.withLock { $0.lane } }
@@ -100,7 +100,7 @@ import Testing
             FeedInterest(organization: stranger.organization.id, user: ada.user),
         ]
         for (observer, interest) in zip(observers, interests) {
-            gateway.store.wakeUps.add(observer, lane: nil, feed: (interest, 0))
+            gateway.store.notifier.add(observer, lane: nil, feed: (interest, 0))
         }
         try await ada.push([ada.create("diary")])
         try await Self.until { observers[0].feed.last == 1 }
@@ -112,7 +112,7 @@ import Testing
         #expect(observers[2].feed == [3])
         #expect(observers[3].feed.isEmpty)
         for (observer, interest) in zip(observers, interests) {
-            gateway.store.wakeUps.remove(observer, lane: nil, feed: interest)
+            gateway.store.notifier.remove(observer, lane: nil, feed: interest)
         }
         try await ada.push([ada.create("task")])
         #expect(observers[1].feed.last == 3, "nobody is told who went")
@@ -126,7 +126,7 @@ import Testing
         let lane = LaneKey(organization: phone.organization.id, user: phone.user)
         let interest = FeedInterest(organization: phone.organization.id, user: phone.user)
         let observer = Observer()
-        gateway.store.wakeUps.add(observer, lane: lane, feed: (interest, 1))
+        gateway.store.notifier.add(observer, lane: lane, feed: (interest, 1))
         let connection = try await gateway.database.connect()
         // a replica that says nothing, and a connection that is lost makes everybody look
         try await connection.execute(
@@ -138,7 +138,7 @@ import Testing
                 """
         )
         try await Self.until { observer.lane > 0 && observer.feed.last == 2 }
-        gateway.store.wakeUps.remove(observer, lane: lane, feed: interest)
+        gateway.store.notifier.remove(observer, lane: lane, feed: interest)
         connection.close()
     }
 
@@ -146,14 +146,14 @@ import Testing
     @Test func whatAnotherReplicaDoesIsHintedAtAndNotOnlyFound() async throws {
         let first = try await Gateway(lookInterval: .seconds(3_600))
         let second = try await Gateway(replicaOf: first, lookInterval: .seconds(3_600))
-        for wakeUps in [first.store.wakeUps, second.store.wakeUps] {
-            try await Self.until { wakeUps.isHearing && wakeUps.peers == 1 }
+        for notifier in [first.store.notifier, second.store.notifier] {
+            try await Self.until { notifier.isHearing && notifier.peers == 1 }
         }
         let phone = Phone(first, try await first.organization())
         let lane = LaneKey(organization: phone.organization.id, user: phone.user)
         let interest = FeedInterest(organization: phone.organization.id, user: phone.user)
         let observer = Observer()
-        second.store.wakeUps.add(observer, lane: lane, feed: (interest, 0))
+        second.store.notifier.add(observer, lane: lane, feed: (interest, 0))
         for number in 1...3 {
             let before = observer.lane
             try await phone.push([phone.create()])
@@ -170,7 +170,7 @@ import Testing
         connection.close()
         try await phone.push([phone.create()])
         try await Self.until { observer.feed.last == 4 }
-        second.store.wakeUps.remove(observer, lane: lane, feed: interest)
+        second.store.notifier.remove(observer, lane: lane, feed: interest)
     }
 
     private static func until(_ isSo: () -> Bool) async throws {

@@ -85,7 +85,7 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     /// Answers who looks at the database when it comes, where it is away.
-    private func requireSchema(_ settings: Settings, logger: Logger) async throws -> DatabaseArrival? {
+    private func requireSchema(_ settings: Settings, logger: Logger) async throws -> DatabaseWatcher? {
         switch await SchemaCheck.look(at: settings.databaseURL) {
         case .ready(let pooling):
             if pooling == .session {
@@ -106,7 +106,7 @@ struct ServeCommand: AsyncParsableCommand {
                 "Database cannot be reached; starting without it",
                 metadata: [LogKeys.error: "\(reason)\(settings.databaseHint)"]
             )
-            return DatabaseArrival(databaseURL: settings.databaseURL, logger: logger)
+            return DatabaseWatcher(databaseURL: settings.databaseURL, logger: logger)
         case .behind(let pending):
             let names = pending.joined(separator: ", ")
             logger.critical(

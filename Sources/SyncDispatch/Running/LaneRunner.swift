@@ -11,7 +11,7 @@ struct LaneRunner: Sendable {
     private static let stepAttempts = 20
 
     let store: LaneStore
-    let flights: Flights
+    let inFlight: InFlightRequests
     let circuits: Circuits
     let planner: OutcomePlanner
     let metrics: DispatchMetrics
@@ -112,10 +112,10 @@ struct LaneRunner: Sendable {
             return .settle(dispatch, Outcome(ofUnsent: dispatch))
         }
         let started = ContinuousClock.now
-        let answer = await flights.send(request, to: settings)
+        let answer = await inFlight.send(request, to: settings)
         let elapsed = ContinuousClock.now - started
         let outcome: Outcome
-        if flights.isGivenUp, case .unknown = answer {
+        if inFlight.isGivenUp, case .unknown = answer {
             outcome = planner.abandoned(dispatch)
         } else {
             outcome = planner.outcome(

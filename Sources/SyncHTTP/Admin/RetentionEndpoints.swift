@@ -25,7 +25,7 @@ struct RetentionEndpoints: Sendable {
             logger: logger,
             shouldStop: { Task.isCancelled || .now >= deadline }
         )
-        let due = try await LongWork.run { await run.run { 5_000 } }
+        let due = try await OffEventLoop.run { await run.run { 5_000 } }
         if case .failed(let problem) = due.ending { throw problem }
         let status = try await store.status()
         return Answer(

@@ -48,7 +48,7 @@ struct PushEndpoint: Sendable {
         do {
             let json = try await bodies.withBody(of: exchange) { body in
                 try await withPush(body, of: exchange) { push in
-                    try await LongWork.run(on: body.count) {
+                    try await OffEventLoop.run(on: body.count) {
                         try await store.previews.preview(
                             push,
                             organization: caller.organization,
@@ -72,7 +72,7 @@ struct PushEndpoint: Sendable {
     ) async throws -> Value {
         let limits = limits
         return try await gate.admit(body.count, for: exchange.user) {
-            let push = try await LongWork.read(body) { body throws(Problem) in
+            let push = try await OffEventLoop.read(body) { body throws(Problem) in
                 try PushRequest(body: body, limits: limits)
             }
             return try await use(push)

@@ -4,27 +4,27 @@ import NIOCore
 import NIOPosix
 import ServiceLifecycle
 
-/// Binds an address and feeds what arrives there to a ``Gateway``. On graceful shutdown it stops accepting, closes idle
+/// Binds an address and feeds what arrives there to a ``Responder``. On graceful shutdown it stops accepting, closes idle
 /// connections, and returns once the requests in hand are answered.
 struct Listener: Service {
     let address: ListenAddress
     let maximumConnections: Int
     let configuration: HTTPConfiguration
-    let gateway: Gateway
+    let responder: Responder
     let onRunning: @Sendable (ListenAddress) async -> Void
 
     func run() async throws {
-        let gateway = gateway
+        let responder = responder
         let server = try builder.buildServer(
             configuration: ServerConfiguration(
                 address: .hostname(address.host, port: address.port),
                 backlog: 1_024,
-                availableConnectionsDelegate: .maximum(maximumConnections, logger: gateway.logger)
+                availableConnectionsDelegate: .maximum(maximumConnections, logger: responder.logger)
             ),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: serverLogger,
             responder: { request, writer, channel in
-                switch await gateway.respond(to: request, on: channel) {
+                switch await responder.respond(to: request, on: channel) {
                 case .response(let response):
                     do {
                         try await writer.write(response: response.head, body: response.body)
@@ -46,7 +46,7 @@ struct Listener: Service {
     }
 
     private var builder: HTTPServerBuilder {
-        let (configuration, cutOffs) = (configuration, gateway.budgets.cutOffs)
+        let (configuration, cutOffs) = (configuration, responder.budgets.cutOffs)
         return HTTPServerBuilder { responder in
             EventLoopBound(
                 base: HTTP1Channel(
@@ -67,7 +67,7 @@ struct Listener: Service {
 
     /// That it listens is said by whoever knows what the address is for.
     private var serverLogger: Logger {
-        var logger = gateway.logger
+        var logger = responder.logger
         if logger.logLevel == .info { logger.logLevel = .notice }
         return logger
     }

@@ -50,13 +50,13 @@ public struct OperationsServer: Service {
             address: configuration.operationsAddress,
             maximumConnections: configuration.maximumOperationsConnections,
             configuration: configuration,
-            gateway: Gateway(routes: routes, budgets: budgets, logger: logger, now: configuration.now),
+            responder: Responder(routes: routes, budgets: budgets, logger: logger, now: configuration.now),
             onRunning: onRunning
         )
     }
 
     /// What it serves.
-    var routes: RouteTable { listener.gateway.routes }
+    var routes: RouteTable { listener.responder.routes }
 
     /// Serves until graceful shutdown.
     public func run() async throws {

@@ -36,7 +36,7 @@ public struct PublicServer: Service {
             address: configuration.publicAddress,
             maximumConnections: configuration.maximumConnections,
             configuration: configuration,
-            gateway: Gateway(
+            responder: Responder(
                 routes: Self.routes(
                     configuration,
                     store: store,
@@ -54,7 +54,7 @@ public struct PublicServer: Service {
     }
 
     /// What it serves.
-    var routes: RouteTable { listener.gateway.routes }
+    var routes: RouteTable { listener.responder.routes }
 
     /// Serves until graceful shutdown.
     public func run() async throws {

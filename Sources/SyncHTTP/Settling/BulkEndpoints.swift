@@ -28,7 +28,7 @@ struct BulkEndpoints: Sendable {
         )
         let organization = try await organization(exchange)
         try await exchange.hold.enter()
-        let page = try await LongWork.run {
+        let page = try await OffEventLoop.run {
             try await store.mutations.list(filter, organization: organization, of: user)
         }
         return Answer(.ok, json: page)
@@ -39,7 +39,7 @@ struct BulkEndpoints: Sendable {
         let organization = try await organization(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let request = try BulkRequest(body: body, limit: bodies.limit, for: .retry)
-            let outcome = try await LongWork.run {
+            let outcome = try await OffEventLoop.run {
                 try await store.settling.retry(request, organization: organization)
             }
             metrics.retried.increment(by: outcome.settled)
@@ -52,7 +52,7 @@ struct BulkEndpoints: Sendable {
         let organization = try await organization(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let request = try BulkRequest(body: body, limit: bodies.limit, for: .discard)
-            let outcome = try await LongWork.run {
+            let outcome = try await OffEventLoop.run {
                 try await store.settling.discard(request, organization: organization)
             }
             metrics.discarded.increment(by: outcome.settled)

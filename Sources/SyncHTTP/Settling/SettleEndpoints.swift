@@ -22,10 +22,10 @@ struct SettleEndpoints: Sendable {
         let id = try exchange.uuid(at: 0)
         let limits = limits
         return try await bodies.withOptionalBody(of: exchange) { body in
-            let request = try await LongWork.read(body) { body throws(Problem) in
+            let request = try await OffEventLoop.read(body) { body throws(Problem) in
                 try RetryRequest(body: body, limits: limits)
             }
-            let mutation = try await LongWork.run {
+            let mutation = try await OffEventLoop.run {
                 try await store.settling.retry(
                     id,
                     request,
@@ -42,7 +42,7 @@ struct SettleEndpoints: Sendable {
         let id = try exchange.uuid(at: 0)
         return try await bodies.withOptionalBody(of: exchange) { body in
             let request = try DiscardRequest(body: body, limits: limits)
-            let discarded = try await LongWork.run {
+            let discarded = try await OffEventLoop.run {
                 try await store.settling.discard(
                     id,
                     request,
@@ -59,10 +59,10 @@ struct SettleEndpoints: Sendable {
         let id = try exchange.uuid(at: 0)
         let limits = limits
         return try await bodies.withBody(of: exchange) { body in
-            let request = try await LongWork.read(body) { body throws(Problem) in
+            let request = try await OffEventLoop.read(body) { body throws(Problem) in
                 try ResolveRequest(body: body, limits: limits)
             }
-            let mutation = try await LongWork.run {
+            let mutation = try await OffEventLoop.run {
                 try await store.settling.resolve(
                     id,
                     request,

@@ -37,7 +37,7 @@ extension EntityType {
 extension ContentRules {
     /// A relation holds ids: those of a type with device ids, 64-bit integers of the device or permanent ids as strings.
     /// What stands in relations to other types is as free as anywhere in a payload.
-    static func checkRelations(_ payload: JSONValue?, in type: EntityType) throws(Refusal) {
+    static func checkRelations(_ payload: JSONValue?, in type: EntityType) throws(Violation) {
         guard let payload, !type.relations.isEmpty else { return }
         var count = 0
         for place in payload.values(in: type.relations) {
@@ -48,17 +48,17 @@ extension ContentRules {
                 // it may become a type with device ids: this number would mean another entity on each device
                 guard place.value.int64 != nil else { continue }
                 let detail = "leads to '\(name)', which is not a registered entity type of this organization"
-                throw Refusal(rule: Rule.entityType, detail: detail, pointer: place.pointer)
+                throw Violation(rule: Rule.entityType, detail: detail, pointer: place.pointer)
             case .device:
                 count += 1
                 guard count <= LocalReference.limit else {
                     let detail = "at most \(LocalReference.limit) ids may stand in the relations of a mutation"
-                    throw Refusal(rule: Rule.range, detail: detail, pointer: place.pointer)
+                    throw Violation(rule: Rule.range, detail: detail, pointer: place.pointer)
                 }
                 guard place.value.int64 == nil, place.value.string == nil else { continue }
                 let detail =
                     "leads to '\(name)', so a 64-bit integer of this device belongs here, an array of them, or null"
-                throw Refusal(rule: Rule.clientID, detail: detail, pointer: place.pointer)
+                throw Violation(rule: Rule.clientID, detail: detail, pointer: place.pointer)
             }
         }
     }

@@ -159,7 +159,9 @@ public struct PullPlanner: Sendable {
     ///   - free: what is known of each type that is ``open``.
     ///   - rivals: pages that were pulled before and are not confirmed.
     /// - Throws: `validation_failed` where a type has not enough numbers left.
-    public mutating func assign(_ free: [String: FreeNumbers], _ rivals: RivalPages = RivalPages()) throws(Problem) {
+    public mutating func assign(_ free: [String: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
+        throws(Problem)
+    {
         for place in types.indices {
             let type = types[place]
             let free = free[type.name] ?? FreeNumbers(from: counter(of: type.name), highest: nil)

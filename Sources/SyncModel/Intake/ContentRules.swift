@@ -4,7 +4,7 @@ import JSONText
 /// corrects what failed.
 enum ContentRules {
     /// What is wrong, and against which rule.
-    struct Refusal: Error {
+    struct Violation: Error {
         let rule: String
         let detail: String
         /// Where in the payload or endpoint (RFC 6901); empty for all of it.
@@ -12,26 +12,26 @@ enum ContentRules {
     }
 
     /// Reads an endpoint (seed 001, `endpoint_must_be_relative_path`).
-    static func endpoint(_ value: JSONValue) throws(Refusal) -> Endpoint {
+    static func endpoint(_ value: JSONValue) throws(Violation) -> Endpoint {
         guard let text = value.string else {
-            throw Refusal(rule: Rule.endpoint, detail: "endpoint must be a string")
+            throw Violation(rule: Rule.endpoint, detail: "endpoint must be a string")
         }
-        do throws(Endpoint.Refusal) {
+        do throws(Endpoint.Malformed) {
             return try Endpoint(text)
         } catch {
-            throw Refusal(rule: Rule.endpoint, detail: "endpoint \(error.reason)")
+            throw Violation(rule: Rule.endpoint, detail: "endpoint \(error.reason)")
         }
     }
 
     /// Checks the size and the depth of a payload (seed 001, `payload_must_be_valid_json`).
-    static func payload(_ value: JSONValue, limits: IntakeLimits) throws(Refusal) -> JSONValue {
+    static func payload(_ value: JSONValue, limits: IntakeLimits) throws(Violation) -> JSONValue {
         if value.rawCount > limits.payloadBytes {
             let detail = "payload has \(value.rawCount) bytes; at most \(limits.payloadBytes) are taken"
-            throw Refusal(rule: Rule.payload, detail: detail)
+            throw Violation(rule: Rule.payload, detail: detail)
         }
         if value.depth > limits.payloadDepth {
             let detail = "payload is nested deeper than \(limits.payloadDepth) levels"
-            throw Refusal(rule: Rule.payload, detail: detail)
+            throw Violation(rule: Rule.payload, detail: detail)
         }
         return value
     }
@@ -42,14 +42,14 @@ enum ContentRules {
         _ payload: JSONValue?,
         of operation: Operation,
         in type: EntityType
-    ) throws(Refusal) {
+    ) throws(Violation) {
         if operation == .delete {
             guard payload.map({ $0.kind == .object || $0.isNull }) ?? true else {
-                throw Refusal(rule: Rule.payload, detail: "the payload of a delete must be an object or null")
+                throw Violation(rule: Rule.payload, detail: "the payload of a delete must be an object or null")
             }
         } else if !type.isForwarded, payload?.kind != .object {
             let detail = "the payload of a \(operation.rawValue) must be an object"
-            throw Refusal(rule: Rule.payload, detail: detail)
+            throw Violation(rule: Rule.payload, detail: detail)
         }
         try checkRelations(payload, in: type)
     }

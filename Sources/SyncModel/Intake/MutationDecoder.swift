@@ -165,7 +165,7 @@ struct MutationDecoder {
     }
 
     private mutating func readEndpoint(_ value: JSONValue) {
-        do throws(ContentRules.Refusal) {
+        do throws(ContentRules.Violation) {
             endpoint = try ContentRules.endpoint(value)
         } catch {
             endpoint = value.string.map(Endpoint.init(refused:))
@@ -175,7 +175,7 @@ struct MutationDecoder {
     }
 
     private mutating func readPayload(_ value: JSONValue) {
-        do throws(ContentRules.Refusal) {
+        do throws(ContentRules.Violation) {
             payload = value
             _ = try ContentRules.payload(value, limits: limits)
         } catch {

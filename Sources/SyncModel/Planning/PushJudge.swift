@@ -280,7 +280,7 @@ struct PushJudge {
                 throw at(index, "/endpoint", Rule.required, detail)
             }
         }
-        do throws(ContentRules.Refusal) {
+        do throws(ContentRules.Violation) {
             try ContentRules.checkPayload(mutation.payload, of: mutation.operation, in: judged.type)
         } catch {
             throw at(index, "/payload" + error.pointer, error.rule, error.detail)

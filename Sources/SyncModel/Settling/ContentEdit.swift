@@ -22,12 +22,12 @@ public struct ContentEdit: Sendable {
     init(payload: JSONValue?, endpoint: JSONValue?, limits: IntakeLimits) throws(Problem) {
         var problems: [ProblemDetail] = []
         var checked: (payload: JSONValue?, endpoint: Endpoint?)
-        do throws(ContentRules.Refusal) {
+        do throws(ContentRules.Violation) {
             if let payload { checked.payload = try ContentRules.payload(payload, limits: limits) }
         } catch {
             problems.append(ProblemDetail(pointer: "/payload", rule: error.rule, detail: error.detail))
         }
-        do throws(ContentRules.Refusal) {
+        do throws(ContentRules.Violation) {
             if let endpoint { checked.endpoint = try ContentRules.endpoint(endpoint) }
         } catch {
             problems.append(ProblemDetail(pointer: "/endpoint", rule: error.rule, detail: error.detail))

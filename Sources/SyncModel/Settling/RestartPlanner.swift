@@ -105,7 +105,7 @@ public struct RestartPlanner {
                 "what is stored of the payload cannot be opened: send another one with the retry, or discard it"
             throw Problem(.validationFailed, pointer: "/payload", rule: Rule.payload, detail)
         }
-        do throws(ContentRules.Refusal) {
+        do throws(ContentRules.Violation) {
             try ContentRules.checkPayload(content.payload, of: subject.record.operation, in: subject.type)
         } catch {
             throw Problem(.validationFailed, pointer: "/payload" + error.pointer, rule: error.rule, error.detail)

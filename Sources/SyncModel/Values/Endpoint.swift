@@ -12,9 +12,9 @@ public struct Endpoint: Sendable, Hashable {
     public let text: String
 
     /// Checks a path; the error says what is wrong with it.
-    public init(_ text: String) throws(Refusal) {
-        guard text.utf8.count <= Endpoint.maximumBytes else { throw Refusal("is longer than 2048 bytes") }
-        if let problem = PathRules.problem(in: text) { throw Refusal(problem) }
+    public init(_ text: String) throws(Malformed) {
+        guard text.utf8.count <= Endpoint.maximumBytes else { throw Malformed("is longer than 2048 bytes") }
+        if let problem = PathRules.problem(in: text) { throw Malformed(problem) }
         self.text = text
     }
 
@@ -24,7 +24,7 @@ public struct Endpoint: Sendable, Hashable {
     }
 
     /// What is wrong with a path; reads on from "endpoint …".
-    public struct Refusal: Error, Hashable {
+    public struct Malformed: Error, Hashable {
         /// For instance "has a backslash".
         public let reason: String
 

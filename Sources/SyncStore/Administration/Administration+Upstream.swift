@@ -25,7 +25,7 @@ extension Administration {
         body: [UInt8],
         rules: UpstreamRules
     ) async throws(Problem) -> (created: Bool, json: [UInt8])? {
-        let request = try UpstreamRequest(body, rules: rules)
+        let request = try UpstreamUpdate(body, rules: rules)
         let moment = now()
         let key = Parameters(of: organization)
         do {

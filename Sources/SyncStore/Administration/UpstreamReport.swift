@@ -90,7 +90,7 @@ struct UpstreamReport {
 
     /// Refuses a name that many servers take for one that was there before.
     private mutating func note(_ name: String, at pointer: String, _ seen: inout Set<String>) {
-        if seen.insert(SyncModel.UpstreamRequest.foldedHeader(name)).inserted { return }
+        if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "a header's name does not depend on case, nor on - and _; name it once"
         refuse(pointer, Rule.duplicateMember, detail)
     }

@@ -21,7 +21,7 @@ enum EntityRows {
     }
 
     /// Reads what ``list(of:document:)`` names.
-    static func read(_ row: inout RowReader, _ seals: Seals) throws -> (of: Key, state: EntityState) {
+    static func read(_ row: inout RowReader, _ seals: SealTable) throws -> (of: Key, state: EntityState) {
         let organization = try row.uuid("organization_id")
         let key = try row.entityKey()
         let place = SealedPlace.document(type: key.type, id: key.id)
@@ -43,7 +43,7 @@ enum EntityRows {
     }
 
     /// Takes in what ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities`` found.
-    static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: Seals) throws {
+    static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: SealTable) throws {
         for var row in rows {
             let (of, state) = try read(&row, seals)
             tables[of.organization, default: EntityTable()].load(of.key, state)
@@ -88,7 +88,7 @@ enum EntityRows {
     static func raiseFeeds(_ changes: [Writes]) -> Query { raises.query(EntityStatements.raiseFeeds, changes) }
 
     /// The queries that write entities, at positions below the raised feeds' ends.
-    static func write(_ changes: [Writes], now: Timestamp, _ seals: Seals) throws(SealError) -> [Query] {
+    static func write(_ changes: [Writes], now: Timestamp, _ seals: SealTable) throws(SealError) -> [Query] {
         var rows = changes.flatMap { organization, writes in
             writes.enumerated().map { place, write in
                 EntityRow(
@@ -137,7 +137,7 @@ struct EntityRow {
     )
 
     /// Puts the document into the form in which it is stored.
-    mutating func seal(_ seals: Seals) throws(SealError) {
+    mutating func seal(_ seals: SealTable) throws(SealError) {
         let place = SealedPlace.document(type: key.type, id: key.id)
         state.document = try seals[organization].seal(json: state.document, as: place)
     }

@@ -93,7 +93,7 @@ final class OutcomeRow: Sendable {
         _ version: Int64?,
         _ state: LaneState,
         from: MutationStatus,
-        _ seals: Seals
+        _ seals: SealTable
     ) throws(SealError) {
         // one that is sent otherwise stays where it is
         assert(from == outcome.status || from.canBecome(outcome.status))
@@ -158,7 +158,7 @@ struct MappingOutcomeRow {
         _ mutation: QueuedMutation,
         _ outcome: Outcome,
         _ state: LaneState,
-        _ seals: Seals
+        _ seals: SealTable
     ) {
         guard mutation.operation == .create, mutation.localNumber == nil, let clientID = mutation.localID else {
             return nil

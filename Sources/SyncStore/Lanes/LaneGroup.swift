@@ -59,9 +59,9 @@ struct LaneGroup {
 
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
-    private let seals: Seals
+    private let seals: SealTable
     /// Of entities' documents: what does not open is not patched.
-    private let documentSeals: Seals
+    private let documentSeals: SealTable
     private let planner: TurnPlanner
     private let now: Timestamp
     /// By place in the group; nil for steps that are lost.
@@ -80,8 +80,8 @@ struct LaneGroup {
         self.group = group
         self.entries = entries
         // what another configuration opens waits for that
-        seals = Seals(entries.mapValues { $0.seal.closing(.damaged) })
-        documentSeals = Seals(entries.mapValues { certainty.hasNewestKeys ? $0.seal.lastWord : $0.seal })
+        seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
+        documentSeals = SealTable(entries.mapValues { certainty.hasNewestKeys ? $0.seal.lastWord : $0.seal })
         planner = TurnPlanner(leaseSeconds: leaseSeconds)
         self.now = now
         live = group.map { _ in nil }
@@ -194,7 +194,9 @@ struct LaneGroup {
             row = start
             let mutation = try QueuedColumns.mutation(&row, closed)
             // the key may have been made a moment ago
-            guard mutation.acceptedAt.adding(seconds: Sealing.grace) < now else { throw SealError.unknownKey(number) }
+            guard mutation.acceptedAt.adding(seconds: KeyRotation.grace) < now else {
+                throw SealError.unknownKey(number)
+            }
             return mutation
         }
     }

@@ -9,7 +9,7 @@ import SyncModel
 struct LaneWork: GroupWork {
     let what: StaticString = "run lanes"
     let catalog: Catalog
-    let wakeUps: WakeUps
+    let notifier: ChangeNotifier
     let leaseSeconds: Double
     let now: TimeSource
     let logger: Logger
@@ -17,13 +17,13 @@ struct LaneWork: GroupWork {
 
     init(
         catalog: Catalog,
-        wakeUps: WakeUps,
+        notifier: ChangeNotifier,
         leaseSeconds: Double,
         now: @escaping TimeSource,
         logger: Logger
     ) {
         self.catalog = catalog
-        self.wakeUps = wakeUps
+        self.notifier = notifier
         self.leaseSeconds = leaseSeconds
         self.now = now
         self.logger = logger
@@ -118,6 +118,6 @@ struct LaneWork: GroupWork {
 
     private func finish(_ group: [LaneJob], _ steps: LaneGroup) {
         for (job, turn) in zip(group, steps.turns) { job.reply.send(.success(turn)) }
-        wakeUps.changed(steps.changedLanes)
+        notifier.changed(steps.changedLanes)
     }
 }

@@ -17,7 +17,7 @@ struct GroupReader {
 
     private let group: [PushInput]
     private let access: Access
-    private let seals: Seals
+    private let seals: SealTable
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
     /// What is not looked up at first, one a push.
@@ -28,7 +28,7 @@ struct GroupReader {
     /// - Parameter hints: what is remembered of devices, so that less has to be looked up; nil to look up everything. A
     ///   device that is not remembered counts as new: its lane is made if need be, and its keys are not looked up. What
     ///   was left out is looked up before anything is refused (``completion(of:)``).
-    init(_ group: [PushInput], hints: WatermarkHints?, seals: Seals, access: Access = .locking) {
+    init(_ group: [PushInput], hints: WatermarkHints?, seals: SealTable, access: Access = .locking) {
         self.group = group
         self.seals = seals
         self.access = access

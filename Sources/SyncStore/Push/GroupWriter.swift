@@ -11,7 +11,7 @@ struct GroupWriter {
     private let uses: [MappingUse]
     private let changes: [(index: Int, plan: PushPlan)]
     private let now: Timestamp
-    private let seals: Seals
+    private let seals: SealTable
     /// Where in the results the feeds' rows are.
     private var feedResults: [Int] = []
     private(set) var queries: [Query] = []
@@ -21,7 +21,7 @@ struct GroupWriter {
         plan: GroupPlan,
         uses: [MappingUse],
         now: Timestamp,
-        seals: Seals
+        seals: SealTable
     ) throws(SealError) {
         self.group = group
         self.seals = seals
@@ -82,7 +82,7 @@ struct GroupWriter {
 
     private mutating func addMutations() throws(SealError) {
         let isAsItStands = seals.arePlain
-        var (dependencies, references, blockers) = (Slices(), Slices(), Slices())
+        var (dependencies, references, blockers) = (JaggedArray(), JaggedArray(), JaggedArray())
         var referenceTypes: [String] = []
         var rows: [MutationRow] = []
         for change in changes {

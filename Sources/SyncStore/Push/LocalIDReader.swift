@@ -59,7 +59,7 @@ struct LocalIDReader: Sendable {
     func readAssigned(
         _ snapshot: inout GroupSnapshot,
         _ access: GroupReader.Access,
-        _ seals: Seals,
+        _ seals: SealTable,
         on connection: Connection
     ) async throws {
         let unassigned = snapshot.unassigned

@@ -5,12 +5,12 @@ public import SyncModel
 /// Takes pushes in and commits them in groups.
 public final class PushCommit: Service {
     private let committers: Committers<PushWork>
-    private let settledness: Settledness
+    private let stuckMutations: StuckMutations
     private let holds: HoldReader
 
-    init(committers: Committers<PushWork>, settledness: Settledness, holds: HoldReader) {
+    init(committers: Committers<PushWork>, stuckMutations: StuckMutations, holds: HoldReader) {
         self.committers = committers
-        self.settledness = settledness
+        self.stuckMutations = stuckMutations
         self.holds = holds
     }
 
@@ -39,7 +39,7 @@ public final class PushCommit: Service {
             )
         }
         // committed: nothing from here on may turn the answer into an error
-        answer.stuck = await settledness.stuck(among: answer.verdicts, organization: organization.id, user: user)
+        answer.stuck = await stuckMutations.stuck(among: answer.verdicts, organization: organization.id, user: user)
         answer.hold = await holds.hold(of: LaneKey(organization: organization.id, user: user), as: answer.lane)
         return answer
     }

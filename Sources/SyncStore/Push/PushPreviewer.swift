@@ -51,7 +51,7 @@ public struct PushPreviewer: Sendable {
     private func read(_ input: PushInput) async throws(Problem) -> (PushSnapshot, EntityTable) {
         do {
             return try await catalog.opening(input.lane.organization) { seal in
-                let seals = Seals([input.lane.organization: seal])
+                let seals = SealTable([input.lane.organization: seal])
                 let reader = GroupReader([input], hints: nil, seals: seals, access: .looking)
                 return try await read(reader, input, seals)
             }
@@ -63,7 +63,7 @@ public struct PushPreviewer: Sendable {
     private func read(
         _ reader: GroupReader,
         _ input: PushInput,
-        _ seals: Seals
+        _ seals: SealTable
     ) async throws -> (PushSnapshot, EntityTable) {
         return try await pool.withConnection { connection in
             var snapshot = try reader.snapshot(await connection.run(reader.queries))

@@ -8,16 +8,16 @@ import SyncModel
 struct PushWork: GroupWork {
     let what: StaticString = "commit pushes"
     let catalog: Catalog
-    let wakeUps: WakeUps
+    let notifier: ChangeNotifier
     let now: TimeSource
     /// Devices that a user may have.
     let deviceLimit: Int
     private let hints = WatermarkHints()
     private let ids = UUIDv7Generator()
 
-    init(catalog: Catalog, wakeUps: WakeUps, deviceLimit: Int, now: @escaping TimeSource) {
+    init(catalog: Catalog, notifier: ChangeNotifier, deviceLimit: Int, now: @escaping TimeSource) {
         self.catalog = catalog
-        self.wakeUps = wakeUps
+        self.notifier = notifier
         self.deviceLimit = deviceLimit
         self.now = now
     }
@@ -30,7 +30,7 @@ struct PushWork: GroupWork {
             seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
         }
         let contexts = try await contexts(group, moment)
-        let sealing = Seals(seals)
+        let sealing = SealTable(seals)
         let inputs = zip(group, contexts).map { job, context in job.input { context.types[$0] } }
         let reader = GroupReader(inputs, hints: certainty.looksUpAll ? nil : hints, seals: sealing)
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
@@ -112,8 +112,8 @@ struct PushWork: GroupWork {
         }
         let changed = plan.changes
         guard !changed.isEmpty else { return }
-        wakeUps.changed(changed.map { group[$0.index].lane })
+        notifier.changed(changed.map { group[$0.index].lane })
         // a back-off is not over because something more waits behind it
-        wakeUps.ready(changed.filter { $0.plan.lane.isReady(at: moment) }.map { group[$0.index].lane })
+        notifier.ready(changed.filter { $0.plan.lane.isReady(at: moment) }.map { group[$0.index].lane })
     }
 }

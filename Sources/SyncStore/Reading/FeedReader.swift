@@ -61,7 +61,7 @@ struct FeedReader: Sendable {
     }
 
     let pool: Pool
-    let wakeUps: WakeUps
+    let notifier: ChangeNotifier
     let failure: StoreFailure
 
     /// One look at the feed, and in the same round trip at something else.
@@ -103,7 +103,7 @@ struct FeedReader: Sendable {
         let first = try await look(cursor)
         guard wait > .zero, first.isEmpty else { return first }
         let deadline = ContinuousClock.now + wait
-        return try await wakeUps.watching(feed: (interest, first.next.position)) { watch throws(Problem) in
+        return try await notifier.watching(feed: (interest, first.next.position)) { watch throws(Problem) in
             var view = first
             repeat {
                 do throws(Problem) { try await room.enter() } catch { break }

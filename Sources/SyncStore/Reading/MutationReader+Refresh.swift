@@ -12,14 +12,14 @@ extension MutationReader {
     ) async throws(Problem) -> PushAnswer {
         let deadline = ContinuousClock.now + wait
         let lane = LaneKey(organization: organization.id, user: user)
-        return try await wakeUps.watching(lane: lane) { watch throws(Problem) in
+        return try await notifier.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
             // what held nothing back then may do so by now, be it by what this push came to
             let readsHold = answer.hold != nil || !answer.unsettled.isEmpty
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)
                 answer.verdicts = answer.verdicts.map { $0.updated(latest) }
-                answer.stuck = await settledness.stuck(
+                answer.stuck = await stuckMutations.stuck(
                     among: answer.verdicts,
                     organization: organization.id,
                     user: user

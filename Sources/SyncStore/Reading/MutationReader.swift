@@ -42,8 +42,8 @@ public struct MutationReader: Sendable {
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
-    let settledness: Settledness
-    let wakeUps: WakeUps
+    let stuckMutations: StuckMutations
+    let notifier: ChangeNotifier
     let failure: StoreFailure
 
     /// One mutation with all its attributes, JSON; nil when the user has none of that id.
@@ -60,7 +60,7 @@ public struct MutationReader: Sendable {
     ) async throws(Problem) -> [UInt8]? {
         let deadline = ContinuousClock.now + wait
         let lane = LaneKey(organization: organization.id, user: user)
-        return try await wakeUps.watching(lane: lane) { watch throws(Problem) in
+        return try await notifier.watching(lane: lane) { watch throws(Problem) in
             while true {
                 try await room.enter()
                 guard let found = try await details([id], organization, user).first else { return nil }
@@ -136,7 +136,7 @@ public struct MutationReader: Sendable {
 
     private func isSettled(_ record: MutationRecord, _ lane: LaneKey) async -> Bool {
         guard record.status == .blocked else { return record.status.isSettled }
-        let stuck = await settledness.stuck(among: [record], organization: lane.organization, user: lane.user)
+        let stuck = await stuckMutations.stuck(among: [record], organization: lane.organization, user: lane.user)
         return stuck.contains(record.id)
     }
 

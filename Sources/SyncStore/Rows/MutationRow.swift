@@ -9,9 +9,9 @@ final class MutationRow {
     private let new: NewMutation
     private let changePosition: Int64
     private let traceparent: String?
-    var dependencies = Slices.Bounds()
-    var blockers = Slices.Bounds()
-    var references = Slices.Bounds()
+    var dependencies = JaggedArray.Bounds()
+    var blockers = JaggedArray.Bounds()
+    var references = JaggedArray.Bounds()
     // what may be sealed
     private var payload, headers: ArraySlice<UInt8>?
     private var error: [UInt8]?

@@ -53,7 +53,7 @@ struct RejectionRow {
     /// As it is stored.
     private let error: [UInt8]?
 
-    init(_ lane: LaneKey, _ rejection: Rejection, _ seals: Seals) throws(SealError) {
+    init(_ lane: LaneKey, _ rejection: Rejection, _ seals: SealTable) throws(SealError) {
         self.lane = lane
         self.rejection = rejection
         let place = SealedPlace.rejection(user: lane.user, key: rejection.idempotencyKey)

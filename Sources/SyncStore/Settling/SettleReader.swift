@@ -116,7 +116,7 @@ struct SettleReader {
     }
 
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
-    private var seals: Seals { Seals([lane.organization: seal]) }
+    private var seals: SealTable { SealTable([lane.organization: seal]) }
 
     /// The user's mappings of client ids.
     func mappings(_ clientIDs: [UUID]) async throws -> [UUID: [IDMapping]] {

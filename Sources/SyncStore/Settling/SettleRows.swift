@@ -8,14 +8,14 @@ import SyncModel
 /// A mutation that runs again. Classes: they are read column by column, and never copied.
 final class RestartRow: Sendable {
     private let restart: MutationRestart
-    let blockers, references: Slices.Bounds
+    let blockers, references: JaggedArray.Bounds
     /// As they are stored.
     private let payload, sentPayload: [UInt8]?
 
     init(
         _ restart: MutationRestart,
-        blockers: Slices.Bounds,
-        references: Slices.Bounds,
+        blockers: JaggedArray.Bounds,
+        references: JaggedArray.Bounds,
         _ seal: LaneSeal
     ) throws(SealError) {
         self.restart = restart
@@ -73,14 +73,14 @@ final class DiscardRow: Sendable {
 /// A mutation whose dependencies changed.
 final class ReleaseRow: Sendable {
     private let release: MutationRelease
-    let blockers: Slices.Bounds
+    let blockers: JaggedArray.Bounds
     /// Shown where the mutation fails by it.
     private let problem: Problem?
     /// As they are stored.
     private let error: [UInt8]?
     private let lastError: String?
 
-    init(_ release: MutationRelease, blockers: Slices.Bounds, _ seal: LaneSeal) throws(SealError) {
+    init(_ release: MutationRelease, blockers: JaggedArray.Bounds, _ seal: LaneSeal) throws(SealError) {
         self.release = release
         self.blockers = blockers
         problem = release.status == .failed && release.node.status != .failed ? release.problem : nil

@@ -34,7 +34,7 @@ struct SettleWriter {
     /// The queries that write one entity, at the end of the organization's feed. The entity is locked, or there is none.
     func queries(_ key: EntityKey, _ state: EntityState) throws(SealError) -> [Query] {
         let writes = [(organization: lane.organization, writes: [(key: key, state: state)])]
-        let seals = Seals([lane.organization: seal])
+        let seals = SealTable([lane.organization: seal])
         return [EntityRows.raiseFeeds(writes)] + (try EntityRows.write(writes, now: now, seals))
     }
 
@@ -43,7 +43,7 @@ struct SettleWriter {
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
 
     private func restart(_ restarts: [MutationRestart], _ changePosition: Int64) throws(SealError) -> Query {
-        var (blockers, references) = (Slices(), Slices())
+        var (blockers, references) = (JaggedArray(), JaggedArray())
         let rows = try restarts.map { restart throws(SealError) in
             try RestartRow(
                 restart,
@@ -68,7 +68,7 @@ struct SettleWriter {
     }
 
     private func release(_ releases: [MutationRelease], _ changePosition: Int64) throws(SealError) -> Query {
-        var blockers = Slices()
+        var blockers = JaggedArray()
         let rows = try releases.map { release throws(SealError) in
             try ReleaseRow(release, blockers: blockers.add(release.dependsOn), laneSeal)
         }

@@ -13,7 +13,7 @@ public struct Settlement: Sendable {
 
     let pool: Pool
     let catalog: Catalog
-    let wakeUps: WakeUps
+    let notifier: ChangeNotifier
     let now: TimeSource
     let failure: StoreFailure
     /// For all statements of a write together; the server's own time-out is for each.
@@ -212,8 +212,8 @@ public struct Settlement: Sendable {
             throw failure.problem(error, doing: what)
         }
         guard let plan, !plan.isEmpty else { return plan }
-        wakeUps.changed([lane])
-        if plan.lane.isReady(at: now()) { wakeUps.ready([lane]) }
+        notifier.changed([lane])
+        if plan.lane.isReady(at: now()) { notifier.ready([lane]) }
         return plan
     }
 

@@ -124,7 +124,7 @@ extension RuleHistory {
 
     /// What goes out has server ids in place, and a key of its own for each revision.
     private mutating func checkRequest(
-        _ request: SyncModel.UpstreamRequest,
+        _ request: UpstreamRequest,
         _ mutation: RuleModel.Accepted,
         _ tenant: Int,
         _ person: Int

@@ -24,11 +24,11 @@ struct ListKeysCommand: AsyncParsableCommand {
     func run() async throws {
         let json = options.json
         let isEmpty = try await options.withStore { store, _ throws(Problem) -> Bool in
-            var page = try await store.sealing.keys(after: Self.first, 0)
+            var page = try await store.keyRotation.keys(after: Self.first, 0)
             let isEmpty = page.isEmpty
             while let last = page.last {
                 for key in page { Terminal.say(json ? Self.json(key) : Self.line(key)) }
-                page = try await store.sealing.keys(after: last.organization, last.number)
+                page = try await store.keyRotation.keys(after: last.organization, last.number)
             }
             return isEmpty
         }
@@ -37,11 +37,11 @@ struct ListKeysCommand: AsyncParsableCommand {
 
     private static let first = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 
-    private static func line(_ key: Sealing.Key) -> String {
+    private static func line(_ key: KeyRotation.Key) -> String {
         "\(key.organization.lowercased)  \(key.number)  \(key.masterKey)  \(key.createdAt.rfc3339)"
     }
 
-    private static func json(_ key: Sealing.Key) -> String {
+    private static func json(_ key: KeyRotation.Key) -> String {
         let bytes = AdministrationOptions.body {
             $0.member("organization_id", key.organization)
             $0.member("number", Int64(key.number))

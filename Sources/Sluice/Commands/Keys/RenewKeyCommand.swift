@@ -27,7 +27,7 @@ struct RenewKeyCommand: AsyncParsableCommand {
 
     func run() async throws {
         let number = try await options.withStore { store, _ throws(Problem) in
-            try await store.sealing.renew(organization)
+            try await store.keyRotation.renew(organization)
         }
         guard let number else { throw AdministrationOptions.unknown(organization) }
         let json = AdministrationOptions.body {

@@ -34,15 +34,15 @@ struct SealRowsCommand: AsyncParsableCommand {
     func run() async throws {
         let json = options.json
         let outcome = try await options.withStore { store, _ throws(Problem) -> Outcome in
-            if let organization { return try await Self.seal(organization, "", store.sealing, json: json) }
+            if let organization { return try await Self.seal(organization, "", store.keyRotation, json: json) }
             let organizations = try await Self.organizations(store.administration)
-            for organization in organizations { _ = try await store.sealing.prepare(organization) }
+            for organization in organizations { _ = try await store.keyRotation.prepare(organization) }
             var outcome = Outcome.sealed
             for (index, organization) in organizations.enumerated() {
                 let place = " (\(index + 1) of \(organizations.count))"
                 do throws(Problem) {
                     // one that was purged meanwhile is no trouble
-                    let one = try await Self.seal(organization, place, store.sealing, json: json)
+                    let one = try await Self.seal(organization, place, store.keyRotation, json: json)
                     if one == .incomplete { outcome = .incomplete }
                 } catch {
                     if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }
@@ -83,12 +83,12 @@ struct SealRowsCommand: AsyncParsableCommand {
     private static func seal(
         _ organization: UUID,
         _ place: String,
-        _ sealing: Sealing,
+        _ keyRotation: KeyRotation,
         json: Bool
     ) async throws(Problem) -> Outcome {
         let name = organization.lowercased
         let progress = Progress()
-        let rows = try await sealing.sealRows(
+        let rows = try await keyRotation.sealRows(
             of: organization,
             onWait: { seconds in
                 let words = "waits \(Int(seconds.rounded(.up))) s, until every gateway seals under its newest data key"

@@ -184,7 +184,7 @@ public struct DevicePuller: Sendable {
         }
         let base = cursor?.page ?? 0
         let counters = call.request.nextLocalIDs.compactMapValues(\.self)
-        var rivals = RivalPages()
+        var rivals = UnconfirmedPages()
         try await number(&pulled.planner, of: call.device, numbers) {
             guard known.areOutstanding else { return rivals }
             rivals = try await pages.rivals(base, counters, of: call.device)
@@ -244,7 +244,7 @@ public struct DevicePuller: Sendable {
         _ planner: inout PullPlanner,
         of device: DeviceKey,
         _ numbers: DeviceNumbers,
-        _ rivals: () async throws -> RivalPages
+        _ rivals: () async throws -> UnconfirmedPages
     ) async throws {
         if !planner.types.isEmpty {
             let rows = try await pool.run([Query(PullStatements.numbers, planner.numbered(Parameters(of: device)))])[0]
@@ -277,7 +277,7 @@ public struct DevicePuller: Sendable {
                 highest: highest
             )
         }
-        try planner.assign(free, planner.isWanting ? try await rivals() : RivalPages())
+        try planner.assign(free, planner.isWanting ? try await rivals() : UnconfirmedPages())
     }
 }
 

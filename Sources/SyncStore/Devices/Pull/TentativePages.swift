@@ -77,14 +77,14 @@ struct TentativePages: Sendable {
     }
 
     /// What a new page has to get along with.
-    func rivals(_ base: Int64, _ counters: [String: Int64], of device: DeviceKey) async throws -> RivalPages {
+    func rivals(_ base: Int64, _ counters: [String: Int64], of device: DeviceKey) async throws -> UnconfirmedPages {
         let rows = try await pool.run([Query(PullStatements.rivals, Parameters(of: device))])[0]
         let pages = try rows.read { row in
             let (number, base) = (try row.int64("page"), try row.int64("since_page"))
             let counters = try Self.counters(row.bytes("counters"))
             let (types, numbers) = (try row.strings("entity_types"), try row.int64s("local_ids"))
             let (ids, areIntegers) = (try row.strings("server_ids"), try row.bools("are_integers"))
-            return RivalPages.Page(
+            return UnconfirmedPages.Page(
                 number: number,
                 base: base,
                 counters: counters,
@@ -96,7 +96,7 @@ struct TentativePages: Sendable {
                 }
             )
         }
-        return RivalPages(of: pages, base: base, counters: counters)
+        return UnconfirmedPages(of: pages, base: base, counters: counters)
     }
 
     private static func counters(_ json: [UInt8]) throws -> [String: Int64] {

@@ -1,0 +1,59 @@
+import Logging
+import Postgres
+import ServiceLifecycle
+import Synchronization
+import Telemetry
+
+/// Looks at a database that was away when the gateway started as soon as it comes, for what would have ended the start
+/// then. A gateway that runs goes on, but does not say that it is ready.
+final class DatabaseWatcher: Service {
+    private static let interval: Duration = .seconds(1)
+
+    private let databaseURL: String
+    private let logger: Logger
+    private let reason = Mutex<String?>(nil)
+
+    init(databaseURL: String, logger: Logger) {
+        self.databaseURL = databaseURL
+        self.logger = logger
+    }
+
+    /// Why requests cannot be served; empty while nothing is known against it.
+    var reasons: [String] { reason.withLock { $0.map { [$0] } ?? [] } }
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await self.keepLooking() }
+        // a service that ends would end the others
+        try? await gracefulShutdown()
+    }
+
+    private func keepLooking() async {
+        while !Task.isCancelled {
+            switch await SchemaCheck.look(at: databaseURL) {
+            case .ready(let pooling):
+                note(nil)
+                if pooling == .session {
+                    logger.notice(
+                        "Database is reached through a pooler",
+                        metadata: [LogKeys.reason: "\(PoolerAdvice.notice)"]
+                    )
+                }
+                return
+            case .unreachable: break
+            case .shared: note("the database is behind \(PoolerAdvice.refusal). \(PoolerAdvice.remedy)")
+            case .behind(let pending): note("the schema lacks \(pending.joined(separator: ", ")); run: sluice migrate")
+            case .unfit(let reason): note("the database cannot be used: \(reason)")
+            }
+            try? await Task.sleep(for: Self.interval)
+        }
+    }
+
+    private func note(_ new: String?) {
+        let isNews = reason.withLock { reason in
+            defer { reason = new }
+            return reason != new
+        }
+        guard isNews, let new else { return }
+        logger.error("Database has come, but cannot be used", metadata: [LogKeys.reason: "\(new)"])
+    }
+}

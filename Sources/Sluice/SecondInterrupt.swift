@@ -1,0 +1,21 @@
+import Glibc
+import Logging
+import UnixSignals
+
+/// Whoever presses Ctrl-C while the gateway ends does not want to wait for what is in hand.
+enum SecondInterrupt {
+    /// What a shell reports of a program that Ctrl-C has ended.
+    private static let exitCode: Int32 = 128 + SIGINT
+
+    /// Watches signals until it is cancelled: the first one asks for the end, a SIGINT after it ends the process.
+    static func watch(logger: Logger) async {
+        var isEnding = false
+        for await signal in await UnixSignalsSequence(trapping: [.sigterm, .sigint]) {
+            if isEnding, signal == .sigint {
+                logger.warning("Interrupted again; what was in hand was given up")
+                _exit(exitCode)
+            }
+            isEnding = true
+        }
+    }
+}

@@ -1,0 +1,44 @@
+import Foundation
+import SyncModel
+import Synchronization
+
+/// Requests under way. Each is sent in a task of its own, so that it can be given up while its lane's runner still
+/// writes what came of it.
+final class InFlightRequests: Sendable {
+    private struct State {
+        var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]
+        var isGivenUp = false
+    }
+
+    private let upstream: any Upstream
+    private let state = Mutex(State())
+
+    init(_ upstream: any Upstream) {
+        self.upstream = upstream
+    }
+
+    /// Whether requests are given up.
+    var isGivenUp: Bool { state.withLock { $0.isGivenUp } }
+
+    /// Sends a request.
+    func send(_ request: UpstreamRequest, to settings: UpstreamSettings) async -> UpstreamAnswer {
+        let id = UUID()
+        let task = Task { await upstream.send(request, to: settings) }
+        let isGivenUp = state.withLock { state in
+            state.tasks[id] = task
+            return state.isGivenUp
+        }
+        if isGivenUp { task.cancel() }
+        defer { state.withLock { $0.tasks[id] = nil } }
+        return await task.value
+    }
+
+    /// Gives up what is under way, and whatever is sent from now on.
+    func giveUp() {
+        let tasks = state.withLock { state in
+            state.isGivenUp = true
+            return Array(state.tasks.values)
+        }
+        for task in tasks { task.cancel() }
+    }
+}

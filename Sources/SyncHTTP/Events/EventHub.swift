@@ -1,0 +1,195 @@
+import Foundation
+import Logging
+import Metrics
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+import SyncModel
+import SyncStore
+import Synchronization
+
+/// All listeners to events. While nothing happens nobody works for them; what there is to do is done by a few workers, a
+/// page at a time, so that thousands who are told of one push hold neither the memory nor the database.
+final class EventHub: Service {
+    /// Listeners that are worked for at the same time: half of what the pool of connections has by default.
+    static let workers = 4
+
+    private let store: Store
+    private let authenticator: Authenticator
+    private let configuration: HTTPConfiguration
+    private let budget: FairBudget
+    /// Beyond as many listeners as there may be.
+    let overload = Overload(.listeners)
+    private let listening = Mutex(Listening())
+    private let due = AsyncStream<EventSubscriber>.makeStream()
+    private let connected = Meter(label: HTTPMetrics.eventStreams)
+    private let ends: [EventStreamEnd: Counter]
+
+    init(store: Store, authenticator: Authenticator, configuration: HTTPConfiguration) {
+        self.store = store
+        self.authenticator = authenticator
+        self.configuration = configuration
+        budget = FairBudget(.listeners, limit: configuration.heldEventBytes, label: HTTPMetrics.heldEventBytes)
+        ends = Dictionary(
+            uniqueKeysWithValues: EventStreamEnd.allCases.map {
+                ($0, Counter(label: HTTPMetrics.eventStreamEnds, dimensions: [("reason", $0.rawValue)]))
+            }
+        )
+    }
+
+    private struct Listening {
+        var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
+        /// In the order in which they came.
+        var ofUser: [LaneKey: [EventSubscriber]] = [:]
+        var roll = ListenerRoll()
+        var isClosed = false
+    }
+
+    /// Whether there is room for one more listener of an organization.
+    func hasRoom(for organization: UUID) -> Bool {
+        listening.withLock { $0.roll.hasRoom(for: organization, limit: configuration.maximumListeners) }
+    }
+
+    /// Takes a listener in, who has not been written anything yet.
+    func adopt(_ socket: SocketHandover, _ caller: Caller, from cursor: EventCursor) async throws {
+        let now = ContinuousClock.now
+        let state = SubscriberState(cursor: cursor, now: now, end: now + longest(caller))
+        let channel = try await ClientBootstrap(group: socket.eventLoop)
+            .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 64))
+            .channelOption(.maxMessagesPerRead, value: 1)
+            .channelOption(.writeBufferWaterMark, value: .init(low: 1_024, high: 4_096))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let subscriber = EventSubscriber(
+                        caller,
+                        channel: channel,
+                        state: state,
+                        budget: self.budget,
+                        onWork: { [due = self.due.continuation] in due.yield($0) },
+                        onEnd: { [weak self] subscriber, end in
+                            self?.ends[end]?.increment()
+                            self?.remove(subscriber)
+                        }
+                    )
+                    try channel.pipeline.syncOperations.addHandler(subscriber)
+                }
+            }
+            .withConnectedSocket(socket.descriptor)
+            .get()
+        let subscriber = try await channel.eventLoop.submit {
+            try channel.pipeline.syncOperations.handler(type: EventSubscriber.self)
+        }.get()
+        add(subscriber, from: cursor)
+        do {
+            try subscriber.write(socket.head + EventFrame.opening(cursor))
+            due.continuation.yield(subscriber)
+        } catch {
+            subscriber.close(.failed)
+        }
+    }
+
+    /// Works until graceful shutdown, which hangs up on everybody: clients connect again, to another replica.
+    func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { try? await gracefulShutdown() }
+            group.addTask { await self.keepTicking() }
+            group.addTask { await self.work() }
+            await group.next()
+            group.cancelAll()
+        }
+        let left = listening.withLock { listening in
+            listening.isClosed = true
+            return Array(listening.subscribers.values)
+        }
+        for subscriber in left { subscriber.close(.closed) }
+    }
+
+    // MARK: - Who listens
+
+    private func add(_ subscriber: EventSubscriber, from cursor: EventCursor) {
+        store.notifier.add(subscriber, lane: subscriber.lane, feed: (subscriber.interest, cursor.feed))
+        connected.increment()
+        let (isClosed, oldest, crowding) = listening.withLock { listening in
+            listening.subscribers[ObjectIdentifier(subscriber)] = subscriber
+            listening.ofUser[subscriber.lane, default: []].append(subscriber)
+            listening.roll.add(ObjectIdentifier(subscriber), of: subscriber.lane.organization)
+            let ofUser = listening.ofUser[subscriber.lane] ?? []
+            let crowding = listening.roll.crowding(beyond: configuration.maximumListeners)
+            return (
+                listening.isClosed, ofUser.count > configuration.listenersPerUser ? ofUser.first : nil,
+                crowding.flatMap { listening.subscribers[$0] }
+            )
+        }
+        // the client may have gone before anybody was there to be told
+        if subscriber.isOver { remove(subscriber) }
+        if isClosed { subscriber.close(.closed) }
+        oldest?.close(.superseded)
+        if crowding !== oldest { crowding?.close(.superseded) }
+    }
+
+    private func remove(_ subscriber: EventSubscriber) {
+        let isKnown = listening.withLock { listening in
+            let lane = subscriber.lane
+            listening.ofUser[lane]?.removeAll { $0 === subscriber }
+            if listening.ofUser[lane]?.isEmpty == true { listening.ofUser[lane] = nil }
+            listening.roll.remove(ObjectIdentifier(subscriber), of: lane.organization)
+            return listening.subscribers.removeValue(forKey: ObjectIdentifier(subscriber)) != nil
+        }
+        guard isKnown else { return }
+        connected.decrement()
+        store.notifier.remove(subscriber, lane: subscriber.lane, feed: subscriber.interest)
+    }
+
+    /// A stream ends with its token, and now and then in any case.
+    private func longest(_ caller: Caller) -> Duration {
+        min(configuration.maximumStream, .seconds(max(0, caller.expiresAt - configuration.now().seconds)))
+    }
+
+    private func keepTicking() async {
+        let interval = min(.seconds(1), configuration.keepAlive / 4)
+        while !Task.isCancelled {
+            try? await Task.sleep(for: interval)
+            for subscriber in listening.withLock({ Array($0.subscribers.values) }) {
+                subscriber.tick(keepAlive: configuration.keepAlive, writeTimeout: configuration.writeTimeout)
+            }
+        }
+    }
+
+    // MARK: - Work
+
+    private func work() async {
+        await withTaskGroup(of: Void.self) { group in
+            var running = 0
+            for await subscriber in due.stream {
+                if running == Self.workers {
+                    await group.next()
+                    running -= 1
+                }
+                group.addTask { await self.work(for: subscriber) }
+                running += 1
+            }
+        }
+    }
+
+    private func work(for subscriber: EventSubscriber) async {
+        guard var work = subscriber.begin() else { return }
+        do {
+            let isAllDone = try await EventTurn(store: store, authenticator: authenticator).take(&work, subscriber)
+            subscriber.finish(left: isAllDone ? nil : work)
+        } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
+            // what is there will still be there when the database is back; until then the client need not go
+            if work.keepsAlive { try? subscriber.write(EventFrame.keepAlive) }
+            work.keepsAlive = false
+            subscriber.finish(left: work, isLater: true)
+        } catch is EventSubscriber.NoRoom {
+            subscriber.finish(left: work, isLater: true)
+        } catch is NotServed {
+            subscriber.close(.refused)
+        } catch {
+            subscriber.close(.failed)
+        }
+    }
+}
+
+/// The caller is not served any more.
+struct NotServed: Error {}

@@ -1,0 +1,128 @@
+import NIOCore
+import SyncModel
+import SyncStore
+import Synchronization
+
+/// One listener to events: a bare socket, a cursor, and what there is news of. It costs some kilobytes while nothing
+/// happens; what is written to it waits in the channel and nowhere else.
+final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
+    typealias InboundIn = ByteBuffer
+
+    /// Others hold what room there is: nothing was written.
+    struct NoRoom: Error {}
+
+    /// What is shorter is always written: openings, hints, signs of life.
+    private static let shortBytes = 1_024
+
+    let caller: Caller
+    private let channel: any Channel
+    private let budget: FairBudget
+    private let onWork: @Sendable (EventSubscriber) -> Void
+    private let onEnd: @Sendable (EventSubscriber, EventStreamEnd) -> Void
+    private let state: Mutex<SubscriberState>
+
+    /// - Parameters:
+    ///   - onWork: called when there is something to be done for the listener.
+    ///   - onEnd: called once.
+    init(
+        _ caller: Caller,
+        channel: any Channel,
+        state: SubscriberState,
+        budget: FairBudget,
+        onWork: @escaping @Sendable (EventSubscriber) -> Void,
+        onEnd: @escaping @Sendable (EventSubscriber, EventStreamEnd) -> Void
+    ) {
+        self.caller = caller
+        self.channel = channel
+        self.state = Mutex(state)
+        self.budget = budget
+        self.onWork = onWork
+        self.onEnd = onEnd
+    }
+
+    var lane: LaneKey { LaneKey(organization: caller.organization.id, user: caller.user) }
+    var interest: FeedInterest { FeedInterest(organization: caller.organization.id, user: caller.user) }
+
+    // MARK: - Work
+
+    /// Begins to work; nil when there is nothing to be done now.
+    func begin() -> SubscriberState.Work? { state.withLock { $0.begin() } }
+
+    /// Ends the work.
+    ///
+    /// - Parameters:
+    ///   - left: what was not done.
+    ///   - isLater: whether that has time until the next tick.
+    func finish(left: SubscriberState.Work? = nil, isLater: Bool = false) {
+        if state.withLock({ $0.finish(left: left, isLater: isLater) }) { onWork(self) }
+    }
+
+    /// Whether the connection takes more, once what was written has reached it.
+    func takesMore() async throws -> Bool {
+        try await channel.eventLoop.submit { [channel] in channel.isWritable }.get()
+    }
+
+    /// Whether it was ended.
+    var isOver: Bool { state.withLock { $0.isOver } }
+
+    /// Writes, and notes how far the listener has come. The bytes count as held until the system has taken them.
+    ///
+    /// - Parameter cursor: nil where it comes no further.
+    /// - Throws: ``NoRoom`` when too much is held by others; who holds something itself is not written to at all.
+    func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(NoRoom) {
+        if bytes.count < Self.shortBytes || budget.held == 0 {
+            budget.count(bytes.count, for: lane)
+        } else if !budget.offers(bytes.count, for: lane) {
+            throw NoRoom()
+        }
+        channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { [budget, lane] _ in
+            budget.giveBack(bytes.count, of: lane)
+        }
+        state.withLock { $0.wrote(cursor, now: .now) }
+    }
+
+    func tick(keepAlive: Duration, writeTimeout: Duration) {
+        let action = state.withLock { $0.tick(now: .now, keepAlive: keepAlive, writeTimeout: writeTimeout) }
+        switch action {
+        case .nothing: break
+        case .work: onWork(self)
+        case .close(let end): close(end)
+        }
+    }
+
+    /// Ends it: the first reason counts.
+    func close(_ end: EventStreamEnd) {
+        guard state.withLock({ $0.close() }) else { return }
+        onEnd(self, end)
+        channel.close(promise: nil)
+    }
+
+    // MARK: - News
+
+    func laneChanged() {
+        if state.withLock({ $0.note { $0.laneChanged() } }) { onWork(self) }
+    }
+
+    func feedMoved(to position: Int64) {
+        if state.withLock({ $0.note { $0.feedMoved(to: position) } }) { onWork(self) }
+    }
+
+    // MARK: - The socket
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // nothing can be asked for on this connection any more
+        close(.closed)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        close(.closed)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if state.withLock({ $0.writabilityChanged(context.channel.isWritable, now: .now) }) { onWork(self) }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        close(.closed)
+    }
+}

@@ -1,0 +1,60 @@
+import HTTPTypes
+import JSONText
+import SyncModel
+import SyncStore
+
+/// Which server ids the caller's client ids have become: `POST /v1/id-mappings/lookup` and `GET /v1/id-mappings`.
+struct MappingEndpoint: Sendable {
+    /// Mappings on a page of the list, unless the caller says.
+    static let defaultLimit = 500
+
+    let store: Store
+    let bodies: BodyReader
+
+    /// The caller's mappings as they change, a page at a time.
+    func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        let query = try Query(of: exchange, allowing: ["since", "status", "limit"])
+        let since = try query.text("since")
+        let statuses = try query.mappingStatuses("status")
+        let limit = try query.limit(default: Self.defaultLimit)
+        try await exchange.hold.enter(AnswerHold.mapping * limit)
+        let page = try await OffEventLoop.run {
+            try await store.mappings.list(
+                since: since,
+                statuses: statuses,
+                limit: limit,
+                organization: caller.organization.id,
+                user: caller.user
+            )
+        }
+        return Answer(.ok, json: page)
+    }
+
+    /// The mappings of ids that the caller names.
+    func lookUp(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let limit = bodies.limit
+        let lookup = try await bodies.withBody(of: exchange) { body in
+            try await OffEventLoop.read(body) { body throws(Problem) in try MappingLookup(body: body, limit: limit) }
+        }
+        try await exchange.hold.enter(AnswerHold.mapping * lookup.count)
+        let lane = LaneKey(organization: caller.organization.id, user: caller.user)
+        var mappings: [IDMapping] = []
+        if !lookup.clientIDs.isEmpty {
+            mappings = try await store.mappings.lookup(
+                lookup.clientIDs,
+                entityType: lookup.entityType,
+                organization: lane.organization,
+                user: lane.user
+            )
+        }
+        if !lookup.numbers.isEmpty, let device = lookup.deviceID, let type = lookup.entityType {
+            mappings += try await store.mappings.lookup(lookup.numbers, of: device, entityType: type, lane: lane)
+        }
+        var writer = JSONWriter(capacity: 64 + mappings.count * 192)
+        writer.beginObject()
+        writer.idMappings(mappings)
+        writer.endObject()
+        return Answer(.ok, json: writer.bytes)
+    }
+}

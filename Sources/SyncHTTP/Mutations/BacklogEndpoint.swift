@@ -1,0 +1,17 @@
+import HTTPTypes
+import SyncModel
+import SyncStore
+
+/// `GET /v1/backlog`: what of the caller's mutations is not final, and what holds the lane.
+struct BacklogEndpoint: Sendable {
+    let store: Store
+
+    func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try Query(of: exchange)
+        try await exchange.hold.enter(AnswerHold.mutation)
+        let json = try await OffEventLoop.run {
+            try await store.backlog.backlog(organization: caller.organization.id, user: caller.user).json()
+        }
+        return Answer(.ok, json: json)
+    }
+}

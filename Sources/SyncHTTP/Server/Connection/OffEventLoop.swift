@@ -1,0 +1,37 @@
+import SyncModel
+import SyncStore
+
+/// What takes longer than the other connections of an event loop should wait for: it runs elsewhere.
+enum OffEventLoop {
+    /// A body that is read within a millisecond or so.
+    private static let quicklyRead = 65_536
+
+    /// A body that takes so long that even other threads should not wait for it.
+    private static let slowlyRead = 131_072
+
+    /// Runs an operation away from the connection's event loop.
+    static func run<Value>(_ operation: @Sendable () async throws -> Value) async throws -> Value {
+        try await withTaskExecutorPreference(HeavyWork.executor, operation: operation)
+    }
+
+    /// Runs an operation on a body of so many bytes away from the connection's event loop.
+    static func run<Value>(on bytes: Int, _ operation: @Sendable () async throws -> Value) async throws -> Value {
+        try await withTaskExecutorPreference(executor(for: bytes), operation: operation)
+    }
+
+    private static func executor(for bytes: Int) -> any TaskExecutor {
+        bytes > slowlyRead ? HeavyWork.executor : globalConcurrentExecutor
+    }
+
+    /// Reads a body; a large one away from the connection's event loop.
+    static func read<Value: Sendable>(
+        _ body: [UInt8],
+        _ reader: @Sendable ([UInt8]) throws(Problem) -> Value
+    ) async throws(Problem) -> Value {
+        guard body.count > quicklyRead else { return try reader(body) }
+        let result = await withTaskExecutorPreference(executor(for: body.count)) {
+            Result { () throws(Problem) in try reader(body) }
+        }
+        return try result.get()
+    }
+}

@@ -1,0 +1,125 @@
+import HTTPTypes
+import HummingbirdCore
+import Logging
+import Metrics
+import NIOCore
+import SyncModel
+import Telemetry
+
+/// Takes every request of a server: gives it an id, finds its route, turns errors into answers, counts and logs.
+struct Responder: Sendable {
+    let routes: RouteTable
+    let budgets: Budgets
+    let logger: Logger
+    let now: TimeSource
+    /// Requests that are not answered yet; nil counts none.
+    var inFlight: Meter?
+
+    private let unmatched = RouteMeters(route: "unmatched", method: "any")
+    private let date = HTTPDate()
+    private let storeWarnings = OncePerSecond()
+
+    init(
+        routes: RouteTable,
+        budgets: Budgets,
+        logger: Logger,
+        now: @escaping TimeSource,
+        inFlight: Meter? = nil
+    ) {
+        self.routes = routes
+        self.budgets = budgets
+        self.logger = logger
+        self.now = now
+        self.inFlight = inFlight
+    }
+
+    /// What is to be written.
+    enum Reply: Sendable {
+        case response(Response)
+        /// A head, and who goes on behind it.
+        case handover(HTTPResponse, to: SocketHandover.Successor)
+    }
+
+    /// Answers a request; whatever happens, there is an answer.
+    func respond(to request: Request, on channel: any Channel) async -> Reply {
+        let started = NIODeadline.now()
+        inFlight?.increment()
+        defer { inFlight?.decrement() }
+        let requestID = RequestID.of(request.headers)
+        let context = LogContext(
+            requestID: requestID,
+            traceID: request.headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceIDText
+        )
+        return await LogContext.$current.withValue(context) {
+            await respond(to: request, requestID: requestID, on: channel, since: started)
+        }
+    }
+
+    private func respond(
+        to request: Request,
+        requestID: String,
+        on channel: any Channel,
+        since started: NIODeadline
+    ) async -> Reply {
+        let hold = AnswerHold(budgets.answers, pages: budgets.pages)
+        let (answer, route, failure) = await answer(request, requestID: requestID, channel: channel, hold: hold)
+        let elapsed = (NIODeadline.now() - started).nanoseconds
+        (route?.meters ?? unmatched).record(answer.status, nanoseconds: elapsed)
+        let level = level(for: answer.status)
+        if logger.logLevel <= level {
+            let line = LogLine(route: route, answer: answer, elapsed: elapsed)
+            logger.log(level: level, "Request answered", metadata: line.metadata(failure: failure))
+        }
+        let response = answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
+        if hold.settle(at: request.method == .head ? 0 : answer.body?.count ?? 0) {
+            await ConnectionGuard.release(hold, behindNextResponseOn: channel)
+        }
+        guard let successor = answer.successor else { return .response(response) }
+        return .handover(response.head, to: successor)
+    }
+
+    private func answer(
+        _ request: Request,
+        requestID: String,
+        channel: any Channel,
+        hold: AnswerHold
+    ) async -> (Answer, Route?, failure: (any Error)?) {
+        var matched: Route?
+        do {
+            let (route, parameters) = try route(of: request)
+            matched = route
+            if let mediaType = route.mediaType, !Accept.allows(mediaType, request.headers) {
+                throw Problem(.notAcceptable, "Answers are \(mediaType); the Accept header excludes that.")
+            }
+            let exchange = Exchange(
+                request: request,
+                requestID: requestID,
+                parameters: parameters,
+                channel: channel,
+                hold: hold,
+                budgets: budgets
+            )
+            return (try await route.endpoint(exchange), route, nil)
+        } catch {
+            return (Refusal(of: error).answer(requestID: requestID), matched, error)
+        }
+    }
+
+    private func route(of request: Request) throws(Refusal) -> (Route, parameters: [Substring]) {
+        switch routes.match(request.method, request.uri.path) {
+        case .route(let route, let parameters): return (route, parameters)
+        case .nothing: throw .notFound
+        case .otherMethods(let allow):
+            let problem = Problem(.methodNotAllowed, "Methods of this path: \(allow).")
+            throw Refusal(problem, headers: [.allow: allow])
+        }
+    }
+
+    /// Failures of ours are warnings. While the store is away every request fails in the same way: one line a second
+    /// says so.
+    private func level(for status: HTTPResponse.Status) -> Logger.Level {
+        if status.code < 500 { return .debug }
+        if status.code != 503 { return .error }
+        return storeWarnings.isFirst(at: now().seconds) ? .warning : .debug
+    }
+}

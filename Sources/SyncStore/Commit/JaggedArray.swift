@@ -1,0 +1,19 @@
+import Foundation
+
+/// Lists of ids as one list and 1-based bounds, both inclusive, as Postgres' array slices take them: `unnest` cannot make
+/// arrays of arrays.
+struct JaggedArray {
+    /// Where a list stands.
+    struct Bounds {
+        var from: Int32 = 1
+        var to: Int32 = 0
+    }
+
+    private(set) var ids: [UUID] = []
+
+    mutating func add(_ list: [UUID]) -> Bounds {
+        let from = Int32(ids.count + 1)
+        ids += list
+        return Bounds(from: from, to: Int32(ids.count))
+    }
+}

@@ -1,0 +1,200 @@
+import Foundation
+import Postgres
+public import ServiceLifecycle
+public import SyncModel
+import Synchronization
+
+/// Wakes those in this process who wait for something that this or another replica does: the dispatcher, when a lane may
+/// be claimed; readers that wait for a mutation to be settled or for the feed to move; listeners to events.
+///
+/// Within the process it is a call; between replicas a hint by NOTIFY, at most ten times a second; and in case one is
+/// lost, a look at all that is watched: every fifteen seconds, or four times a second while hints do not arrive.
+public final class ChangeNotifier: Service {
+    /// How long hints are gathered after one was sent.
+    static let hintInterval: Duration = .milliseconds(100)
+    /// Hints sent at a time; beyond it others are told to look at everything.
+    static let hintsAtATime = 4
+    /// The same while they do not, at least: with many watches it is longer.
+    static let deafInterval: Duration = .milliseconds(250)
+    /// Lanes that one statement looks at.
+    static let lanesAtATime = 1_000
+
+    struct State {
+        var onReady: (@Sendable ([LaneKey]) -> Void)?
+        var onDue: (@Sendable () -> Void)?
+        var lanes = LaneWatches()
+        var feeds = FeedWatches()
+        /// What other replicas are to be told.
+        var unsent: Set<WakeName> = []
+        var lastDue: ContinuousClock.Instant?
+    }
+
+    let pool: Pool
+    let hints: ReplicaHints
+    /// How often everything that is watched is looked at, while hints arrive.
+    let calmInterval: Duration
+    let state = Mutex(State())
+    /// Feeds that somebody has to look at; each at most once.
+    let movedFeeds = AsyncStream<UUID>.makeStream()
+    /// Whether to look at everything that is watched at once.
+    let lookNow = Atomic(false)
+    /// Something is to be sent to other replicas; nil: what is unsent.
+    private let outgoing = AsyncStream<HintMessage?>.makeStream()
+
+    init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
+        self.pool = pool
+        self.hints = hints
+        self.calmInterval = calmInterval
+    }
+
+    // MARK: - The dispatcher
+
+    /// Names the one who is told which lanes may be claimed. Called often and from any thread: it must be quick.
+    public func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {
+        state.withLock { $0.onReady = body }
+    }
+
+    /// Names the one who is told that another replica has more lanes due than it can run.
+    public func whenDueElsewhere(_ body: (@Sendable () -> Void)?) {
+        state.withLock { $0.onDue = body }
+    }
+
+    /// Tells other replicas that lanes are due, unless that was done within the last second.
+    public func tellDue() {
+        let isNews = state.withLock { state in
+            let now = ContinuousClock.now
+            if let last = state.lastDue, now - last < .seconds(1) { return false }
+            state.lastDue = now
+            return true
+        }
+        if isNews { outgoing.continuation.yield(.due) }
+    }
+
+    /// Says that lanes may be claimed.
+    func ready(_ lanes: [LaneKey]) {
+        guard !lanes.isEmpty else { return }
+        state.withLock { $0.onReady }?(lanes)
+    }
+
+    // MARK: - Readers
+
+    /// Says that mutations of lanes were changed, and with them perhaps their organizations' feeds.
+    func changed(_ lanes: [LaneKey]) {
+        let isHeard = hints.isHeard
+        let (watches, moved, isFirst) = state.withLock { state in
+            var (watches, moved): ([any ChangeObserver], [UUID]) = ([], [])
+            let organizations = Set(lanes.map(\.organization))
+            if state.lanes.count > 0 { watches = lanes.flatMap { state.lanes.watches(of: $0) } }
+            moved = organizations.filter { state.feeds.changed($0) }
+            guard isHeard else { return (watches, moved, false) }
+            let isFirst = state.unsent.isEmpty
+            // beyond that they are told to look at everything
+            guard state.unsent.count <= HintMessage.maximumNames * Self.hintsAtATime else {
+                return (watches, moved, false)
+            }
+            state.unsent.formUnion(lanes.map { WakeName($0) })
+            state.unsent.formUnion(organizations.map { WakeName(feedOf: $0) })
+            return (watches, moved, isFirst)
+        }
+        tell(watches, moved)
+        if isFirst { outgoing.continuation.yield(nil) }
+    }
+
+    /// Watches a lane, a feed behind a position, or both while `body` runs: what changes after the call begins is not missed.
+    nonisolated(nonsending) public func watching<Value, Failure: Error>(
+        lane: LaneKey? = nil,
+        feed: (interest: FeedInterest, position: Int64)? = nil,
+        _ body: nonisolated(nonsending) (Watch) async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        let watch = Watch()
+        add(watch, lane: lane, feed: feed)
+        defer { remove(watch, lane: lane, feed: feed?.interest) }
+        return try await body(watch)
+    }
+
+    /// Tells an observer of a lane, a feed behind a position, or both from now on.
+    public func add(
+        _ observer: any ChangeObserver,
+        lane: LaneKey?,
+        feed: (interest: FeedInterest, position: Int64)?
+    ) {
+        state.withLock { state in
+            if let lane { state.lanes.add(observer, to: lane) }
+            if let feed { state.feeds.add(observer, feed.interest, after: feed.position) }
+        }
+    }
+
+    /// Tells an observer no more.
+    public func remove(_ observer: any ChangeObserver, lane: LaneKey?, feed: FeedInterest?) {
+        state.withLock { state in
+            if let lane { state.lanes.remove(observer, from: lane) }
+            if let feed { state.feeds.remove(observer, feed) }
+        }
+    }
+
+    /// Other replicas that this one has heard of lately, for metrics.
+    public var peers: Int { hints.peerCount }
+
+    /// Whether hints of other replicas arrive, for metrics.
+    public var isHearing: Bool { hints.isHearing }
+
+    // MARK: - The service
+
+    /// Listens to other replicas, tells them, and looks at what is watched, until graceful shutdown.
+    public func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { try? await gracefulShutdown() }
+            group.addTask { await self.hints.listen { self.take($0) } }
+            group.addTask { await self.hints.keepPresent() }
+            group.addTask { await self.keepSending() }
+            group.addTask { await self.keepLooking() }
+            group.addTask { await self.followFeeds() }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    // MARK: - Hints
+
+    private func take(_ hint: HintMessage) {
+        switch hint {
+        case .presence: outgoing.continuation.yield(.presence)
+        case .due: state.withLock { $0.onDue }?()
+        case .everything: lookNow.store(true, ordering: .relaxed)
+        case .changed(let names):
+            let (watches, moved) = state.withLock { state in
+                let organizations = names.compactMap { state.feeds.organization($0) }
+                return (
+                    names.flatMap { state.lanes.watches(of: $0) }, organizations.filter { state.feeds.changed($0) }
+                )
+            }
+            tell(watches, moved)
+        }
+    }
+
+    private func tell(_ watches: [any ChangeObserver], _ moved: [UUID]) {
+        for watch in watches { watch.laneChanged() }
+        for organization in moved { movedFeeds.continuation.yield(organization) }
+    }
+
+    private func keepSending() async {
+        for await message in outgoing.stream {
+            if let message {
+                await hints.send(message)
+                continue
+            }
+            let names = state.withLock { state in
+                defer { state.unsent = [] }
+                return Array(state.unsent)
+            }
+            if names.count > HintMessage.maximumNames * Self.hintsAtATime {
+                await hints.send(.everything)
+            } else {
+                for start in stride(from: 0, to: names.count, by: HintMessage.maximumNames) {
+                    await hints.send(.changed(Array(names[start..<min(start + HintMessage.maximumNames, names.count)])))
+                }
+            }
+            try? await Task.sleep(for: Self.hintInterval)
+        }
+    }
+}

@@ -1,0 +1,28 @@
+/// Who is told that something it has an interest in was changed. No data comes with it: the observer looks for itself, so
+/// a signal that is lost costs time only. Called often and from any thread: it must be quick.
+public protocol ChangeObserver: AnyObject, Sendable {
+    /// Mutations or mappings of the lane were changed.
+    func laneChanged()
+    /// The feed has come so far with something that the observer may see.
+    func feedMoved(to position: Int64)
+}
+
+/// What an observer was told since it last looked.
+public struct WakeNews: Sendable, Hashable {
+    /// Whether mutations or mappings of the lane were changed.
+    public private(set) var lane = false
+    /// How far the feed has come with something that the observer may see; nil: nothing of that kind.
+    public private(set) var feed: Int64?
+
+    /// No news.
+    public init() {}
+
+    /// Whether there is nothing to look at.
+    public var isEmpty: Bool { !lane && feed == nil }
+
+    /// Notes a change of the lane.
+    public mutating func laneChanged() { lane = true }
+
+    /// Notes a move of the feed.
+    public mutating func feedMoved(to position: Int64) { feed = max(feed ?? 0, position) }
+}

@@ -1,0 +1,75 @@
+import Foundation
+
+/// Who watches which organization's feed, in this process. However many they are, one look serves them all.
+struct FeedWatches {
+    private struct Feed {
+        var watches: [ObjectIdentifier: (interest: FeedInterest, watch: any ChangeObserver)] = [:]
+        /// The feed's end when it was last looked at.
+        var known: Int64
+        var isBeingRead = false
+        /// Whether there is something new since the look that is under way.
+        var isDue = false
+    }
+
+    private var feeds: [UUID: Feed] = [:]
+    private var names: [WakeName: UUID] = [:]
+
+    var organizations: [UUID] { Array(feeds.keys) }
+
+    /// - Parameter position: how far the feed has come that the watch has seen.
+    mutating func add(_ watch: any ChangeObserver, _ interest: FeedInterest, after position: Int64) {
+        feeds[interest.organization, default: Feed(known: position)].watches[ObjectIdentifier(watch)] = (
+            interest, watch
+        )
+        names[WakeName(feedOf: interest.organization)] = interest.organization
+    }
+
+    mutating func remove(_ watch: any ChangeObserver, _ interest: FeedInterest) {
+        feeds[interest.organization]?.watches[ObjectIdentifier(watch)] = nil
+        guard feeds[interest.organization]?.watches.isEmpty == true else { return }
+        feeds[interest.organization] = nil
+        names[WakeName(feedOf: interest.organization)] = nil
+    }
+
+    /// The watched organization that another replica means.
+    func organization(_ name: WakeName) -> UUID? { names[name] }
+
+    /// Notes that a feed was changed.
+    ///
+    /// - Returns: whether somebody has to begin looking at it.
+    mutating func changed(_ organization: UUID) -> Bool {
+        guard let feed = feeds[organization] else { return false }
+        feeds[organization]?.isDue = true
+        guard !feed.isBeingRead else { return false }
+        feeds[organization]?.isBeingRead = true
+        return true
+    }
+
+    /// Notes how far a feed is by now.
+    ///
+    /// - Returns: whether somebody has to begin looking at it.
+    mutating func note(_ end: Int64, of organization: UUID) -> Bool {
+        feeds[organization]?.known == end ? false : changed(organization)
+    }
+
+    /// Begins a look: where the last one ended, and how many watch. Nil when nothing is due, and then
+    /// whoever looks at the feed is to leave it.
+    mutating func next(_ organization: UUID) -> (after: Int64, watches: Int)? {
+        guard let feed = feeds[organization] else { return nil }
+        guard feed.isDue else {
+            feeds[organization]?.isBeingRead = false
+            return nil
+        }
+        feeds[organization]?.isDue = false
+        return (feed.known, feed.watches.count)
+    }
+
+    /// Notes how far a look has come, and answers who watches.
+    mutating func looked(
+        upTo end: Int64,
+        at organization: UUID
+    ) -> [ObjectIdentifier: (interest: FeedInterest, watch: any ChangeObserver)] {
+        feeds[organization]?.known = end
+        return feeds[organization]?.watches ?? [:]
+    }
+}

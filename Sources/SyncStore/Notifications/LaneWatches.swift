@@ -1,0 +1,57 @@
+import SyncModel
+
+/// Who watches which lane, in this process.
+struct LaneWatches {
+    private struct Lane {
+        let key: LaneKey
+        var watches: [any ChangeObserver] = []
+        /// The lane's change position when it was last looked at; nil: it was not.
+        var known: Int64?
+    }
+
+    private var lanes: [WakeName: [Lane]] = [:]
+
+    /// Lanes that are watched.
+    private(set) var count = 0
+
+    var keys: [LaneKey] { lanes.values.flatMap { $0.map(\.key) } }
+
+    mutating func add(_ watch: any ChangeObserver, to key: LaneKey) {
+        let name = WakeName(key)
+        if let place = lanes[name]?.firstIndex(where: { $0.key == key }) {
+            lanes[name]?[place].watches.append(watch)
+        } else {
+            lanes[name, default: []].append(Lane(key: key, watches: [watch]))
+            count += 1
+        }
+    }
+
+    mutating func remove(_ watch: any ChangeObserver, from key: LaneKey) {
+        let name = WakeName(key)
+        guard let place = lanes[name]?.firstIndex(where: { $0.key == key }) else { return }
+        lanes[name]?[place].watches.removeAll { $0 === watch }
+        guard lanes[name]?[place].watches.isEmpty == true else { return }
+        lanes[name]?.remove(at: place)
+        count -= 1
+        if lanes[name]?.isEmpty == true { lanes[name] = nil }
+    }
+
+    func watches(of key: LaneKey) -> [any ChangeObserver] {
+        lanes[WakeName(key)]?.first { $0.key == key }?.watches ?? []
+    }
+
+    /// Of whatever lane another replica means: two may share a name.
+    func watches(of name: WakeName) -> [any ChangeObserver] {
+        lanes[name]?.flatMap(\.watches) ?? []
+    }
+
+    /// Notes how far a lane is by now, and answers whom that is news to.
+    mutating func note(_ position: Int64, of key: LaneKey) -> [any ChangeObserver] {
+        let name = WakeName(key)
+        guard let place = lanes[name]?.firstIndex(where: { $0.key == key }), let lane = lanes[name]?[place],
+            lane.known != position
+        else { return [] }
+        lanes[name]?[place].known = position
+        return lane.watches
+    }
+}

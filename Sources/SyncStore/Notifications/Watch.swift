@@ -1,0 +1,73 @@
+import Synchronization
+
+/// Lets one reader wait until something that it has an interest in is changed.
+public final class Watch: ChangeObserver {
+    private struct State {
+        var news = WakeNews()
+        /// The time of the call that is under way is over.
+        var isLate = false
+        var reader: CheckedContinuation<Void, Never>?
+    }
+
+    private let state = Mutex(State())
+
+    init() {}
+
+    /// Waits for news, for at most `limit` or until the task is cancelled. Answers at once when there are some since the
+    /// last call. One caller at a time.
+    public func news(within limit: Duration) async -> WakeNews {
+        if limit > .zero {
+            let timer = Task {
+                do { try await Task.sleep(for: limit) } catch { return }
+                self.change { $0.isLate = true }
+            }
+            await wait()
+            timer.cancel()
+        }
+        return state.withLock { state in
+            defer {
+                state.news = WakeNews()
+                state.isLate = false
+            }
+            return state.news
+        }
+    }
+
+    /// Wakes the reader.
+    public func laneChanged() {
+        change { $0.news.laneChanged() }
+    }
+
+    /// Wakes the reader.
+    public func feedMoved(to position: Int64) {
+        change { $0.news.feedMoved(to: position) }
+    }
+
+    private func wait() async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    if !state.news.isEmpty || state.isLate || Task.isCancelled { return true }
+                    state.reader = continuation
+                    return false
+                }
+                if isOver { continuation.resume() }
+            }
+        } onCancel: {
+            wake()
+        }
+    }
+
+    private func wake() {
+        change { _ in }
+    }
+
+    private func change(_ body: (inout State) -> Void) {
+        let reader = state.withLock { state in
+            body(&state)
+            defer { state.reader = nil }
+            return state.reader
+        }
+        reader?.resume()
+    }
+}

@@ -1,0 +1,170 @@
+import Foundation
+import Metrics
+import Postgres
+import SyncModel
+
+/// Says which blocked mutations are settled all the same, for nothing but a person moves them (``StuckSearch``).
+///
+/// What it says is an extra: a push whose commit is done has its answer, whatever becomes of this. So a look is bounded,
+/// in rows and in time, however long the lane is, and never fails; what could not be found out in time counts as not
+/// settled.
+struct StuckMutations: Sendable {
+    /// Mutations that a look starts from, at most.
+    static let startLimit = 1_000
+    /// Mutations behind those that it goes to.
+    static let wayLimit = 128
+    /// Dependencies that it follows from each of them.
+    static let edgeLimit = 32
+    /// Open mutations at the front of the lane among which it looks for troubled ones, where that was not enough.
+    static let frontLimit = 500
+    /// How long it may take.
+    static let patience: Duration = .seconds(1)
+
+    let pool: Pool
+    let failure: StoreFailure
+    private let metrics = StuckMutationsMetrics()
+
+    /// The stuck ones among what a push came to.
+    func stuck(among verdicts: [PushVerdict], organization: UUID, user: UUID) async -> Set<UUID> {
+        guard verdicts.contains(where: { $0.status == .blocked }) else { return [] }
+        return await stuck(among: verdicts.compactMap(\.record), organization: organization, user: user)
+    }
+
+    /// The stuck ones among mutations of a lane, as far as that can be found out in time.
+    func stuck(among records: [MutationRecord], organization: UUID, user: UUID) async -> Set<UUID> {
+        guard records.contains(where: { $0.status == .blocked }) else { return [] }
+        let known = StuckSearch(records)
+        let unknown = known.unknown
+        guard !unknown.isEmpty else { return known.stuck }
+        do {
+            let (stuck, isCut) = try await within(Self.patience) {
+                try await look(known, unknown, LaneKey(organization: organization, user: user))
+            }
+            metrics.count(isCut ? .cut : .complete)
+            return stuck
+        } catch {
+            // a client that went away is no news
+            if !Task.isCancelled {
+                failure.note(error, leavingOut: "whether blocked mutations are settled")
+                metrics.count(.failed)
+            }
+            return known.stuck
+        }
+    }
+
+    private func look(_ known: StuckSearch, _ unknown: [UUID], _ lane: LaneKey) async throws -> (Set<UUID>, Bool) {
+        var search = known
+        let start = Array(unknown.prefix(Self.startLimit))
+        let front = Parameters(of: lane)
+        var walk = front
+        walk.add(start)
+        walk.add(Int64(start.count + Self.wayLimit))
+        // in a transaction, for the plan's shape: a plan that was made while the lane was short must not read all of it
+        // once it is long; both at once, for a round trip costs more than the second
+        let results = try await pool.run([
+            .beginReading, Query(SettleStatements.planShape), Query(Self.walkStatement, walk),
+            Query(Self.frontStatement, front), .rollback,
+        ])
+        let found = try results[2].read(StuckSearch.Step.read)
+        search.add(found.map(\.step))
+        let isCut =
+            start.count < unknown.count || found.count >= start.count + Self.wayLimit || found.contains(where: \.isCut)
+        guard isCut, !search.isDecided else { return (search.stuck, false) }
+        search.add(troubled: try results[3].read(StuckSearch.Step.read).map(\.step))
+        return (search.stuck, !search.isDecided)
+    }
+
+    // MARK: - Statements
+
+    private static let columns = """
+        m.id, m.status::text, m.position, m.entity_type, m.local_id, m.server_id::text, m.server_id_is_integer,
+            CASE WHEN m.status = 'blocked' THEN (\(Dependencies.open))[1:\(edgeLimit)] ELSE '{}'::uuid[] END
+                AS depends_on,
+            m.status = 'blocked' AND cardinality(\(Dependencies.open)) > \(edgeLimit) AS is_cut
+        """
+
+    private static let row = """
+        CROSS JOIN LATERAL (
+                SELECT * FROM mutations x
+                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+                OFFSET 0
+            ) m
+        """
+
+    /// Follows dependencies from blocked mutation to blocked mutation, each by its key; UNION drops what was seen, and a
+    /// recursive query is worked off only as far as its rows are asked for.
+    static let walkStatement = Statement(
+        "settledness_walk",
+        """
+        WITH RECURSIVE walk (
+            id, status, position, entity_type, local_id, server_id, server_id_is_integer, depends_on, is_cut
+        ) AS (
+            SELECT \(columns)
+            FROM unnest($3::uuid[]) AS k (id)
+            \(row)
+            UNION
+            SELECT \(columns)
+            FROM walk w
+            CROSS JOIN LATERAL unnest(w.depends_on) AS k (id)
+            \(row)
+        )
+        SELECT * FROM walk LIMIT $4
+        """
+    )
+
+    /// What failed or is in conflict at the front of the lane: before it stands nothing but what is final, so what failed
+    /// first is there, unless much else waits before it.
+    static let frontStatement = Statement(
+        "settledness_front",
+        """
+        SELECT \(columns)
+        FROM (
+            SELECT * FROM mutations x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.synced_at IS NULL
+            ORDER BY x.position
+            LIMIT \(frontLimit)
+        ) m
+        WHERE m.status IN ('failed', 'conflict')
+        """
+    )
+}
+
+extension StuckSearch.Step {
+    /// Reads a row of both statements, and whether some of the mutation's dependencies were not followed.
+    fileprivate static func read(_ row: inout RowReader) throws -> (step: Self, isCut: Bool) {
+        let step = Self(
+            id: try row.uuid("id"),
+            status: try row.choice("status"),
+            position: try row.int64("position"),
+            entity: EntityName(
+                type: try row.string("entity_type"),
+                localID: try row.optionalUUID("local_id"),
+                serverID: try row.serverID()
+            ),
+            dependsOn: try row.uuids("depends_on")
+        )
+        return (step, try row.bool("is_cut"))
+    }
+}
+
+/// What looks come to.
+private struct StuckMutationsMetrics: Sendable {
+    enum Result: String, CaseIterable {
+        /// Everything was found out.
+        case complete
+        /// A way was too long to go to its end.
+        case cut
+        /// The database did not answer, or not in time.
+        case failed
+    }
+
+    private let counters = Dictionary(
+        uniqueKeysWithValues: Result.allCases.map { result in
+            (result, Counter(label: "sluice_settledness_looks_total", dimensions: [("result", result.rawValue)]))
+        }
+    )
+
+    func count(_ result: Result) {
+        counters[result]?.increment()
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// The seals of the organizations that a group or a reader has to do with.
+struct SealTable: Sendable {
+    private let seals: [UUID: Seal]
+    /// Whether whatever is written is stored as it is.
+    let arePlain: Bool
+
+    init(_ seals: [UUID: Seal]) {
+        self.seals = seals
+        arePlain = seals.values.allSatisfy(\.isPlain)
+    }
+
+    /// An organization whose keys were not read is locked: nothing of it is written in the plain by mistake.
+    subscript(organization: UUID) -> Seal {
+        seals[organization] ?? .locked("the organization's keys were not read")
+    }
+
+    /// The seal of a lane's rows.
+    func lane(_ lane: LaneKey) -> LaneSeal { LaneSeal(seal: self[lane.organization], user: lane.user) }
+
+    /// Why one of the organizations cannot be read or written; nil where all can.
+    var lock: String? { seals.values.lazy.compactMap(\.lock).first }
+}
+
+/// Seals and opens the columns of one lane's mutations and refusals.
+struct LaneSeal: Sendable {
+    let seal: Seal
+    let user: UUID
+
+    func seal(json plain: [UInt8]?, _ column: SealedPlace.Column, of id: UUID) throws(SealError) -> [UInt8]? {
+        try seal.seal(json: plain, as: .mutation(column, user: user, id: id))
+    }
+
+    func seal(text plain: String?, _ column: SealedPlace.Column, of id: UUID) throws(SealError) -> String? {
+        try seal.seal(text: plain, as: .mutation(column, user: user, id: id))
+    }
+
+    /// Nil also where it stays closed, which its member's name in `unreadable` tells.
+    func read(
+        json stored: [UInt8]?,
+        _ column: SealedPlace.Column,
+        of id: UUID,
+        _ unreadable: inout [String]
+    ) throws(SealError) -> [UInt8]? {
+        try seal.read(json: stored, as: .mutation(column, user: user, id: id), &unreadable)
+    }
+
+    /// Nil also where it stays closed, which its member's name in `unreadable` tells.
+    func read(
+        text stored: String?,
+        _ column: SealedPlace.Column,
+        of id: UUID,
+        _ unreadable: inout [String]
+    ) throws(SealError) -> String? {
+        try seal.read(text: stored, as: .mutation(column, user: user, id: id), &unreadable)
+    }
+}
+
+extension Catalog {
+    /// Reads what may be sealed. Where a value is sealed under a key that another replica made a moment ago, the
+    /// organization's keys are read anew, once; what does not open then stays closed.
+    ///
+    /// - Throws: what `body` does; `store_unavailable` while the organization's data are locked.
+    func opening<Value>(
+        _ organization: UUID,
+        _ body: (Seal) async throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await body(seal(of: organization))
+        } catch SealError.unknownKey {
+            invalidate(organization)
+            return try await body(seal(of: organization).lastWord)
+        }
+    }
+
+    /// The seal of an organization, at most five seconds old.
+    ///
+    /// - Throws: ``SealError/locked(_:)``; `store_unavailable`.
+    func seal(of organization: UUID) async throws -> Seal {
+        let seal = try await entry(organization).seal
+        if let reason = seal.lock { throw SealError.locked(reason) }
+        return seal
+    }
+}
