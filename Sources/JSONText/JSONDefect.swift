@@ -1,7 +1,7 @@
 /// What JSON's grammar allows, but the gateway can't store or would understand in one of several ways.
-public struct JSONDefect: Sendable, Equatable {
+package struct JSONDefect: Sendable, Equatable {
     /// What is wrong.
-    public enum Kind: Sendable, Equatable {
+    package enum Kind: Sendable, Equatable {
         /// A name that an earlier member of the object has, once both are unescaped (RFC 8259, section 4).
         case duplicateMember
         /// A string or name with U+0000, which PostgreSQL's text can't hold.
@@ -14,15 +14,15 @@ public struct JSONDefect: Sendable, Equatable {
     }
 
     /// What is wrong.
-    public let kind: Kind
+    package let kind: Kind
     /// The place of the faulty value or name among the nodes of the whole text, from 0.
-    public let nodeIndex: Int
+    package let nodeIndex: Int
     /// The JSON Pointer (RFC 6901) to the faulty value, or to the value of the faulty name. It starts at the value
     /// whose defects were asked for. A pointer of more than a kilobyte is cut, and ends in "…".
-    public let pointer: String
+    package let pointer: String
 
     /// What is wrong, as a sentence for the person who sent the text.
-    public var explanation: String {
+    package var explanation: String {
         switch kind {
         case .duplicateMember: "The object has more than one member of this name."
         case .nulCharacter: "The character U+0000 is not allowed."

@@ -1,16 +1,16 @@
 /// The elements of an array, in order. Iterating allocates nothing.
-public struct JSONElements: Sequence, Sendable {
+package struct JSONElements: Sequence, Sendable {
     let storage: JSONStorage
     let index: Int
 
     /// Steps from element to element.
-    public struct Iterator: IteratorProtocol, Sendable {
+    package struct Iterator: IteratorProtocol, Sendable {
         let storage: JSONStorage
         var index: Int
         let end: Int
 
         /// The next element, or nil after the last.
-        public mutating func next() -> JSONValue? {
+        package mutating func next() -> JSONValue? {
             guard index < end else { return nil }
             let element = index
             index = storage.nodes[element].after
@@ -19,20 +19,20 @@ public struct JSONElements: Sequence, Sendable {
     }
 
     /// Starts at the first element.
-    public func makeIterator() -> Iterator {
+    package func makeIterator() -> Iterator {
         Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
     }
 
     /// Whether there is none.
-    public var isEmpty: Bool { storage.nodes[index].after == index + 1 }
+    package var isEmpty: Bool { storage.nodes[index].after == index + 1 }
 
     /// How many there are, found by stepping over them.
-    public var count: Int { reduce(0) { count, _ in count + 1 } }
+    package var count: Int { reduce(0) { count, _ in count + 1 } }
 }
 
 extension JSONValue {
     /// The elements of an array; nil for any other type.
-    public var elements: JSONElements? {
+    package var elements: JSONElements? {
         node.isArray ? JSONElements(storage: storage, index: index) : nil
     }
 }

@@ -1,16 +1,16 @@
 /// The members of an object, in document order, duplicates included. Iterating allocates nothing.
-public struct JSONMembers: Sequence, Sendable {
+package struct JSONMembers: Sequence, Sendable {
     let storage: JSONStorage
     let index: Int
 
     /// Steps from name to name.
-    public struct Iterator: IteratorProtocol, Sendable {
+    package struct Iterator: IteratorProtocol, Sendable {
         let storage: JSONStorage
         var index: Int
         let end: Int
 
         /// The next member, or nil after the last.
-        public mutating func next() -> (name: JSONName, value: JSONValue)? {
+        package mutating func next() -> (name: JSONName, value: JSONValue)? {
             guard index < end else { return nil }
             let name = index
             index = storage.nodes[name + 1].after
@@ -19,22 +19,22 @@ public struct JSONMembers: Sequence, Sendable {
     }
 
     /// Starts at the first member.
-    public func makeIterator() -> Iterator {
+    package func makeIterator() -> Iterator {
         Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
     }
 
     /// Whether there is none.
-    public var isEmpty: Bool { storage.nodes[index].after == index + 1 }
+    package var isEmpty: Bool { storage.nodes[index].after == index + 1 }
 }
 
 extension JSONValue {
     /// The members of an object; nil for any other type.
-    public var members: JSONMembers? {
+    package var members: JSONMembers? {
         node.isObject ? JSONMembers(storage: storage, index: index) : nil
     }
 
     /// The first member of that name, found by looking at one after the other; nil too unless it is an object.
-    public subscript(name: StaticString) -> JSONValue? {
+    package subscript(name: StaticString) -> JSONValue? {
         let node = node
         guard node.isObject else { return nil }
         let nodes = storage.nodes

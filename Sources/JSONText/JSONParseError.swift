@@ -1,7 +1,7 @@
 /// Why a text is not JSON (RFC 8259), or more of it than the limits allow.
-public struct JSONParseError: Error, Sendable, Equatable {
+package struct JSONParseError: Error, Sendable, Equatable {
     /// What is wrong.
-    public enum Kind: Sendable, Equatable, CaseIterable {
+    package enum Kind: Sendable, Equatable, CaseIterable {
         /// More bytes than ``JSONLimits/maximumBytes``.
         case tooLong
         /// Deeper nesting than ``JSONLimits/maximumDepth``.
@@ -39,18 +39,18 @@ public struct JSONParseError: Error, Sendable, Equatable {
     }
 
     /// What is wrong.
-    public let kind: Kind
+    package let kind: Kind
     /// Where: the byte at fault, counted from 0.
-    public let offset: Int
+    package let offset: Int
 
     /// An error at a byte.
-    public init(kind: Kind, offset: Int) {
+    package init(kind: Kind, offset: Int) {
         self.kind = kind
         self.offset = offset
     }
 
     /// What is wrong and where, as a sentence for the person who sent the text.
-    public var explanation: String {
+    package var explanation: String {
         switch kind {
         case .tooLong: "The JSON text is longer than \(offset) bytes."
         case .empty: "There is no JSON value."
@@ -62,7 +62,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
     /// character.
     ///
     /// - Parameter text: what was parsed.
-    public func explanation(in text: [UInt8]) -> String {
+    package func explanation(in text: [UInt8]) -> String {
         switch kind {
         case .tooLong, .empty: return explanation
         default:
@@ -100,5 +100,5 @@ public struct JSONParseError: Error, Sendable, Equatable {
 
 extension JSONParseError: CustomStringConvertible {
     /// The explanation.
-    public var description: String { explanation }
+    package var description: String { explanation }
 }

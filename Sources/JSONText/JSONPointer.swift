@@ -1,19 +1,19 @@
 /// Builds JSON Pointers (RFC 6901).
-public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
+package struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
     /// The pointer: empty for the whole text, otherwise a slash before every step.
-    public private(set) var text: String
+    package private(set) var text: String
 
     /// The pointer to the whole text.
-    public init() { text = "" }
+    package init() { text = "" }
 
     /// A pointer that is written already.
-    public init(_ text: String) { self.text = text }
+    package init(_ text: String) { self.text = text }
 
     /// The pointer's text.
-    public var description: String { text }
+    package var description: String { text }
 
     /// Steps into the member of that name, unescaped as it is in JSON's own terms.
-    public mutating func append(member name: String) {
+    package mutating func append(member name: String) {
         text.append("/")
         for character in name.unicodeScalars {
             switch character {
@@ -25,26 +25,26 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Steps into the element at that index, from 0.
-    public mutating func append(index: Int) {
+    package mutating func append(index: Int) {
         text.append("/\(index)")
     }
 
     /// The pointer to the member of that name.
-    public func appending(member name: String) -> JSONPointer {
+    package func appending(member name: String) -> JSONPointer {
         var pointer = self
         pointer.append(member: name)
         return pointer
     }
 
     /// The pointer to the element at that index, from 0.
-    public func appending(index: Int) -> JSONPointer {
+    package func appending(index: Int) -> JSONPointer {
         var pointer = self
         pointer.append(index: index)
         return pointer
     }
 
     /// Whether a text is a pointer.
-    public static func isValid(_ text: String) -> Bool { steps(of: text) != nil }
+    package static func isValid(_ text: String) -> Bool { steps(of: text) != nil }
 
     /// The steps of a pointer, unescaped; nil if it is not one.
     static func steps(of pointer: String) -> [[UInt8]]? {

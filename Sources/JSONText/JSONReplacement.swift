@@ -1,11 +1,11 @@
 #if canImport(FoundationEssentials)
-    public import FoundationEssentials
+    package import FoundationEssentials
 #else
-    public import Foundation
+    package import Foundation
 #endif
 
 /// What is written in the place of a UUID.
-public enum JSONReplacement: Sendable, Equatable {
+package enum JSONReplacement: Sendable, Equatable {
     /// A string of 36 lower-case characters.
     case uuid(UUID)
     /// A string, escaped as JSON needs it.

@@ -1,25 +1,25 @@
 /// A parsed text: its bytes, and where every value in them is. Immutable, and a reference to pass around.
 ///
 /// Parsing takes time linear in the text, whatever is in it. Values are decoded when they are asked for.
-public struct JSONTree: Sendable {
+package struct JSONTree: Sendable {
     let storage: JSONStorage
 
     /// Parses one JSON text (RFC 8259) in UTF-8, without a byte order mark.
     ///
     /// What the grammar allows but no reader could make good use of is not an error but a ``JSONDefect``.
-    public init(parsing bytes: [UInt8], limits: JSONLimits = .init()) throws(JSONParseError) {
+    package init(parsing bytes: [UInt8], limits: JSONLimits = .init()) throws(JSONParseError) {
         storage = try JSONStorage(parsing: bytes, limits: limits)
     }
 
     /// The value of the whole text.
-    public var root: JSONValue { JSONValue(storage: storage, index: 0) }
+    package var root: JSONValue { JSONValue(storage: storage, index: 0) }
 
     /// The text as it came.
-    public var bytes: [UInt8] { storage.bytes }
+    package var bytes: [UInt8] { storage.bytes }
 
     /// How many values and member names there are.
-    public var nodeCount: Int { storage.nodes[0].after }
+    package var nodeCount: Int { storage.nodes[0].after }
 
     /// The first 64 defects of the text, in document order, with pointers from the root.
-    public var defects: [JSONDefect] { root.defects }
+    package var defects: [JSONDefect] { root.defects }
 }

@@ -1,16 +1,16 @@
 #if canImport(FoundationEssentials)
-    public import FoundationEssentials
+    package import FoundationEssentials
 #else
-    public import Foundation
+    package import Foundation
 #endif
 
 /// A value and what is to be written in its place.
-public struct JSONEdit: Sendable {
+package struct JSONEdit: Sendable {
     let value: JSONValue
     let replacement: JSONReplacement
 
     /// Puts `replacement` in the place of a value.
-    public init(_ value: JSONValue, _ replacement: JSONReplacement) {
+    package init(_ value: JSONValue, _ replacement: JSONReplacement) {
         self.value = value
         self.replacement = replacement
     }
@@ -23,7 +23,7 @@ extension JSONValue {
     /// - Parameters:
     ///   - edits: Of values of this tree, within this value and in document order. They go before the other.
     ///   - replacement: As in ``rewritten(_:)``.
-    public func rewritten(
+    package func rewritten(
         _ edits: [JSONEdit],
         _ replacement: (UUID) -> JSONReplacement? = { _ in nil }
     ) -> [UInt8]? {

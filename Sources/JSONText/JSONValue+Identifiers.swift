@@ -1,12 +1,12 @@
 #if canImport(FoundationEssentials)
-    public import FoundationEssentials
+    package import FoundationEssentials
 #else
-    public import Foundation
+    package import Foundation
 #endif
 
 extension JSONValue {
     /// Every UUID-shaped string value in this value, in document order, duplicates kept. Names are no values.
-    public var uuids: [UUID] {
+    package var uuids: [UUID] {
         storage.withSource { source in
             var found: [UUID] = []
             for index in index..<source[index].after where source[index].isUUID {
@@ -20,7 +20,7 @@ extension JSONValue {
     /// digit, white space, order. Nil if that changes nothing.
     ///
     /// - Parameter replacement: Asked for each UUID in document order; nil leaves it as it is.
-    public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? { rewritten([], replacement) }
+    package func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? { rewritten([], replacement) }
 }
 
 extension JSONNode {

@@ -1,13 +1,13 @@
 internal import CSimdJSON
 
 #if canImport(FoundationEssentials)
-    public import FoundationEssentials
+    package import FoundationEssentials
 #else
-    public import Foundation
+    package import Foundation
 #endif
 
 /// A value within a ``JSONTree``, which it keeps alive. Cheap to copy.
-public struct JSONValue: Sendable {
+package struct JSONValue: Sendable {
     let storage: JSONStorage
     let index: Int
 
@@ -15,7 +15,7 @@ public struct JSONValue: Sendable {
     var node: JSONNode { storage.nodes[index] }
 
     /// The types of RFC 8259.
-    public enum Kind: Sendable, Equatable {
+    package enum Kind: Sendable, Equatable {
         /// `{…}`
         case object
         /// `[…]`
@@ -31,7 +31,7 @@ public struct JSONValue: Sendable {
     }
 
     /// The value's type.
-    public var kind: Kind {
+    package var kind: Kind {
         switch csj_kind(UInt32(node.kind)) {
         case CSJ_OBJECT: .object
         case CSJ_ARRAY: .array
@@ -43,22 +43,22 @@ public struct JSONValue: Sendable {
     }
 
     /// The value's text, byte for byte as written, without white space around it.
-    public var raw: ArraySlice<UInt8> { storage.bytes[node.range] }
+    package var raw: ArraySlice<UInt8> { storage.bytes[node.range] }
 
     /// The length of ``raw``, in bytes.
-    public var rawCount: Int { Int(node.end - node.start) }
+    package var rawCount: Int { Int(node.end - node.start) }
 
     /// Where ``raw`` starts in the whole text, in bytes.
-    public var offset: Int { Int(node.start) }
+    package var offset: Int { Int(node.start) }
 
     /// How deep arrays and objects nest: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. Known since parsing.
-    public var depth: Int { Int(node.height) }
+    package var depth: Int { Int(node.height) }
 
     /// Whether it is `null`.
-    public var isNull: Bool { node.isNull }
+    package var isNull: Bool { node.isNull }
 
     /// `true` or `false`; nil for any other type.
-    public var bool: Bool? {
+    package var bool: Bool? {
         switch csj_kind(UInt32(node.kind)) {
         case CSJ_TRUE: true
         case CSJ_FALSE: false
@@ -67,27 +67,27 @@ public struct JSONValue: Sendable {
     }
 
     /// A string's characters, unescaped; U+FFFD for lone surrogates. Nil unless it is a string.
-    public var string: String? {
+    package var string: String? {
         let node = node
         guard node.isString else { return nil }
         return storage.bytes.withUnsafeBufferPointer { node.string(in: $0) }
     }
 
     /// Whether it is this string, once unescaped. Allocates nothing.
-    public func stringEquals(_ other: StaticString) -> Bool {
+    package func stringEquals(_ other: StaticString) -> Bool {
         let node = node
         return node.isString && storage.bytes.withUnsafeBufferPointer { node.equals(other, in: $0) }
     }
 
     /// The UUID that a string of the shape 8-4-4-4-12 stands for, in either case, escaped or not; otherwise nil.
-    public var uuid: UUID? {
+    package var uuid: UUID? {
         let node = node
         guard node.isUUID else { return nil }
         return storage.bytes.withUnsafeBufferPointer { node.uuid(in: $0) }
     }
 
     /// A whole number, if it is within Int64, however it is written: `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
-    public var int64: Int64? {
+    package var int64: Int64? {
         let node = node
         guard node.isInteger else { return kind == .number ? Int64(decimal: raw) : nil }
         return storage.bytes.withUnsafeBufferPointer { Int64(digits: node.text(in: $0)) }

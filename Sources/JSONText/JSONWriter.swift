@@ -1,66 +1,66 @@
 #if canImport(FoundationEssentials)
-    public import FoundationEssentials
+    package import FoundationEssentials
 #else
-    public import Foundation
+    package import Foundation
 #endif
 
 /// Writes JSON without white space, putting the commas. That the calls make up one well-formed text is up to the
 /// caller.
 ///
 /// No call but those that take a `String` made at run time allocates anything beside the bytes.
-public struct JSONWriter: Sendable {
+package struct JSONWriter: Sendable {
     /// What is written so far.
-    public var bytes: [UInt8]
+    package var bytes: [UInt8]
     /// Whether a comma belongs before the next name or value.
     var needsComma = false
 
     /// Starts with nothing written, and room for that many bytes.
-    public init(capacity: Int = 256) {
+    package init(capacity: Int = 256) {
         bytes = []
         bytes.reserveCapacity(capacity)
     }
 
     /// `{`
-    public mutating func beginObject() { open(UInt8(ascii: "{")) }
+    package mutating func beginObject() { open(UInt8(ascii: "{")) }
 
     /// `}`
-    public mutating func endObject() { close(UInt8(ascii: "}")) }
+    package mutating func endObject() { close(UInt8(ascii: "}")) }
 
     /// `[`
-    public mutating func beginArray() { open(UInt8(ascii: "[")) }
+    package mutating func beginArray() { open(UInt8(ascii: "[")) }
 
     /// `]`
-    public mutating func endArray() { close(UInt8(ascii: "]")) }
+    package mutating func endArray() { close(UInt8(ascii: "]")) }
 
     /// A member's name; its value is to follow.
-    public mutating func name(_ name: StaticString) {
+    package mutating func name(_ name: StaticString) {
         string(name)
         bytes.append(UInt8(ascii: ":"))
         needsComma = false
     }
 
     /// A member's name; its value is to follow.
-    public mutating func name(_ name: String) {
+    package mutating func name(_ name: String) {
         string(name)
         bytes.append(UInt8(ascii: ":"))
         needsComma = false
     }
 
     /// A string, escaped where it must be.
-    public mutating func string(_ string: String) {
+    package mutating func string(_ string: String) {
         separate()
         var string = string
         string.withUTF8 { bytes.appendJSONString($0) }
     }
 
     /// A string, escaped where it must be.
-    public mutating func string(_ string: StaticString) {
+    package mutating func string(_ string: StaticString) {
         separate()
         string.withUTF8Buffer { bytes.appendJSONString($0) }
     }
 
     /// A UUID as a string in lower case.
-    public mutating func uuid(_ uuid: UUID) {
+    package mutating func uuid(_ uuid: UUID) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         uuid.appendLowercased(to: &bytes)
@@ -68,46 +68,46 @@ public struct JSONWriter: Sendable {
     }
 
     /// A whole number.
-    public mutating func int(_ number: Int64) {
+    package mutating func int(_ number: Int64) {
         separate()
         bytes.appendDecimal(number)
     }
 
     /// A whole number.
-    public mutating func int(_ number: Int) { int(Int64(number)) }
+    package mutating func int(_ number: Int) { int(Int64(number)) }
 
     /// `true` or `false`
-    public mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
+    package mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
 
     /// `null`
-    public mutating func null() { raw("null") }
+    package mutating func null() { raw("null") }
 
     /// One value that is JSON text already.
-    public mutating func raw(_ text: some Sequence<UInt8>) {
+    package mutating func raw(_ text: some Sequence<UInt8>) {
         separate()
         bytes.append(contentsOf: text)
     }
 
     /// One value that is JSON text already.
-    public mutating func raw(_ text: ArraySlice<UInt8>) {
+    package mutating func raw(_ text: ArraySlice<UInt8>) {
         separate()
         bytes.append(contentsOf: text)
     }
 
     /// One value that is JSON text already.
-    public mutating func raw(_ text: [UInt8]) {
+    package mutating func raw(_ text: [UInt8]) {
         separate()
         bytes.append(contentsOf: text)
     }
 
     /// One value that is JSON text already.
-    public mutating func raw(_ text: StaticString) {
+    package mutating func raw(_ text: StaticString) {
         separate()
         text.withUTF8Buffer { bytes.append(contentsOf: $0) }
     }
 
     /// A parsed value, as it was written.
-    public mutating func value(_ value: JSONValue) {
+    package mutating func value(_ value: JSONValue) {
         separate()
         value.storage.withSource { bytes.append(contentsOf: $0.text(value.node.range)) }
     }

@@ -1,9 +1,9 @@
 internal import CSimdJSON
 
 #if canImport(FoundationEssentials)
-    public import FoundationEssentials
+    package import FoundationEssentials
 #else
-    public import Foundation
+    package import Foundation
 #endif
 
 /// Foundation's own conversions take several hundred nanoseconds; these take some ten.
@@ -11,7 +11,7 @@ extension UUID {
     private static let textLength = 36
 
     /// Reads 36 ASCII bytes of the shape 8-4-4-4-12 (RFC 9562, section 4), in either case; nil for anything else.
-    public init?(text: UnsafeBufferPointer<UInt8>) {
+    package init?(text: UnsafeBufferPointer<UInt8>) {
         guard text.count == Self.textLength, let start = text.baseAddress else { return nil }
         var bytes: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         let isUUID = withUnsafeMutableBytes(of: &bytes) { bytes in
@@ -22,19 +22,19 @@ extension UUID {
     }
 
     /// Reads 36 ASCII bytes of the shape 8-4-4-4-12 (RFC 9562, section 4), in either case; nil for anything else.
-    public init?(text: some Collection<UInt8>) {
+    package init?(text: some Collection<UInt8>) {
         let parsed = text.withContiguousStorageIfAvailable { UUID(text: $0) }
         guard let uuid = parsed ?? Array(text).withUnsafeBufferPointer({ UUID(text: $0) }) else { return nil }
         self = uuid
     }
 
     /// Reads 36 characters of the shape 8-4-4-4-12 (RFC 9562, section 4), in either case; nil for anything else.
-    public init?(parsing string: String) {
+    package init?(parsing string: String) {
         self.init(text: string.utf8)
     }
 
     /// The 36 characters in lower case.
-    public var lowercased: String {
+    package var lowercased: String {
         String(unsafeUninitializedCapacity: Self.textLength) { buffer in
             format(into: buffer.baseAddress)
             return Self.textLength
@@ -42,7 +42,7 @@ extension UUID {
     }
 
     /// Appends the 36 ASCII bytes in lower case.
-    public func appendLowercased(to bytes: inout [UInt8]) {
+    package func appendLowercased(to bytes: inout [UInt8]) {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Self.textLength) { buffer in
             format(into: buffer.baseAddress)
             bytes.append(contentsOf: UnsafeBufferPointer(buffer))

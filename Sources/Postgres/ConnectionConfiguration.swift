@@ -1,39 +1,39 @@
 /// How to connect, and what every connection is set to.
-public struct ConnectionConfiguration: Sendable {
+package struct ConnectionConfiguration: Sendable {
     /// A libpq connection URI or keyword string. It may hold a password, so it must not be logged.
-    public var uri: String
+    package var uri: String
     /// Shown in `pg_stat_activity`.
-    public var applicationName: String
+    package var applicationName: String
     /// Server settings, SET once after connecting, such as `("lock_timeout", "2s")`.
-    public var settings: [(String, String)]
+    package var settings: [(String, String)]
     /// How long connecting may take, authentication included. Looking up a host's name is not bounded by it.
-    public var connectTimeout: Duration
+    package var connectTimeout: Duration
     /// The server's `statement_timeout`. It bounds each statement; a whole pipeline is bounded by
     /// `Connection.timeoutMargin` more. Zero or less: unbounded.
-    public var statementTimeout: Duration
+    package var statementTimeout: Duration
     /// Whether the session is made our own: settings are applied. Without it only statements without a name should be
     /// run, which leave nothing behind in a session that may be another client's next.
-    public var ownsSession = true
+    package var ownsSession = true
     /// Called on the connection's thread for each notice or warning. It must not block.
-    public var onNotice: (@Sendable (String) -> Void)?
+    package var onNotice: (@Sendable (String) -> Void)?
     /// Called on the connection's thread for each NOTIFY on a channel that the connection listens to. It must not
     /// block.
-    public var onNotification: (@Sendable (Notification) -> Void)?
+    package var onNotification: (@Sendable (Notification) -> Void)?
 
     /// A NOTIFY from another session.
-    public struct Notification: Sendable, Equatable {
+    package struct Notification: Sendable, Equatable {
         /// The channel.
-        public let channel: String
+        package let channel: String
         /// The payload; empty where there is none.
-        public let payload: String
+        package let payload: String
     }
 
     /// Whether a text is a libpq connection URI or keyword string, by which one can try to connect. One whose password is
     /// not percent-encoded, so that a part of it would be taken for something else, is none.
-    public static func isURI(_ text: String) -> Bool { Handle.password(in: text) != nil }
+    package static func isURI(_ text: String) -> Bool { Handle.password(in: text) != nil }
 
     /// A configuration. `connectTimeout` must be positive.
-    public init(
+    package init(
         uri: String,
         applicationName: String = "sluice",
         settings: [(String, String)] = [],

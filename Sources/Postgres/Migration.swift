@@ -1,12 +1,12 @@
 /// One forward step of a schema.
-public struct Migration: Sendable, Hashable {
+package struct Migration: Sendable, Hashable {
     /// Its name, such as `0001_tables`. Migrations run in the order of their names.
-    public let name: String
+    package let name: String
     /// Its statements, without BEGIN and COMMIT.
-    public let sql: String
+    package let sql: String
 
     /// A step with its name and statements.
-    public init(name: String, sql: String) {
+    package init(name: String, sql: String) {
         self.name = name
         self.sql = sql
     }

@@ -1,14 +1,14 @@
 /// How long a migration waits for locks that others hold.
-public struct MigratorPatience: Sendable {
+package struct MigratorPatience: Sendable {
     /// For one lock, with everybody else who wants the table in line behind; then the migration is undone.
-    public var forLock: Duration
+    package var forLock: Duration
     /// Between a migration that was undone and the next try.
-    public var pause: Duration
+    package var pause: Duration
     /// How long one migration is tried.
-    public var total: Duration
+    package var total: Duration
 
     /// Creates the value.
-    public init(
+    package init(
         forLock: Duration = .seconds(1),
         pause: Duration = .seconds(2),
         total: Duration = .seconds(600)

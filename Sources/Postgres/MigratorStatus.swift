@@ -1,15 +1,15 @@
 /// How a database stands to the migrations of this build.
-public struct MigratorStatus: Sendable, Equatable {
+package struct MigratorStatus: Sendable, Equatable {
     /// Applied, in order.
-    public let applied: [String]
+    package let applied: [String]
     /// Still to be applied, in order.
-    public let pending: [String]
+    package let pending: [String]
     /// Applied by a newer build, in order; unknown to this one.
-    public let unknownNewer: [String]
+    package let unknownNewer: [String]
 }
 
 /// Why a database can't be migrated.
-public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
+package enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Two migrations of this build have the same name.
     case duplicate(String)
     /// The text of an applied migration is not the one that was applied.
@@ -24,7 +24,7 @@ public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
     case failed(String, PostgresError)
 
     /// One line for the operator.
-    public var description: String {
+    package var description: String {
         switch self {
         case .duplicate(let name): "two migrations are named \(name)"
         case .changed(let name): "migration \(name) was changed after it had been applied"

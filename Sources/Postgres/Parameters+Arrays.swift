@@ -1,70 +1,70 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 // One-dimensional arrays, for `unnest` and `= ANY`. Elements may be NULL where the element type is optional. Arrays and
 // slices of bytes have overloads of their own because the generic one is a good deal slower.
 extension Parameters {
     /// Adds a `uuid[]`.
-    public mutating func add(_ values: [UUID]) {
+    package mutating func add(_ values: [UUID]) {
         addFixed(values, size: 16, element: OID.uuid, array: OID.uuidArray) { value, target in
             target.storeBytes(of: value.uuid, as: uuid_t.self)
         }
     }
 
     /// Adds a `uuid[]`.
-    public mutating func add(_ values: [UUID?]) {
+    package mutating func add(_ values: [UUID?]) {
         addFixedOptional(values, size: 16, element: OID.uuid, array: OID.uuidArray) { value, target in
             target.storeBytes(of: value.uuid, as: uuid_t.self)
         }
     }
 
     /// Adds an `int8[]`.
-    public mutating func add(_ values: [Int64]) { addIntegers(values, element: OID.int8, array: OID.int8Array) }
+    package mutating func add(_ values: [Int64]) { addIntegers(values, element: OID.int8, array: OID.int8Array) }
 
     /// Adds an `int8[]`.
-    public mutating func add(_ values: [Int64?]) { addIntegers(values, element: OID.int8, array: OID.int8Array) }
+    package mutating func add(_ values: [Int64?]) { addIntegers(values, element: OID.int8, array: OID.int8Array) }
 
     /// Adds an `int4[]`.
-    public mutating func add(_ values: [Int32]) { addIntegers(values, element: OID.int4, array: OID.int4Array) }
+    package mutating func add(_ values: [Int32]) { addIntegers(values, element: OID.int4, array: OID.int4Array) }
 
     /// Adds an `int4[]`.
-    public mutating func add(_ values: [Int32?]) { addIntegers(values, element: OID.int4, array: OID.int4Array) }
+    package mutating func add(_ values: [Int32?]) { addIntegers(values, element: OID.int4, array: OID.int4Array) }
 
     /// Adds an `int2[]`.
-    public mutating func add(_ values: [Int16]) { addIntegers(values, element: OID.int2, array: OID.int2Array) }
+    package mutating func add(_ values: [Int16]) { addIntegers(values, element: OID.int2, array: OID.int2Array) }
 
     /// Adds an `int2[]`.
-    public mutating func add(_ values: [Int16?]) { addIntegers(values, element: OID.int2, array: OID.int2Array) }
+    package mutating func add(_ values: [Int16?]) { addIntegers(values, element: OID.int2, array: OID.int2Array) }
 
     /// Adds a `bool[]`.
-    public mutating func add(_ values: [Bool]) {
+    package mutating func add(_ values: [Bool]) {
         addFixed(values, size: 1, element: OID.bool, array: OID.boolArray) { value, target in
             target.storeBytes(of: value ? 1 : 0, as: UInt8.self)
         }
     }
 
     /// Adds a `bool[]`.
-    public mutating func add(_ values: [Bool?]) {
+    package mutating func add(_ values: [Bool?]) {
         addFixedOptional(values, size: 1, element: OID.bool, array: OID.boolArray) { value, target in
             target.storeBytes(of: value ? 1 : 0, as: UInt8.self)
         }
     }
 
     /// Adds a `timestamptz[]` from microseconds since the Unix epoch.
-    public mutating func add(timestamps values: [Int64]) {
+    package mutating func add(timestamps values: [Int64]) {
         addFixed(values, size: 8, element: OID.timestamptz, array: OID.timestamptzArray) { value, target in
             target.storeBytes(of: TimestampEpoch.wire(fromUnix: value).bigEndian, as: Int64.self)
         }
     }
 
     /// Adds a `timestamptz[]` from microseconds since the Unix epoch.
-    public mutating func add(timestamps values: [Int64?]) {
+    package mutating func add(timestamps values: [Int64?]) {
         addFixedOptional(values, size: 8, element: OID.timestamptz, array: OID.timestamptzArray) { value, target in
             target.storeBytes(of: TimestampEpoch.wire(fromUnix: value).bigEndian, as: Int64.self)
         }
     }
 
     /// Adds a `text[]`.
-    public mutating func add(_ values: [String]) {
+    package mutating func add(_ values: [String]) {
         addVariable(values, element: OID.text, array: OID.textArray) {
             $0.utf8.count
         } copy: { value, target in
@@ -74,7 +74,7 @@ extension Parameters {
     }
 
     /// Adds a `text[]`.
-    public mutating func add(_ values: [String?]) {
+    package mutating func add(_ values: [String?]) {
         addVariable(values, element: OID.text, array: OID.textArray) {
             $0?.utf8.count
         } copy: { value, target in
@@ -84,47 +84,47 @@ extension Parameters {
     }
 
     /// Adds a `bytea[]`.
-    public mutating func add(byteas values: [[UInt8]?]) {
+    package mutating func add(byteas values: [[UInt8]?]) {
         addBytes(values, element: OID.bytea, array: OID.byteaArray)
     }
 
     /// Adds a `bytea[]`.
-    public mutating func add(byteas values: [ArraySlice<UInt8>?]) {
+    package mutating func add(byteas values: [ArraySlice<UInt8>?]) {
         addBytes(values, element: OID.bytea, array: OID.byteaArray)
     }
 
     /// Adds a `bytea[]`.
-    public mutating func add<Bytes: Collection<UInt8>>(byteas values: [Bytes?]) {
+    package mutating func add<Bytes: Collection<UInt8>>(byteas values: [Bytes?]) {
         addBytes(values, element: OID.bytea, array: OID.byteaArray)
     }
 
     /// Adds a `json[]` from UTF-8 texts, each stored as it is.
-    public mutating func add(jsons values: [[UInt8]?]) {
+    package mutating func add(jsons values: [[UInt8]?]) {
         addBytes(values, element: OID.json, array: OID.jsonArray)
     }
 
     /// Adds a `json[]` from UTF-8 texts, each stored as it is.
-    public mutating func add(jsons values: [ArraySlice<UInt8>?]) {
+    package mutating func add(jsons values: [ArraySlice<UInt8>?]) {
         addBytes(values, element: OID.json, array: OID.jsonArray)
     }
 
     /// Adds a `json[]` from UTF-8 texts, each stored as it is.
-    public mutating func add<Bytes: Collection<UInt8>>(jsons values: [Bytes?]) {
+    package mutating func add<Bytes: Collection<UInt8>>(jsons values: [Bytes?]) {
         addBytes(values, element: OID.json, array: OID.jsonArray)
     }
 
     /// Adds a `jsonb[]` from UTF-8 texts.
-    public mutating func add(jsonbs values: [[UInt8]?]) {
+    package mutating func add(jsonbs values: [[UInt8]?]) {
         addBytes(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
     }
 
     /// Adds a `jsonb[]` from UTF-8 texts.
-    public mutating func add(jsonbs values: [ArraySlice<UInt8>?]) {
+    package mutating func add(jsonbs values: [ArraySlice<UInt8>?]) {
         addBytes(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
     }
 
     /// Adds a `jsonb[]` from UTF-8 texts.
-    public mutating func add<Bytes: Collection<UInt8>>(jsonbs values: [Bytes?]) {
+    package mutating func add<Bytes: Collection<UInt8>>(jsonbs values: [Bytes?]) {
         addBytes(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
     }
 }

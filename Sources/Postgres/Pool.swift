@@ -5,25 +5,25 @@ import Synchronization
 /// Connections are made when needed. Those that broke are replaced; one that has been idle for 30 seconds is asked for
 /// a sign of life before it is lent. None is lent inside a transaction. While the server can't be reached, attempts
 /// are made one at a time with back-off; callers wait out a short outage and are refused at once in a long one.
-public final class Pool: Sendable {
+package final class Pool: Sendable {
     /// Counts for metrics.
-    public struct Statistics: Sendable, Equatable {
+    package struct Statistics: Sendable, Equatable {
         /// Connections that exist, lent or idle.
-        public let open: Int
+        package let open: Int
         /// Connections that nobody uses.
-        public let idle: Int
+        package let idle: Int
         /// Connections being made.
-        public let connecting: Int
+        package let connecting: Int
         /// Callers in line.
-        public let waiting: Int
+        package let waiting: Int
         /// Connections made since the pool was.
-        public let created: Int
+        package let created: Int
         /// Connections there may be.
-        public let maximum: Int
+        package let maximum: Int
         /// Callers refused since the pool was made: all connections stayed in use, or too many waited already.
-        public let exhausted: Int
+        package let exhausted: Int
         /// How long callers have waited in line, all together.
-        public let waited: Duration
+        package let waited: Duration
     }
 
     private typealias State = PoolState<Connection, CheckedContinuation<Loan, Never>>
@@ -47,7 +47,7 @@ public final class Pool: Sendable {
 
     /// A pool of at most `maximum` connections (at least 1). A caller waits for one for at most `acquireTimeout`, in
     /// order of arrival; beyond `maximumWaiters` callers are refused at once.
-    public init(
+    package init(
         configuration: ConnectionConfiguration,
         maximum: Int = 8,
         acquireTimeout: Duration = .seconds(3),
@@ -64,12 +64,12 @@ public final class Pool: Sendable {
     }
 
     /// Counts for metrics.
-    public var statistics: Statistics { shell.withLock { $0.state.statistics } }
+    package var statistics: Statistics { shell.withLock { $0.state.statistics } }
 
     /// Lends a connection for the time of `body`; a transaction left open is rolled back.
     ///
     /// Throws what `body` throws, `poolExhausted`, `cancelled`, or the error that connecting met.
-    nonisolated(nonsending) public func withConnection<T: Sendable>(
+    nonisolated(nonsending) package func withConnection<T: Sendable>(
         _ body: nonisolated(nonsending) (Connection) async throws -> T
     ) async throws -> T {
         let connection = try await checkOut()
@@ -84,13 +84,13 @@ public final class Pool: Sendable {
     }
 
     /// Runs the queries in one pipeline on one connection, as one implicit transaction.
-    public func run(_ queries: [Query]) async throws -> [Rows] {
+    package func run(_ queries: [Query]) async throws -> [Rows] {
         try await withConnection { try await $0.run(queries) }
     }
 
     /// Refuses new callers and those in line, waits for lent connections to come back, and returns when all are closed
     /// and their threads done.
-    public func close() async {
+    package func close() async {
         apply { state, _ in state.close() }
         let attempts = shell.withLock { Array($0.attempts.values) }
         for attempt in attempts { attempt?.cancel() }

@@ -2,9 +2,9 @@
 ///
 /// `kind` is for decisions, `message` for logs. Neither holds a password, and the row contents that PostgreSQL puts in
 /// an error's detail are left out of `message`.
-public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
+package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The cause, as far as a caller can act on it.
-    public enum Kind: Sendable, Hashable {
+    package enum Kind: Sendable, Hashable {
         /// The server refused a statement with this five-character SQLSTATE.
         case server(sqlState: String)
         /// The connection ended while it was in use. Whether an outstanding COMMIT took effect is unknown.
@@ -25,16 +25,16 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     }
 
     /// The cause.
-    public let kind: Kind
+    package let kind: Kind
     /// Details for the log, never for a client.
-    public let message: String
+    package let message: String
     /// The name of the statement that failed, where there is one.
-    public let statement: String?
+    package let statement: String?
     /// The position of that statement in its pipeline, counted from 0.
-    public let statementIndex: Int?
+    package let statementIndex: Int?
 
     /// An error of this kind.
-    public init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
+    package init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
         self.kind = kind
         self.message = message
         self.statement = statement
@@ -42,12 +42,12 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     }
 
     /// The server's SQLSTATE, where the server refused.
-    public var sqlState: String? {
+    package var sqlState: String? {
         if case .server(let sqlState) = kind { sqlState } else { nil }
     }
 
     /// Whether the same transaction may succeed when run again: serialization failure, deadlock, lock time-out.
-    public var isRetryable: Bool {
+    package var isRetryable: Bool {
         switch sqlState {
         case "40001", "40P01", "55P03": true
         default: false
@@ -56,10 +56,10 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// Whether a statement took longer than it may, or waited longer than it may for a lock: the database is there, and
     /// what was asked of it together with others may pass without them.
-    public var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
+    package var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
 
     /// Whether the database can't be reached or has no room at present, so that trying later is the answer.
-    public var isUnavailable: Bool {
+    package var isUnavailable: Bool {
         switch kind {
         case .connectionLost, .unavailable, .unresponsive, .poolExhausted: true
         case .server(let sqlState): Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState)
@@ -79,13 +79,13 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// Whether the server refuses these values and would always do so: data exceptions (class 22), broken constraints
     /// (23) and exceeded limits (54).
-    public var refusesData: Bool {
+    package var refusesData: Bool {
         guard let sqlState else { return false }
         return sqlState.hasPrefix("22") || sqlState.hasPrefix("23") || sqlState.hasPrefix("54")
     }
 
     /// For people: what the server or the connection said, with the code by which it can be looked up.
-    public var words: String {
+    package var words: String {
         switch kind {
         case .server(let sqlState): message.isEmpty ? "SQLSTATE \(sqlState)" : "\(message) (SQLSTATE \(sqlState))"
         default: message.isEmpty ? "\(kind)" : message
@@ -93,7 +93,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     }
 
     /// Kind, place and message in one line, for logs.
-    public var description: String {
+    package var description: String {
         var text = "\(kind)"
         if let statement { text += " in \(statement)" }
         if let statementIndex { text += " (statement \(statementIndex))" }

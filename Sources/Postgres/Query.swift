@@ -1,25 +1,25 @@
 /// A statement with the parameters of one execution.
-public struct Query: Sendable {
+package struct Query: Sendable {
     /// What to execute.
-    public let statement: Statement
+    package let statement: Statement
     /// The values for `$1`, `$2`, ….
-    public let parameters: Parameters
+    package let parameters: Parameters
 
     /// One execution of a statement.
-    public init(_ statement: Statement, _ parameters: Parameters = .init()) {
+    package init(_ statement: Statement, _ parameters: Parameters = .init()) {
         self.statement = statement
         self.parameters = parameters
     }
 
     /// `BEGIN`, at the isolation level the connection is set to.
-    public static let begin = Query(Statement("postgres_begin", "BEGIN"))
+    package static let begin = Query(Statement("postgres_begin", "BEGIN"))
     /// Begins a transaction whose statements all see the database as of one moment, and which the server lets write and
     /// lock nothing.
-    public static let beginReading = Query(
+    package static let beginReading = Query(
         Statement("postgres_begin_reading", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )
     /// `COMMIT`. A transaction that had already failed makes it throw 25P02, where plain SQL would silently roll back.
-    public static let commit = Query(Statement("postgres_commit", "COMMIT"))
+    package static let commit = Query(Statement("postgres_commit", "COMMIT"))
     /// `ROLLBACK`.
-    public static let rollback = Query(Statement("postgres_rollback", "ROLLBACK"))
+    package static let rollback = Query(Statement("postgres_rollback", "ROLLBACK"))
 }

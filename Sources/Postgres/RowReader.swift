@@ -1,10 +1,10 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// Reads one row from its first column to its last: whoever reads says which column comes next.
 ///
 /// The name is checked in builds with assertions, so that a column which is taken for another fails a test at once.
 /// Types and NULLs are checked in all builds, as ``Rows`` says.
-public struct RowReader {
+package struct RowReader {
     private let rows: Rows
     private let row: Int
     private var column = 0
@@ -23,137 +23,139 @@ public struct RowReader {
     }
 
     /// Passes over a column.
-    public mutating func skip(_ name: StaticString) { _ = next(name) }
+    package mutating func skip(_ name: StaticString) { _ = next(name) }
 
     /// Whether the next column is NULL.
-    public var isNextNull: Bool { rows.isNull(row, column) }
+    package var isNextNull: Bool { rows.isNull(row, column) }
 
     /// Reads a `uuid`.
-    public mutating func uuid(_ name: StaticString) throws(PostgresError) -> UUID { try rows.uuid(row, next(name)) }
+    package mutating func uuid(_ name: StaticString) throws(PostgresError) -> UUID { try rows.uuid(row, next(name)) }
 
     /// Reads a `uuid`; nil for NULL.
-    public mutating func optionalUUID(_ name: StaticString) throws(PostgresError) -> UUID? {
+    package mutating func optionalUUID(_ name: StaticString) throws(PostgresError) -> UUID? {
         try rows.optionalUUID(row, next(name))
     }
 
     /// Reads an `int8`, `int4`, `int2` or `oid`.
-    public mutating func int64(_ name: StaticString) throws(PostgresError) -> Int64 { try rows.int64(row, next(name)) }
+    package mutating func int64(_ name: StaticString) throws(PostgresError) -> Int64 { try rows.int64(row, next(name)) }
 
     /// Reads an `int8`, `int4`, `int2` or `oid`; nil for NULL.
-    public mutating func optionalInt64(_ name: StaticString) throws(PostgresError) -> Int64? {
+    package mutating func optionalInt64(_ name: StaticString) throws(PostgresError) -> Int64? {
         try rows.optionalInt64(row, next(name))
     }
 
     /// Reads an `int4` or `int2`.
-    public mutating func int32(_ name: StaticString) throws(PostgresError) -> Int32 { try rows.int32(row, next(name)) }
+    package mutating func int32(_ name: StaticString) throws(PostgresError) -> Int32 { try rows.int32(row, next(name)) }
 
     /// Reads an `int4` or `int2`; nil for NULL.
-    public mutating func optionalInt32(_ name: StaticString) throws(PostgresError) -> Int32? {
+    package mutating func optionalInt32(_ name: StaticString) throws(PostgresError) -> Int32? {
         try rows.optionalInt32(row, next(name))
     }
 
     /// Reads an `int2`.
-    public mutating func int16(_ name: StaticString) throws(PostgresError) -> Int16 { try rows.int16(row, next(name)) }
+    package mutating func int16(_ name: StaticString) throws(PostgresError) -> Int16 { try rows.int16(row, next(name)) }
 
     /// Reads an `int2`; nil for NULL.
-    public mutating func optionalInt16(_ name: StaticString) throws(PostgresError) -> Int16? {
+    package mutating func optionalInt16(_ name: StaticString) throws(PostgresError) -> Int16? {
         try rows.optionalInt16(row, next(name))
     }
 
     /// Reads a `float8` or `float4`.
-    public mutating func double(_ name: StaticString) throws(PostgresError) -> Double {
+    package mutating func double(_ name: StaticString) throws(PostgresError) -> Double {
         try rows.double(row, next(name))
     }
 
     /// Reads a `float8` or `float4`; nil for NULL.
-    public mutating func optionalDouble(_ name: StaticString) throws(PostgresError) -> Double? {
+    package mutating func optionalDouble(_ name: StaticString) throws(PostgresError) -> Double? {
         try rows.optionalDouble(row, next(name))
     }
 
     /// Reads a `bool`.
-    public mutating func bool(_ name: StaticString) throws(PostgresError) -> Bool { try rows.bool(row, next(name)) }
+    package mutating func bool(_ name: StaticString) throws(PostgresError) -> Bool { try rows.bool(row, next(name)) }
 
     /// Reads a `bool`; nil for NULL.
-    public mutating func optionalBool(_ name: StaticString) throws(PostgresError) -> Bool? {
+    package mutating func optionalBool(_ name: StaticString) throws(PostgresError) -> Bool? {
         try rows.optionalBool(row, next(name))
     }
 
     /// Reads a text, a `json`, a `jsonb` or the label of an enum.
-    public mutating func string(_ name: StaticString) throws(PostgresError) -> String {
+    package mutating func string(_ name: StaticString) throws(PostgresError) -> String {
         try rows.string(row, next(name))
     }
 
     /// Reads a text, a `json`, a `jsonb` or the label of an enum; nil for NULL.
-    public mutating func optionalString(_ name: StaticString) throws(PostgresError) -> String? {
+    package mutating func optionalString(_ name: StaticString) throws(PostgresError) -> String? {
         try rows.optionalString(row, next(name))
     }
 
     /// Reads the bytes of a `bytea`, text, `json`, `jsonb` (without its version byte) or enum label.
-    public mutating func bytes(_ name: StaticString) throws(PostgresError) -> [UInt8] {
+    package mutating func bytes(_ name: StaticString) throws(PostgresError) -> [UInt8] {
         try rows.bytes(row, next(name))
     }
 
     /// Reads the bytes of a `bytea`, text, `json`, `jsonb` (without its version byte) or enum label; nil for NULL.
-    public mutating func optionalBytes(_ name: StaticString) throws(PostgresError) -> [UInt8]? {
+    package mutating func optionalBytes(_ name: StaticString) throws(PostgresError) -> [UInt8]? {
         try rows.optionalBytes(row, next(name))
     }
 
     /// Reads a `timestamptz` in microseconds since the Unix epoch.
-    public mutating func timestamp(_ name: StaticString) throws(PostgresError) -> Int64 {
+    package mutating func timestamp(_ name: StaticString) throws(PostgresError) -> Int64 {
         try rows.timestamp(row, next(name))
     }
 
     /// Reads a `timestamptz` in microseconds since the Unix epoch; nil for NULL.
-    public mutating func optionalTimestamp(_ name: StaticString) throws(PostgresError) -> Int64? {
+    package mutating func optionalTimestamp(_ name: StaticString) throws(PostgresError) -> Int64? {
         try rows.optionalTimestamp(row, next(name))
     }
 
     /// Reads a `uuid[]` without NULLs.
-    public mutating func uuids(_ name: StaticString) throws(PostgresError) -> [UUID] { try rows.uuids(row, next(name)) }
+    package mutating func uuids(_ name: StaticString) throws(PostgresError) -> [UUID] {
+        try rows.uuids(row, next(name))
+    }
 
     /// Reads a `uuid[]` without NULLs; nil for NULL.
-    public mutating func optionalUUIDs(_ name: StaticString) throws(PostgresError) -> [UUID]? {
+    package mutating func optionalUUIDs(_ name: StaticString) throws(PostgresError) -> [UUID]? {
         try rows.optionalUUIDs(row, next(name))
     }
 
     /// Reads an `int8[]`, `int4[]` or `int2[]` without NULLs.
-    public mutating func int64s(_ name: StaticString) throws(PostgresError) -> [Int64] {
+    package mutating func int64s(_ name: StaticString) throws(PostgresError) -> [Int64] {
         try rows.int64s(row, next(name))
     }
 
     /// Reads an `int8[]`, `int4[]` or `int2[]` without NULLs; nil for NULL.
-    public mutating func optionalInt64s(_ name: StaticString) throws(PostgresError) -> [Int64]? {
+    package mutating func optionalInt64s(_ name: StaticString) throws(PostgresError) -> [Int64]? {
         try rows.optionalInt64s(row, next(name))
     }
 
     /// Reads a `bool[]` without NULLs.
-    public mutating func bools(_ name: StaticString) throws(PostgresError) -> [Bool] {
+    package mutating func bools(_ name: StaticString) throws(PostgresError) -> [Bool] {
         try rows.bools(row, next(name))
     }
 
     /// Reads a `bool[]` without NULLs; nil for NULL.
-    public mutating func optionalBools(_ name: StaticString) throws(PostgresError) -> [Bool]? {
+    package mutating func optionalBools(_ name: StaticString) throws(PostgresError) -> [Bool]? {
         try rows.optionalBools(row, next(name))
     }
 
     /// Reads a `text[]` without NULLs.
-    public mutating func strings(_ name: StaticString) throws(PostgresError) -> [String] {
+    package mutating func strings(_ name: StaticString) throws(PostgresError) -> [String] {
         try rows.strings(row, next(name))
     }
 
     /// Reads a `text[]` without NULLs; nil for NULL.
-    public mutating func optionalStrings(_ name: StaticString) throws(PostgresError) -> [String]? {
+    package mutating func optionalStrings(_ name: StaticString) throws(PostgresError) -> [String]? {
         try rows.optionalStrings(row, next(name))
     }
 }
 
 extension Rows: RandomAccessCollection {
     /// The first row.
-    public var startIndex: Int { 0 }
+    package var startIndex: Int { 0 }
     /// Behind the last row.
-    public var endIndex: Int { count }
+    package var endIndex: Int { count }
     /// A row, to be read from its first column on.
-    public subscript(row: Int) -> RowReader { RowReader(self, row) }
+    package subscript(row: Int) -> RowReader { RowReader(self, row) }
 
     /// What a column is called in the statement's result; nil where there is none.
     func name(_ column: Int) -> String? { handle.name(column) }

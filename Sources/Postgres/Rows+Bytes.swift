@@ -1,12 +1,12 @@
 // Values of any length.
 extension Rows {
     /// Reads a text, a `json`, a `jsonb` or the label of an enum.
-    public func string(_ row: Int, _ column: Int) throws(PostgresError) -> String {
+    package func string(_ row: Int, _ column: Int) throws(PostgresError) -> String {
         try required(optionalString(row, column), row, column)
     }
 
     /// Reads a text, a `json`, a `jsonb`, the label of an enum, or NULL.
-    public func optionalString(_ row: Int, _ column: Int) throws(PostgresError) -> String? {
+    package func optionalString(_ row: Int, _ column: Int) throws(PostgresError) -> String? {
         let accepted = { (type: UInt32) in Wire.isText(type) || type == OID.jsonb }
         guard let bytes = try content(row, column, "text", where: accepted) else { return nil }
         // The server has validated the encoding; connections are always UTF-8.
@@ -14,18 +14,18 @@ extension Rows {
     }
 
     /// Reads the bytes of a `bytea`, text, `json`, `jsonb` (without its version byte) or enum label.
-    public func bytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8] {
+    package func bytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8] {
         try required(optionalBytes(row, column), row, column)
     }
 
     /// Reads the bytes of a `bytea`, text, `json`, `jsonb` (without its version byte), enum label, or NULL.
-    public func optionalBytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8]? {
+    package func optionalBytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8]? {
         guard let bytes = try content(row, column, "bytea", where: Rows.isBytes) else { return nil }
         return withExtendedLifetime(handle) { Array(bytes) }
     }
 
     /// Lends the bytes that `bytes` would copy; `nil` for NULL. They are valid during `body` only.
-    public func withOptionalBytes<Value>(
+    package func withOptionalBytes<Value>(
         _ row: Int,
         _ column: Int,
         _ body: (UnsafeRawBufferPointer?) throws -> Value

@@ -1,26 +1,26 @@
-public import SyncModel
+package import SyncModel
 
 /// Settings of the dispatcher.
-public struct DispatchConfiguration: Sendable {
+package struct DispatchConfiguration: Sendable {
     /// When failed attempts are tried again.
-    public var policy = RetryPolicy()
+    package var policy = RetryPolicy()
     /// Lanes that run at the same time on this replica, over all organizations. 1 or more.
-    public var maximumLanes = 1_024
+    package var maximumLanes = 1_024
     /// How often the database is searched for lanes that are due, in seconds, before jitter.
-    public var pollInterval: Double = 1
+    package var pollInterval: Double = 1
     /// How often lanes are counted for metrics, in seconds.
-    public var censusInterval: Double = 15
+    package var censusInterval: Double = 15
     /// Organizations whose lanes are counted apart; 0 for none, which costs nothing.
-    public var censusOrganizations = 0
+    package var censusOrganizations = 0
     /// Mutations after which a lane gives its place to others of its organization that wait.
-    public var burst = 64
+    package var burst = 64
     /// How long requests under way may take once the gateway shuts down, in seconds.
-    public var grace: Double = 7
+    package var grace: Double = 7
     /// The clock of leases and back-offs.
-    public var now: TimeSource
+    package var now: TimeSource
 
     /// The defaults.
-    public init(now: @escaping TimeSource) {
+    package init(now: @escaping TimeSource) {
         self.now = now
     }
 }

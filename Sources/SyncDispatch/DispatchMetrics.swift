@@ -2,15 +2,15 @@ import Metrics
 import SyncModel
 
 /// What the dispatcher counts. Described where it is wired.
-public struct DispatchMetrics: Sendable {
+package struct DispatchMetrics: Sendable {
     /// Requests to upstreams, by `outcome`.
-    public static let attempts = "sluice_upstream_attempts_total"
+    package static let attempts = "sluice_upstream_attempts_total"
     /// Time that requests to upstreams took.
-    public static let requestDuration = "sluice_upstream_request_duration_seconds"
+    package static let requestDuration = "sluice_upstream_request_duration_seconds"
     /// Time from a mutation's acceptance to its final outcome.
-    public static let completion = "sluice_mutation_completion_seconds"
+    package static let completion = "sluice_mutation_completion_seconds"
     /// Outcomes that were thrown away since somebody else had taken the lane.
-    public static let leasesLost = "sluice_lane_leases_lost_total"
+    package static let leasesLost = "sluice_lane_leases_lost_total"
 
     private let attemptCounters: [Outcome.Kind: Counter]
     private let duration = Timer(label: Self.requestDuration)

@@ -1,13 +1,13 @@
-public import Foundation
-public import Logging
-public import ServiceLifecycle
-public import SyncModel
-public import SyncStore
+package import Foundation
+package import Logging
+import ServiceLifecycle
+package import SyncModel
+package import SyncStore
 import Synchronization
 
 /// Finds lanes that are due and has them run: those that this process made ready, from memory; all others by looking
 /// into the database now and then. Any number of replicas do so side by side.
-public final class Dispatcher: Service {
+package final class Dispatcher: Service {
     /// Lanes that one look into the database brings.
     private static let pollLimit = 1_000
 
@@ -27,20 +27,20 @@ public final class Dispatcher: Service {
     private let lastOrganizations = Mutex<[LaneStore.OrganizationCensus]>([])
     private let lastTurn = Mutex<ContinuousClock.Instant?>(nil)
     /// The process, as leases name it.
-    public let worker = UUID()
+    package let worker = UUID()
 
     /// What the dispatcher has in hand.
-    public struct Counts: Sendable, Hashable {
+    package struct Counts: Sendable, Hashable {
         /// Lanes that run.
-        public var running = 0
+        package var running = 0
         /// Lanes that are due and wait for a place.
-        public var waiting = 0
+        package var waiting = 0
         /// Upstreams to which nothing is sent.
-        public var openCircuits = 0
+        package var openCircuits = 0
     }
 
     /// Opens nothing yet.
-    public init(
+    package init(
         store: Store,
         upstream: any Upstream,
         configuration: DispatchConfiguration,
@@ -54,40 +54,40 @@ public final class Dispatcher: Service {
     }
 
     /// What it has in hand now.
-    public var current: Counts {
+    package var current: Counts {
         var counts = counts.withLock { $0 }
         counts.openCircuits = circuits.openCount
         return counts
     }
 
     /// How lanes stood when they were last counted; nil before the first time.
-    public var census: LaneStore.Census? { lastCensus.withLock { $0 } }
+    package var census: LaneStore.Census? { lastCensus.withLock { $0 } }
 
     /// How the lanes of organizations stood when they were last counted, as many as the settings say, those first whose
     /// mutations have waited longest; and one more, if there are others, whose mutations have waited longest of those.
-    public var organizations: [LaneStore.OrganizationCensus] { lastOrganizations.withLock { $0 } }
+    package var organizations: [LaneStore.OrganizationCensus] { lastOrganizations.withLock { $0 } }
 
     /// Why lanes are not run; empty when they are.
-    public var reasons: [String] {
+    package var reasons: [String] {
         let last = lastTurn.withLock { $0 }
         guard let last else { return ["the dispatcher has not started"] }
         return .now - last > .seconds(30) ? ["the dispatcher does not react"] : []
     }
 
     /// Begins nothing more; what is under way goes on. Graceful shutdown does so too, but later.
-    public func drain() {
+    package func drain() {
         isDraining.store(true, ordering: .relaxed)
         inbox.post { $0.isClosed = true }
     }
 
     /// Looks into the database at once.
-    public func poll() {
+    package func poll() {
         inbox.post { $0.mustPoll = true }
     }
 
     /// Runs lanes until graceful shutdown; then what is under way is finished, or given up when that takes long, and
     /// every lane is given back.
-    public func run() async throws {
+    package func run() async throws {
         store.notifier.whenReady { [inbox] in inbox.post(ready: $0) }
         store.notifier.whenDueElsewhere { [inbox] in inbox.post { $0.mustPoll = true } }
         defer {

@@ -1,29 +1,29 @@
 /// How long the gateway waits for Postgres, all of it in proportion to one number: what is too slow on one machine is
 /// usual on another, and a limit below another one would make it meaningless.
-public struct DatabasePatience: Sendable {
+package struct DatabasePatience: Sendable {
     /// How long one statement may take. With the margin and the grace of a cancellation a push is then answered within
     /// twice this time, the five seconds of the contract by default.
-    public var statement: Duration
+    package var statement: Duration
 
     /// How long a statement waits for a lock, less than it may take in all, and how long a connection may take to be
     /// made: 2 s by default.
-    public var lock: Duration
+    package var lock: Duration
 
     /// Creates it from how long one statement may take.
-    public init(statement: Duration = .milliseconds(2_500)) {
+    package init(statement: Duration = .milliseconds(2_500)) {
         self.statement = statement
         lock = statement * 4 / 5
     }
 
     /// How long a push may wait, queued or for the database, before it is answered that the store is unavailable: 4.5 s
     /// by default.
-    public var push: Duration { statement * 9 / 5 }
+    package var push: Duration { statement * 9 / 5 }
     /// How long a caller waits for a connection of the pool: 3 s by default.
-    public var connection: Duration { statement * 6 / 5 }
+    package var connection: Duration { statement * 6 / 5 }
     /// How long a transaction may stand open with nothing asked of it: 5 s by default.
-    public var idleTransaction: Duration { statement * 2 }
+    package var idleTransaction: Duration { statement * 2 }
     /// How long all statements of one write of a settlement may take together: 10 s by default.
-    public var settlement: Duration { statement * 4 }
+    package var settlement: Duration { statement * 4 }
     /// How long a lane's step may wait before its worker is told that it was not written: 10 s by default.
-    public var laneStep: Duration { statement * 4 }
+    package var laneStep: Duration { statement * 4 }
 }

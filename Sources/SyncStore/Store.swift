@@ -1,30 +1,30 @@
-public import Logging
-public import Postgres
-public import SyncModel
+package import Logging
+package import Postgres
+package import SyncModel
 import Synchronization
 
 /// Settings of the store.
-public struct StoreConfiguration: Sendable {
+package struct StoreConfiguration: Sendable {
     /// A libpq URI.
-    public var databaseURL: String
+    package var databaseURL: String
     /// Connections for everything but group commit.
-    public var poolSize: Int
+    package var poolSize: Int
     /// Committers of pushes, and as many of what lanes come to; each has a connection of its own, and so has one more
     /// for pushes that are heavy.
-    public var committers: Int
+    package var committers: Int
     /// How long a worker may hold a lane without a sign of life, in seconds.
-    public var leaseSeconds: Double
+    package var leaseSeconds: Double
     /// What wraps the organizations' data keys; nil where nothing is sealed.
-    public var masterKeys: MasterKeys?
+    package var masterKeys: MasterKeys?
     /// How often what somebody waits for is looked at while other replicas' hints arrive: one may be lost.
-    public var lookInterval: Duration = .seconds(15)
+    package var lookInterval: Duration = .seconds(15)
     /// How long Postgres is waited for.
-    public var patience = DatabasePatience()
+    package var patience = DatabasePatience()
     /// Devices that a user may have; one more is refused, whatever it does.
-    public var devicesPerUser = 1_000
+    package var devicesPerUser = 1_000
 
     /// Creates the settings.
-    public init(databaseURL: String, poolSize: Int = 8, committers: Int = 3, leaseSeconds: Double = 120) {
+    package init(databaseURL: String, poolSize: Int = 8, committers: Int = 3, leaseSeconds: Double = 120) {
         self.databaseURL = databaseURL
         self.poolSize = poolSize
         self.committers = committers
@@ -33,41 +33,41 @@ public struct StoreConfiguration: Sendable {
 }
 
 /// Everything that the gateway keeps in Postgres, wired once.
-public final class Store: Sendable {
+package final class Store: Sendable {
     /// Organizations and entity types, cached.
-    public let catalog: Catalog
+    package let catalog: Catalog
     /// Takes pushes in; a service to run.
-    public let pushes: PushCommit
+    package let pushes: PushCommit
     /// Admits requests of organizations that have a quota; a service to run.
-    public let quotas: RequestQuotas
+    package let quotas: RequestQuotas
     /// Wakes those who wait for a change; a service to run.
-    public let notifier: ChangeNotifier
+    package let notifier: ChangeNotifier
     /// Tells what a push would come to.
-    public let previews: PushPreviewer
+    package let previews: PushPreviewer
     /// Runs lanes step by step; a service to run.
-    public let lanes: LaneStore
+    package let lanes: LaneStore
     /// Reads mutations back.
-    public let mutations: MutationReader
+    package let mutations: MutationReader
     /// Looks up and lists id mappings.
-    public let mappings: MappingReader
+    package let mappings: MappingReader
     /// Reads what is not final.
-    public let backlog: BacklogReader
+    package let backlog: BacklogReader
     /// Registers devices.
-    public let devices: DeviceRegistry
+    package let devices: DeviceRegistry
     /// Reads the feed.
-    public let changes: ChangeReader
+    package let changes: ChangeReader
     /// Reads the feed in the ids of a device.
-    public let pulls: DevicePuller
+    package let pulls: DevicePuller
     /// Reads what happens to a user's mutations and ids.
-    public let events: EventReader
+    package let events: EventReader
     /// What operators do.
-    public let administration: Administration
+    package let administration: Administration
     /// How people settle what failed or is in conflict.
-    public let settling: Settlement
+    package let settling: Settlement
     /// Does away with what is old.
-    public let retention: RetentionStore
+    package let retention: RetentionStore
     /// Data keys, and rows that are to be sealed anew.
-    public let keyRotation: KeyRotation
+    package let keyRotation: KeyRotation
     private let pool: Pool
     let logger: Logger
     /// Which master keys were missing when it was last looked.
@@ -83,7 +83,7 @@ public final class Store: Sendable {
     }
 
     /// Opens nothing yet: connections are made at first use and again after they broke.
-    public init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
+    package init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
         let failure = StoreFailure(logger: logger)
         let pool = Pool(
             configuration: Self.connection(configuration, settings: Self.pooledSettings(with: configuration.patience)),
@@ -184,7 +184,7 @@ public final class Store: Sendable {
     }
 
     /// Why requests cannot be served; empty when they can.
-    public func readiness() async -> [String] {
+    package func readiness() async -> [String] {
         do {
             // whoever asks (an orchestrator, `sluice healthcheck`) has a patience of its own, whatever statements have
             return try await within(Self.readinessPatience) { try await self.unreadiness() }
@@ -206,7 +206,7 @@ public final class Store: Sendable {
     }
 
     /// What an operator should know although requests can be served: what the last look has found.
-    public var notices: [String] {
+    package var notices: [String] {
         keyLook.withLock { $0.flatMap { $0.anyKnown ? $0.missing : nil } ?? [] }
     }
 
@@ -225,7 +225,7 @@ public final class Store: Sendable {
 
     /// Says in the log which organizations' data cannot be opened with the master keys that are configured. Says nothing
     /// where the database is away.
-    public func warnOfUnknownMasterKeys() async {
+    package func warnOfUnknownMasterKeys() async {
         for (label, count) in (try? await keyRotation.unknownMasterKeys()) ?? [] {
             logger.warning(
                 "Data keys are wrapped by a master key that is not configured; their organizations are not served",
@@ -235,10 +235,10 @@ public final class Store: Sendable {
     }
 
     /// Connections of the pool as they are now.
-    public var poolStatistics: Pool.Statistics { pool.statistics }
+    package var poolStatistics: Pool.Statistics { pool.statistics }
 
     /// Closes the pool; committers close theirs when they end.
-    public func close() async {
+    package func close() async {
         await pool.close()
     }
 

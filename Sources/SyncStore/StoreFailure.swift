@@ -152,7 +152,7 @@ struct StoreFailure: Sendable {
 }
 
 /// Names of what the store counts.
-public enum StoreMetrics {
+package enum StoreMetrics {
     /// Sealed values that stayed closed when their rows were read.
-    public static let unreadableValues = "sluice_unreadable_values_total"
+    package static let unreadableValues = "sluice_unreadable_values_total"
 }

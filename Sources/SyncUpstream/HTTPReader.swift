@@ -1,26 +1,26 @@
 import AsyncHTTPClient
-public import Logging
+package import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-public import SyncModel
+package import SyncModel
 
 /// Reads small documents of identity providers, and looks whether servers answer; sends no credentials.
 ///
 /// Redirects are not followed: whoever can make a provider redirect could else name the keys that we trust, and the
 /// operator can write down the final URL.
-public final class HTTPReader: Sendable {
+package final class HTTPReader: Sendable {
     /// How long a request may take in all.
-    public static let timeout: Duration = .seconds(5)
+    package static let timeout: Duration = .seconds(5)
     /// The longest document, in bytes.
-    public static let maximumBytes = 1_048_576
+    package static let maximumBytes = 1_048_576
 
     private let client: HTTPClient
     private let userAgent: String
     private let logger: Logger
 
     /// Opens nothing yet. ``shutdown()`` must be called before the last reference goes.
-    public init(version: String, logger: Logger) {
+    package init(version: String, logger: Logger) {
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectTimeout = .seconds(3)
         configuration.connectionsPerHost = 8
@@ -33,7 +33,7 @@ public final class HTTPReader: Sendable {
     }
 
     /// Closes all connections; requests under way fail.
-    public func shutdown() async {
+    package func shutdown() async {
         do {
             try await client.shutdown()
         } catch {
@@ -42,7 +42,7 @@ public final class HTTPReader: Sendable {
     }
 
     /// Fetches a key set, unless it is still the one with this `ETag`. Takes 5 seconds at most.
-    public func keySet(_ url: String, _ etag: String?) async -> KeySetAnswer {
+    package func keySet(_ url: String, _ etag: String?) async -> KeySetAnswer {
         var headers = [("Accept", "application/jwk-set+json, application/json")]
         if let etag { headers.append(("If-None-Match", etag)) }
         switch await get(url, headers: headers) {
@@ -67,14 +67,14 @@ public final class HTTPReader: Sendable {
     /// Whether a server answers anything at all; within 5 seconds.
     ///
     /// - Returns: the status, or why there was no answer.
-    public func probe(_ url: String) async -> Result<Int, ProbeFailure> {
+    package func probe(_ url: String) async -> Result<Int, ProbeFailure> {
         await get(url, headers: [("Accept", "*/*"), ("Connection", "close")]).map { Int($0.head.status.code) }
     }
 
     /// Why there was no answer.
-    public struct ProbeFailure: Error, Sendable {
+    package struct ProbeFailure: Error, Sendable {
         /// A few words, nothing secret.
-        public let text: String
+        package let text: String
     }
 
     private func get(_ url: String, headers: [(String, String)]) async -> Result<CollectedResponse, ProbeFailure> {

@@ -1,11 +1,11 @@
 import AsyncHTTPClient
-public import Foundation
+package import Foundation
 import JSONText
-public import Logging
+package import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-public import SyncModel
+package import SyncModel
 
 /// Sends requests over HTTP/1.1, on connections that are kept.
 ///
@@ -13,9 +13,9 @@ public import SyncModel
 /// a kept connection turns out to be closed; so every request that was sent is an attempt that somebody counted.
 ///
 /// It speaks no HTTP/2: there one broken connection would leave the outcome of all its requests unknown at once.
-public final class HTTPUpstream: Upstream {
+package final class HTTPUpstream: Upstream {
     /// The token for `Authorization: Bearer` of a `signed` credential.
-    public typealias Sign = @Sendable (_ organization: UUID, _ user: UUID) async throws -> String
+    package typealias Sign = @Sendable (_ organization: UUID, _ user: UUID) async throws -> String
 
     /// One for each event loop; see ``ResponseCollector/isSent`` for why.
     private let clients: [HTTPClient]
@@ -30,7 +30,7 @@ public final class HTTPUpstream: Upstream {
     ///   - sign: makes tokens for `signed` credentials; nil when there is no key for them.
     ///   - now: the clock that `Retry-After` is read by.
     ///   - logger: told of failures at level debug; of what is sent, of credentials and of paths it is told nothing.
-    public init(
+    package init(
         configuration: HTTPUpstreamConfiguration = .init(),
         sign: Sign? = nil,
         now: @escaping TimeSource,
@@ -46,7 +46,7 @@ public final class HTTPUpstream: Upstream {
     }
 
     /// Closes all connections; requests under way fail.
-    public func shutdown() async {
+    package func shutdown() async {
         for client in clients {
             do {
                 try await client.shutdown()
@@ -57,7 +57,7 @@ public final class HTTPUpstream: Upstream {
     }
 
     /// Sends a request. Never throws: whatever happens is an answer. A cancelled task is answered `unknown` soon.
-    public func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
+    package func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request
         do {

@@ -2,24 +2,24 @@ import AsyncHTTPClient
 import NIOCore
 
 /// What an ``HTTPUpstream`` keeps to, whatever the organization.
-public struct HTTPUpstreamConfiguration: Sendable {
+package struct HTTPUpstreamConfiguration: Sendable {
     /// The program's version, in `User-Agent`.
-    public var version = "unknown"
+    package var version = "unknown"
     /// How long a connection may take to be made, TLS included, or to become free; less when the request has less time.
-    public var connectTimeout: Duration = .seconds(5)
+    package var connectTimeout: Duration = .seconds(5)
     /// How long a connection without a request is kept. Many servers end it themselves after a minute; one that is
     /// used just as its server closes it costs an attempt.
-    public var idleTimeout: Duration = .seconds(30)
+    package var idleTimeout: Duration = .seconds(30)
     /// Connections to a host at the same time; more requests wait for one. Far above what lanes need: it is an
     /// organization's `maximumConcurrency` that bounds its requests, and hosts may be shared.
-    public var connectionsPerHost = 1_000
+    package var connectionsPerHost = 1_000
     /// The longest body that is read of an answer, in bytes.
-    public var maximumBodyBytes = 1_048_576
+    package var maximumBodyBytes = 1_048_576
     /// How many event loops do the work at most, at least 1; organizations are spread over them.
-    public var eventLoops = 4
+    package var eventLoops = 4
 
     /// The defaults.
-    public init() {}
+    package init() {}
 
     var client: HTTPClient.Configuration {
         var client = HTTPClient.Configuration(redirectConfiguration: .disallow)

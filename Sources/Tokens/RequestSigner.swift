@@ -1,15 +1,15 @@
-public import FoundationEssentials
+package import FoundationEssentials
 import JWTKit
-public import SyncModel
+package import SyncModel
 import Synchronization
 
 /// Makes the tokens that tell upstreams on whose behalf a request is: short-lived JWTs, signed with the gateway's own
 /// key, whose public half anybody may fetch.
-public final class RequestSigner: Sendable {
+package final class RequestSigner: Sendable {
     /// The `iss` of its tokens.
-    public static let issuer = "sluice"
+    package static let issuer = "sluice"
     /// How long a token lives, in seconds.
-    public static let lifetimeSeconds: Int64 = 300
+    package static let lifetimeSeconds: Int64 = 300
     /// How long a token must still live to be used for another request, in seconds.
     private static let reserveSeconds: Int64 = 60
     private static let rememberedTokens = 10_000
@@ -25,9 +25,9 @@ public final class RequestSigner: Sendable {
     }
 
     /// The public half of its key as a JWKS document (RFC 7517).
-    public let jwks: [UInt8]
+    package let jwks: [UInt8]
     /// The JWKS document of a gateway that has no key.
-    public static let noKeys = Array(#"{"keys":[]}"#.utf8)
+    package static let noKeys = Array(#"{"keys":[]}"#.utf8)
 
     private let key: SigningKey
     private let userClaim: String
@@ -41,7 +41,7 @@ public final class RequestSigner: Sendable {
     /// bits by RS256.
     ///
     /// - Throws: ``TokenConfigurationError`` for any other key, and where there is not exactly one.
-    public init(
+    package init(
         pem: TokenKeySource,
         userClaim: String = "sub",
         organizationClaim: String = "org",
@@ -61,7 +61,7 @@ public final class RequestSigner: Sendable {
     /// each user, as long as not too many others come in between.
     ///
     /// - Throws: what JWTKit throws when it cannot sign; with a key that was taken, nothing.
-    public func sign(organization: UUID, user: UUID) async throws -> String {
+    package func sign(organization: UUID, user: UUID) async throws -> String {
         let bearer = Bearer(organization: organization, user: user)
         let now = now().seconds
         let known = cache.withLock { $0.find(bearer) }

@@ -1,16 +1,16 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// What a verified token says about its bearer. Only a verifier makes one from a token.
-public struct TokenClaims: Sendable, Hashable {
+package struct TokenClaims: Sendable, Hashable {
     /// The organization on whose behalf the bearer speaks.
-    public let organization: UUID
+    package let organization: UUID
     /// The bearer.
-    public let user: UUID
+    package let user: UUID
     /// When the token ends, in seconds since 1970; from then on it is refused, save for the configured leeway.
-    public let expiresAt: Int64
+    package let expiresAt: Int64
 
     /// Claims from somewhere else than a token; for tests and for trusted callers.
-    public init(organization: UUID, user: UUID, expiresAt: Int64) {
+    package init(organization: UUID, user: UUID, expiresAt: Int64) {
         self.organization = organization
         self.user = user
         self.expiresAt = expiresAt

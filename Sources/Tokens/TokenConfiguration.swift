@@ -1,30 +1,30 @@
 /// Which tokens are accepted.
-public struct TokenConfiguration: Sendable, Equatable {
+package struct TokenConfiguration: Sendable, Equatable {
     /// The secret of HS256 tokens; at least 16 bytes, better 32 or more. Nil: no HS256 token is accepted.
-    public var secret: [UInt8]?
+    package var secret: [UInt8]?
     /// Public keys, for RS256, ES256 and EdDSA.
-    public var keys: [TokenKeySource]
+    package var keys: [TokenKeySource]
     /// Where more public keys are fetched from; nil: nowhere.
-    public var jwksURL: String?
+    package var jwksURL: String?
     /// The one `iss` that is accepted; nil accepts any that is no other issuer's, or none.
-    public var issuer: String?
+    package var issuer: String?
     /// What `aud` must be, or hold; nil accepts any, or none.
-    public var audience: String?
+    package var audience: String?
     /// The claim that holds the user's UUID.
-    public var userClaim: String
+    package var userClaim: String
     /// The claim that holds the organization's UUID.
-    public var organizationClaim: String
+    package var organizationClaim: String
     /// How far the issuer's clock may be off, in seconds, 0 to 600: a token lives this much longer and starts this
     /// much earlier.
-    public var leewaySeconds: Int64
+    package var leewaySeconds: Int64
     /// How many verified tokens are remembered at most; a remembered token costs no signature check. About 100
     /// bytes each; 0 remembers none.
-    public var cacheCapacity: Int
+    package var cacheCapacity: Int
     /// Issuers beside the one that the members above make.
-    public var otherIssuers: [TrustedIssuer]
+    package var otherIssuers: [TrustedIssuer]
 
     /// A configuration; it is checked when a ``TokenVerifier`` is made of it.
-    public init(
+    package init(
         secret: [UInt8]? = nil,
         keys: [TokenKeySource] = [],
         jwksURL: String? = nil,
@@ -50,7 +50,7 @@ public struct TokenConfiguration: Sendable, Equatable {
 
     /// Everybody whose tokens are accepted. The one that has its members here, which is left out if it has no key,
     /// speaks for every organization.
-    public var issuers: [TrustedIssuer] {
+    package var issuers: [TrustedIssuer] {
         guard secret != nil || !keys.isEmpty || jwksURL != nil else { return otherIssuers }
         let own = TrustedIssuer(
             issuer: issuer,
@@ -68,13 +68,13 @@ public struct TokenConfiguration: Sendable, Equatable {
 
 extension TokenConfiguration: CustomStringConvertible {
     /// Whose tokens are accepted: what it is made of holds secrets.
-    public var description: String { "TokenConfiguration(\(issuers))" }
+    package var description: String { "TokenConfiguration(\(issuers))" }
 }
 
 /// A configuration that cannot work; the text is for the operator.
-public struct TokenConfigurationError: Error, Sendable, CustomStringConvertible {
+package struct TokenConfigurationError: Error, Sendable, CustomStringConvertible {
     /// What is wrong and what to do, in a sentence or two; holds no secret.
-    public let description: String
+    package let description: String
 
     init(_ description: String) {
         self.description = description

@@ -1,5 +1,5 @@
 /// Why a token is refused. Every case means 401, save the two that say otherwise.
-public enum TokenError: Error, Sendable, Hashable {
+package enum TokenError: Error, Sendable, Hashable {
     /// There is none.
     case missing
     /// Not three base64url parts of JSON, or longer than ``TokenVerifier/maximumTokenBytes``.
@@ -35,7 +35,7 @@ public enum TokenError: Error, Sendable, Hashable {
 
     /// A sentence for the client, fit for `error_description` in `WWW-Authenticate`: no quote, no backslash, nothing
     /// about our keys, nothing that came from the token: claims are named as the settings name them, and never shown.
-    public var explanation: String {
+    package var explanation: String {
         switch self {
         case .missing: "A bearer token is required."
         case .malformed: "The token is malformed: it is not three base64url parts, the first two JSON objects."

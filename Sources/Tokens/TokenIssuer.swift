@@ -1,15 +1,15 @@
-public import FoundationEssentials
+package import FoundationEssentials
 import JWTKit
 
 /// Makes HS256 tokens with the shared secret: for a developer's command line, not for production's users.
-public struct TokenIssuer: Sendable {
+package struct TokenIssuer: Sendable {
     private let configuration: TokenConfiguration
     private let key: TokenKey
 
     /// An issuer whose tokens a ``TokenVerifier`` of the same configuration accepts.
     ///
     /// - Throws: ``TokenConfigurationError`` when there is no secret, or it is too short.
-    public init(configuration: TokenConfiguration) async throws {
+    package init(configuration: TokenConfiguration) async throws {
         guard let secret = configuration.secret else {
             throw TokenConfigurationError("Tokens can only be issued with a JWT secret, and none is configured.")
         }
@@ -23,7 +23,7 @@ public struct TokenIssuer: Sendable {
     ///   - ttlSeconds: how long it lives from `now`, in seconds; at least 1.
     ///   - now: seconds since 1970.
     /// - Throws: what JWTKit throws when it cannot sign; with a checked secret, nothing.
-    public func issue(organization: UUID, user: UUID, ttlSeconds: Int64, now: Int64) async throws -> String {
+    package func issue(organization: UUID, user: UUID, ttlSeconds: Int64, now: Int64) async throws -> String {
         var texts = [
             configuration.organizationClaim: organization.uuidString.lowercased(),
             configuration.userClaim: user.uuidString.lowercased(),

@@ -1,4 +1,4 @@
-public import SyncModel
+package import SyncModel
 import Synchronization
 
 /// Decides whose a bearer token is.
@@ -7,9 +7,9 @@ import Synchronization
 /// issuer only; `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. A token that was verified
 /// before costs a hash and a look-up (about a microsecond), a new one a signature check (tens); one whose key is not
 /// known may wait for its issuer's newer keys. Refusals are not remembered.
-public final class TokenVerifier: Sendable {
+package final class TokenVerifier: Sendable {
     /// Longer tokens are refused unread.
-    public static let maximumTokenBytes = 8_192
+    package static let maximumTokenBytes = 8_192
 
     private struct State {
         var configuration: TokenConfiguration
@@ -43,7 +43,7 @@ public final class TokenVerifier: Sendable {
     /// A verifier with the configured keys. Those that are to be fetched are not there yet: see ``KeyKeeper``.
     ///
     /// - Throws: ``TokenConfigurationError`` when no key is configured or one is unusable.
-    public init(configuration: TokenConfiguration) async throws {
+    package init(configuration: TokenConfiguration) async throws {
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
         leewaySeconds = configuration.leewaySeconds
         let (table, remotes) = try await Self.table(configuration, known: [:], wake: wake)
@@ -55,7 +55,7 @@ public final class TokenVerifier: Sendable {
     /// do keys fetched from a URL that is still named. Every remembered token is forgotten.
     ///
     /// - Throws: ``TokenConfigurationError``; everything is then as it was.
-    public func replace(_ configuration: TokenConfiguration) async throws {
+    package func replace(_ configuration: TokenConfiguration) async throws {
         let known = state.withLock { $0.remotes }
         let (table, remotes) = try await Self.table(configuration, known: known, wake: wake)
         state.withLock { state in
@@ -100,7 +100,7 @@ public final class TokenVerifier: Sendable {
     /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
     ///
     /// - Parameter now: seconds since 1970.
-    public func cached(_ token: Substring, now: Int64) -> TokenClaims? {
+    package func cached(_ token: Substring, now: Int64) -> TokenClaims? {
         guard token.utf8.count <= Self.maximumTokenBytes else { return nil }
         return cached(Self.digest(of: token), now: now)
     }
@@ -108,7 +108,7 @@ public final class TokenVerifier: Sendable {
     /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
     ///
     /// - Parameter now: seconds since 1970.
-    public func cached(_ token: String, now: Int64) -> TokenClaims? {
+    package func cached(_ token: String, now: Int64) -> TokenClaims? {
         cached(token[...], now: now)
     }
 
@@ -116,7 +116,7 @@ public final class TokenVerifier: Sendable {
     /// newer keys, for 3 seconds at most, and not always: see ``RemoteKeysState``.
     ///
     /// - Parameter token: what follows `Bearer ` in the header.
-    public func verifyOrFetch(_ token: Substring, now: Timestamp) async throws(TokenError) -> TokenClaims {
+    package func verifyOrFetch(_ token: Substring, now: Timestamp) async throws(TokenError) -> TokenClaims {
         do throws(Refused) {
             return try decide(token, now: now)
         } catch {
@@ -126,7 +126,7 @@ public final class TokenVerifier: Sendable {
     }
 
     /// The claims of a token, verified now or before by the keys that are at hand.
-    public func verify(_ token: Substring, now: Timestamp) throws(TokenError) -> TokenClaims {
+    package func verify(_ token: Substring, now: Timestamp) throws(TokenError) -> TokenClaims {
         do throws(Refused) {
             return try decide(token, now: now)
         } catch {
@@ -139,12 +139,12 @@ public final class TokenVerifier: Sendable {
     /// - Parameters:
     ///   - token: what follows `Bearer ` in the header.
     ///   - now: seconds since 1970.
-    public func verify(_ token: String, now: Int64) throws(TokenError) -> TokenClaims {
+    package func verify(_ token: String, now: Int64) throws(TokenError) -> TokenClaims {
         try verify(token[...], now: Timestamp(microseconds: now * 1_000_000))
     }
 
     /// How many verified tokens are remembered now, for a gauge.
-    public var cachedTokens: Int {
+    package var cachedTokens: Int {
         state.withLock { $0.cache.count }
     }
 
@@ -248,23 +248,23 @@ extension TokenVerifier {
     func lookForWork() { wake.yield() }
 
     /// How fetched keys stand.
-    public struct KeyReport: Sendable {
+    package struct KeyReport: Sendable {
         /// URLs, without their queries, whose keys have never been fetched.
-        public var missing: [String] = []
+        package var missing: [String] = []
         /// URLs, without their queries, that publish no usable key: whoever signed has withdrawn all of them.
-        public var empty: [String] = []
+        package var empty: [String] = []
         /// Whether no key is at hand at all, so that no token can be verified.
-        public var isWithoutKeys = false
+        package var isWithoutKeys = false
         /// Providers that keys are fetched from.
-        public var providers = 0
+        package var providers = 0
         /// When the keys that were fetched longest ago were; nil when all are missing, or there are none.
-        public var oldest: Timestamp?
+        package var oldest: Timestamp?
         /// What fetches came to: `changed`, `unchanged`, `failed`.
-        public var refreshes: [(outcome: String, count: Int)] = []
+        package var refreshes: [(outcome: String, count: Int)] = []
     }
 
     /// How fetched keys stand, for health and metrics.
-    public var keyReport: KeyReport {
+    package var keyReport: KeyReport {
         let (remotes, entries, refreshes) = state.withLock {
             (Array($0.remotes.values), $0.table.entries, $0.refreshes)
         }

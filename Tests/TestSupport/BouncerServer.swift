@@ -2,9 +2,9 @@ import Foundation
 import Glibc
 
 /// A real PgBouncer in front of a cluster of tests. It ends with the last reference, or by ``end()``.
-public final class BouncerServer: Sendable {
+package final class BouncerServer: Sendable {
     /// When a server's session is another client's.
-    public enum Mode: String, Sendable, CaseIterable {
+    package enum Mode: String, Sendable, CaseIterable {
         case session, transaction, statement
     }
 
@@ -14,7 +14,7 @@ public final class BouncerServer: Sendable {
     private static let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
         .first { FileManager.default.isExecutableFile(atPath: $0) }
     /// Whether there is one.
-    public static let isInstalled = program != nil
+    package static let isInstalled = program != nil
 
     private init(_ server: WatchedServer) {
         self.server = server
@@ -23,7 +23,7 @@ public final class BouncerServer: Sendable {
     /// Starts one in front of the server of a database, for all of its databases.
     ///
     /// - Parameter port: where it is to listen; nil for a port that is free.
-    public static func start(_ mode: Mode, before database: TestDatabase, port: Int? = nil) async throws
+    package static func start(_ mode: Mode, before database: TestDatabase, port: Int? = nil) async throws
         -> BouncerServer
     {
         guard let program else { throw TestCluster.Failure(description: "no PgBouncer; run scripts/bootstrap --tests") }
@@ -52,11 +52,11 @@ public final class BouncerServer: Sendable {
     }
 
     /// The URI by which a database is reached through it.
-    public func uri(of database: TestDatabase) -> String {
+    package func uri(of database: TestDatabase) -> String {
         let name = URLComponents(string: database.uri)?.path.dropFirst() ?? ""
         return "postgresql://postgres@127.0.0.1:\(server.port)/\(name)"
     }
 
     /// Ends it; connections break.
-    public func end() async throws { try await server.end() }
+    package func end() async throws { try await server.end() }
 }

@@ -1,16 +1,16 @@
 import Foundation
 
 /// Prometheus's own checker of what a scrape answers.
-public enum Promtool {
+package enum Promtool {
     /// Where it is; nil where it is not installed (scripts/bootstrap --tests).
-    public static let path = ["/usr/bin/promtool", "/usr/local/bin/promtool"]
+    package static let path = ["/usr/bin/promtool", "/usr/local/bin/promtool"]
         .first { FileManager.default.isExecutableFile(atPath: $0) }
 
     /// What it has to remark on a page of metrics; empty when all is well.
     ///
     /// By way of files: a pipe's end that another child inherits stays open, and reading one blocks a thread that the
     /// child's end may need.
-    public static func remarks(on page: [UInt8]) async throws -> String {
+    package static func remarks(on page: [UInt8]) async throws -> String {
         guard let path else { throw TestCluster.Failure(description: "promtool is not installed") }
         let folder = FileManager.default.temporaryDirectory.appending(path: "promtool-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -1,16 +1,16 @@
-public import Foundation
+package import Foundation
 
 /// SplitMix64 (Sebastiano Vigna): the same numbers from the same seed, so that what found something can be made again.
-public struct SeededRandom: RandomNumberGenerator, Sendable {
+package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
     /// A generator that begins anew from a seed.
-    public init(_ seed: UInt64) {
+    package init(_ seed: UInt64) {
         state = seed
     }
 
     /// The next 64 bits.
-    public mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         state &+= 0x9e37_79b9_7f4a_7c15
         var word = state
         word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
@@ -19,16 +19,16 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
     }
 
     /// A generator of its own, for what runs beside this one.
-    public mutating func split() -> SeededRandom { SeededRandom(next()) }
+    package mutating func split() -> SeededRandom { SeededRandom(next()) }
 
     /// True once in `count` times.
-    public mutating func oneIn(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
+    package mutating func oneIn(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
 
     /// True in so many of a hundred cases.
-    public mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
+    package mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
 
     /// A version 4 UUID.
-    public mutating func uuid() -> UUID {
+    package mutating func uuid() -> UUID {
         var bytes = withUnsafeBytes(of: (next(), next())) { Array($0) }
         bytes[6] = bytes[6] & 0x0f | 0x40
         bytes[8] = bytes[8] & 0x3f | 0x80

@@ -1,5 +1,5 @@
 import Foundation
-public import Glibc
+package import Glibc
 
 /// Starts a child in a session of its own, so that ctrl-C in the terminal reaches the tests first, with signals as usual.
 ///
@@ -8,7 +8,7 @@ public import Glibc
 ///   - last: the last of its descriptors.
 ///   - files: says what its descriptors are; it has no others.
 /// - Returns: the process id; the caller waits for it.
-public func spawn(
+package func spawn(
     _ command: [String],
     environment: [String: String]? = nil,
     last: Int32 = 2,

@@ -5,11 +5,11 @@ import Postgres
 ///
 /// A watchdog process starts the server and waits for a pipe from this process to close. So the server and its
 /// directory go when the test process ends, however it ends.
-public actor TestCluster {
+package actor TestCluster {
     /// Why no server could be started.
-    public struct Failure: Error, CustomStringConvertible {
+    package struct Failure: Error, CustomStringConvertible {
         /// What went wrong.
-        public let description: String
+        package let description: String
     }
 
     private static let sharedCluster = Task { try await start(external: externalURI) }
@@ -19,12 +19,12 @@ public actor TestCluster {
     private static var externalURI: String? { ProcessInfo.processInfo.environment["SLUICE_TEST_CLUSTER_URI"] }
 
     /// The server that all tests of this process share, started at the first call.
-    public static func shared() async throws -> TestCluster { try await sharedCluster.value }
+    package static func shared() async throws -> TestCluster { try await sharedCluster.value }
 
     /// A server of one's own, to stop and start.
     ///
     /// - Parameter isDurable: whether what is committed is flushed, so that it survives a crash as in production; slower.
-    public static func dedicated(isDurable: Bool = false) async throws -> TestCluster {
+    package static func dedicated(isDurable: Bool = false) async throws -> TestCluster {
         try await start(external: nil, isDurable: isDurable)
     }
 
@@ -37,7 +37,7 @@ public actor TestCluster {
     }
 
     /// The URI of a database of this server.
-    public nonisolated func uri(database: String = "postgres") -> String {
+    package nonisolated func uri(database: String = "postgres") -> String {
         if server != nil { return "postgresql:///\(database)?\(base)" }
         guard var components = URLComponents(string: base) else { return base }
         components.path = "/\(database)"
@@ -50,28 +50,28 @@ public actor TestCluster {
     }
 
     /// Starts the server again after `stop`.
-    public func start() async throws { try await server?.start() }
+    package func start() async throws { try await server?.start() }
 
     /// Stops the server. Immediately means as in a crash: clients are cut off, and the next start recovers. Otherwise
     /// clients are disconnected in good order.
-    public func stop(immediate: Bool = false) async throws {
+    package func stop(immediate: Bool = false) async throws {
         try await server?.stop(signal: immediate ? "QUIT" : "INT")
     }
 
     /// Kills the server's main process with SIGKILL; its children notice and end.
-    public func kill() async throws { try await server?.stop(signal: "KILL") }
+    package func kill() async throws { try await server?.stop(signal: "KILL") }
 
     /// Stops and starts.
-    public func restart(immediate: Bool = false) async throws {
+    package func restart(immediate: Bool = false) async throws {
         try await stop(immediate: immediate)
         try await start()
     }
 
     /// Ends the server and removes its directory; otherwise that happens when the last reference goes.
-    public func close() async { await server?.end() }
+    package func close() async { await server?.end() }
 
     /// Freezes (`true`) or continues the server's main process, which then answers no new connection.
-    public func freeze(_ frozen: Bool) async throws { try await server?.freeze(frozen) }
+    package func freeze(_ frozen: Bool) async throws { try await server?.freeze(frozen) }
 
     private static func start(external: String?, isDurable: Bool = false) async throws -> TestCluster {
         if let external { return TestCluster(base: external, server: nil) }

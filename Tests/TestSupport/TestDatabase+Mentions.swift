@@ -2,7 +2,7 @@ import Postgres
 
 extension TestDatabase {
     /// The tables that hold a text anywhere in a row, with the number of such rows.
-    public func mentions(of text: String) async throws -> [String: Int] {
+    package func mentions(of text: String) async throws -> [String: Int] {
         let connection = try await connect()
         defer { connection.close() }
         let list = Statement(

@@ -1,11 +1,11 @@
 import Foundation
-public import Postgres
+package import Postgres
 import Synchronization
 
 /// A fresh database of its own for a test, dropped by `close` or with the last reference.
-public final class TestDatabase: Sendable {
+package final class TestDatabase: Sendable {
     /// For a superuser.
-    public let uri: String
+    package let uri: String
     private let name: String
     private let cluster: TestCluster
     private let isDropped = Mutex(false)
@@ -23,7 +23,7 @@ public final class TestDatabase: Sendable {
 
     /// Makes an empty database, or a copy of the template of this name, which `migrate` fills when this process first
     /// asks for it.
-    public static func make(
+    package static func make(
         template: String? = nil,
         on cluster: TestCluster? = nil,
         migrate: @escaping @Sendable (Connection) async throws -> Void = { _ in }
@@ -34,7 +34,7 @@ public final class TestDatabase: Sendable {
     }
 
     /// The URI for another role, which the server takes at its word.
-    public func uri(user: String) -> String {
+    package func uri(user: String) -> String {
         if uri.contains("user=postgres") { return uri.replacing("user=postgres", with: "user=\(user)") }
         guard var components = URLComponents(string: uri) else { return uri }
         components.user = user
@@ -42,7 +42,7 @@ public final class TestDatabase: Sendable {
     }
 
     /// A connection whose statements may take as long as they do.
-    public func connect(settings: [(String, String)] = []) async throws -> Connection {
+    package func connect(settings: [(String, String)] = []) async throws -> Connection {
         try await Connection.open(
             ConnectionConfiguration(
                 uri: uri,
@@ -54,7 +54,7 @@ public final class TestDatabase: Sendable {
     }
 
     /// Drops the database, throwing its clients out.
-    public func close() async throws {
+    package func close() async throws {
         let wasDropped = isDropped.withLock { isDropped in
             defer { isDropped = true }
             return isDropped

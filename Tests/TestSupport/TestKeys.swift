@@ -1,17 +1,17 @@
 import Foundation
 
 /// Files of master keys for tests.
-public enum TestKeys {
+package enum TestKeys {
     /// One line a key.
-    public static let first = "first:" + hex(1)
+    package static let first = "first:" + hex(1)
     /// Another key.
-    public static let second = "second:" + hex(101)
+    package static let second = "second:" + hex(101)
     /// Another key that is called like the first.
-    public static let impostor = "first:" + hex(53)
+    package static let impostor = "first:" + hex(53)
 
     /// With `SLUICE_TEST_SEALED` every gateway of the tests seals what it stores: whatever holds of plain rows must hold
     /// of sealed ones.
-    public static let ofEnvironment = ProcessInfo.processInfo.environment["SLUICE_TEST_SEALED"].map { _ in first }
+    package static let ofEnvironment = ProcessInfo.processInfo.environment["SLUICE_TEST_SEALED"].map { _ in first }
 
     private static func hex(_ start: Int) -> String {
         (0..<32).map { index in

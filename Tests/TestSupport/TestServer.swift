@@ -3,15 +3,15 @@ import Glibc
 
 /// Any server program on a port of 127.0.0.1, with a directory of its own. It ends, and the directory goes, with the last
 /// reference or with this process, however that ends.
-public final class TestServer: Sendable {
+package final class TestServer: Sendable {
     private let server: WatchedServer
 
     /// Where its files are.
-    public var directory: String { server.directory }
+    package var directory: String { server.directory }
     /// Where it listens.
-    public var port: Int { server.port }
+    package var port: Int { server.port }
     /// What it has said.
-    public var log: String { (try? String(contentsOfFile: "\(directory)/log", encoding: .utf8)) ?? "" }
+    package var log: String { (try? String(contentsOfFile: "\(directory)/log", encoding: .utf8)) ?? "" }
 
     private init(_ server: WatchedServer) {
         self.server = server
@@ -20,17 +20,17 @@ public final class TestServer: Sendable {
     /// Starts a server and waits until it takes connections.
     ///
     /// - Parameter prepare: writes what the server needs into the directory; answers the command.
-    public static func start(
+    package static func start(
         _ prepare: (_ directory: String, _ port: Int) throws -> [String]
     ) async throws -> TestServer {
         TestServer(try await WatchedServer.start(prepare))
     }
 
     /// Ends it; connections break.
-    public func end() async throws { try await server.end() }
+    package func end() async throws { try await server.end() }
 
     /// What stands before a command that must not run as root; the directory is handed over. Nothing for who is not root.
-    public static func withoutRights(_ directory: String) throws -> [String] {
+    package static func withoutRights(_ directory: String) throws -> [String] {
         guard geteuid() == 0, let entry = getpwnam("nobody") else { return [] }
         let (uid, gid) = (entry.pointee.pw_uid, entry.pointee.pw_gid)
         for file in [""] + (try FileManager.default.contentsOfDirectory(atPath: directory)) {
@@ -42,7 +42,7 @@ public final class TestServer: Sendable {
     }
 
     /// A program of the system's; nil where it is not installed (scripts/bootstrap --tests).
-    public static func program(_ name: String) -> String? {
+    package static func program(_ name: String) -> String? {
         ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"].map { "\($0)/\(name)" }
             .first { FileManager.default.isExecutableFile(atPath: $0) }
     }

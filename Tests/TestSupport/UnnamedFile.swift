@@ -3,12 +3,12 @@ import Glibc
 /// A file without a name, to write to and read back: it goes with this object.
 ///
 /// No pipe: reading one blocks a thread that the writer may need, and another child may hold its end open.
-public final class UnnamedFile: Sendable {
+package final class UnnamedFile: Sendable {
     /// Open for reading and appending; closed in children unless they are given it.
-    public let descriptor: Int32
+    package let descriptor: Int32
 
     /// Creates an empty file.
-    public init() throws {
+    package init() throws {
         let path = "/tmp/sluice-test-\(UInt64.random(in: 0...(.max)))"
         descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw TestCluster.Failure(description: "no temporary file") }
@@ -18,7 +18,7 @@ public final class UnnamedFile: Sendable {
     deinit { close(descriptor) }
 
     /// What was written so far.
-    public var text: String {
+    package var text: String {
         var found = stat()
         guard fstat(descriptor, &found) == 0 else { return "" }
         var bytes = [UInt8](repeating: 0, count: Int(found.st_size))

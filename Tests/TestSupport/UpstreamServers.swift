@@ -1,9 +1,9 @@
 import Foundation
 
 /// A real nginx. It ends with the last reference, or by ``end()``.
-public final class NginxServer: Sendable {
+package final class NginxServer: Sendable {
     /// Without a slash at its end.
-    public let baseURL: String
+    package let baseURL: String
     private let server: WatchedServer
 
     private init(_ server: WatchedServer) {
@@ -14,7 +14,7 @@ public final class NginxServer: Sendable {
     /// Starts one.
     ///
     /// - Parameter configuration: what stands in the `server` block beside `listen`.
-    public static func start(configuration: String = "location / { return 200; }") async throws -> NginxServer {
+    package static func start(configuration: String = "location / { return 200; }") async throws -> NginxServer {
         let paths =
             ["/usr/sbin", "/usr/local/sbin"]
             + (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
@@ -31,10 +31,10 @@ public final class NginxServer: Sendable {
     }
 
     /// A port that nobody listened on a moment ago.
-    public static func freePort() throws -> Int { try WatchedServer.freePort() }
+    package static func freePort() throws -> Int { try WatchedServer.freePort() }
 
     /// Ends it; connections break.
-    public func end() async throws { try await server.end() }
+    package func end() async throws { try await server.end() }
 
     /// One process, in the foreground, with all of its files in its directory.
     private static func text(_ configuration: String, port: Int) -> String {
@@ -58,9 +58,9 @@ public final class NginxServer: Sendable {
 }
 
 /// httpbin: answers what it was sent, and anything else it is asked for.
-public final class HTTPBinServer: Sendable {
+package final class HTTPBinServer: Sendable {
     /// Without a slash at its end.
-    public let baseURL: String
+    package let baseURL: String
     private let server: WatchedServer
 
     private static let sharedServer = Task {
@@ -80,14 +80,14 @@ public final class HTTPBinServer: Sendable {
     }
 
     /// The one that all tests of this process share, started at the first call.
-    public static func shared() async throws -> HTTPBinServer { try await sharedServer.value }
+    package static func shared() async throws -> HTTPBinServer { try await sharedServer.value }
 }
 
 /// Kinto: a document store with a REST API, here in memory. Any user and password will do (`Authorization: Basic`), and
 /// each user has a bucket, `default`.
-public final class KintoServer: Sendable {
+package final class KintoServer: Sendable {
     /// With `/v1`, without a slash at its end.
-    public let baseURL: String
+    package let baseURL: String
     private let server: WatchedServer
 
     private static let sharedServer = Task {
@@ -106,7 +106,7 @@ public final class KintoServer: Sendable {
     }
 
     /// The one that all tests of this process share, started at the first call.
-    public static func shared() async throws -> KintoServer { try await sharedServer.value }
+    package static func shared() async throws -> KintoServer { try await sharedServer.value }
 
     /// The module cannot be run by its name, and the script that pip makes does not survive a move of its folder.
     private static let program = "import sys; from kinto.__main__ import main; sys.exit(main(sys.argv[1:]))"

@@ -1,16 +1,16 @@
 /// How long tests wait for what must come about.
-public enum Waiting {
+package enum Waiting {
     /// When a wait is given up. It ends what hangs and bounds nothing else: a machine that does ten other things is a
     /// hundred times slower than one that does none, and a test that fails there tells nothing of the product.
-    public static let limit: Duration = .seconds(300)
+    package static let limit: Duration = .seconds(300)
 
     /// What a test waited for did not come about.
-    public struct InVain: Error, CustomStringConvertible {
+    package struct InVain: Error, CustomStringConvertible {
         /// What it waited for.
-        public let description: String
+        package let description: String
 
         /// Says what was waited for.
-        public init(_ what: String) {
+        package init(_ what: String) {
             description = "it never came to this: \(what)"
         }
     }
@@ -22,7 +22,7 @@ public enum Waiting {
 ///   - what: what is waited for, for people.
 ///   - pause: how long not to look.
 /// - Throws: ``Waiting/InVain`` where it does not come to that.
-public nonisolated(nonsending) func waitUntil(
+package nonisolated(nonsending) func waitUntil(
     _ what: @autoclosure () -> String,
     every pause: Duration = .milliseconds(5),
     _ holds: () async throws -> Bool

@@ -3,11 +3,11 @@ import SyncModel
 import SyncStore
 
 /// What retention counts. Described where it is wired.
-public struct RetentionMetrics: Sendable {
+package struct RetentionMetrics: Sendable {
     /// Rows that were changed or went, by `what`.
-    public static let rows = "sluice_retention_rows_total"
+    package static let rows = "sluice_retention_rows_total"
     /// Time that steps took.
-    public static let stepDuration = "sluice_retention_step_duration_seconds"
+    package static let stepDuration = "sluice_retention_step_duration_seconds"
 
     private let rowCounters: [RetentionKind: Counter]
     private let duration = Timer(label: Self.stepDuration)

@@ -1,26 +1,26 @@
 import Foundation
-public import Logging
-public import ServiceLifecycle
-public import SyncModel
-public import SyncStore
+package import Logging
+import ServiceLifecycle
+package import SyncModel
+package import SyncStore
 import Synchronization
 
 /// Runs retention when it is due, or when somebody asks for it: on one replica at a time, in small steps, with pauses
 /// that grow under load.
-public final class RetentionService: Service {
+package final class RetentionService: Service {
     /// How often a replica looks whether a run is due, in seconds.
     static let lookInterval: Double = 15
     /// How often a run says how far it is, in seconds.
     static let reportInterval: Double = 10
 
     /// What is known of retention, for metrics.
-    public struct State: Sendable {
+    package struct State: Sendable {
         /// Whether this replica has the turn.
-        public var isRunning = false
+        package var isRunning = false
         /// When a run last came to its end, on whatever replica.
-        public var finishedAt: Timestamp?
+        package var finishedAt: Timestamp?
         /// For how long the oldest row has been overdue when this replica last looked, in seconds.
-        public var overdue: Double = 0
+        package var overdue: Double = 0
     }
 
     private let store: Store
@@ -35,7 +35,7 @@ public final class RetentionService: Service {
     /// Opens nothing yet.
     ///
     /// - Parameter interval: from the end of a run to the next, in seconds.
-    public init(store: Store, policy: RetentionPolicy, interval: Double, now: @escaping TimeSource, logger: Logger) {
+    package init(store: Store, policy: RetentionPolicy, interval: Double, now: @escaping TimeSource, logger: Logger) {
         self.store = store
         self.policy = policy
         self.interval = interval
@@ -44,10 +44,10 @@ public final class RetentionService: Service {
     }
 
     /// What is known now.
-    public var state: State { shared.withLock { $0 } }
+    package var state: State { shared.withLock { $0 } }
 
     /// Looks now and then, and works where it is due, until graceful shutdown.
-    public func run() async throws {
+    package func run() async throws {
         let bell = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         bell.continuation.yield()
         await withTaskGroup(of: Void.self) { group in
@@ -74,7 +74,7 @@ public final class RetentionService: Service {
     }
 
     /// Looks whether a run is due, and makes it.
-    public func look() async {
+    package func look() async {
         do {
             let status = try await store.retention.status()
             shared.withLock { state in

@@ -4,18 +4,18 @@ import SyncModel
 
 /// The secrets that open `/admin`, kept as their digests. There may be several, so that one can be replaced by another
 /// without a moment in which neither is good.
-public struct OperatorTokens: Sendable, Equatable {
+package struct OperatorTokens: Sendable, Equatable {
     /// The most that may be given.
-    public static let maximum = 16
+    package static let maximum = 16
     /// The length of the shortest, in bytes.
-    public static let minimumBytes = 16
+    package static let minimumBytes = 16
     private static let hashPrefix = "sha256:"
 
     private let digests: [[UInt8]]
 
     /// Reads tokens with white space between them, each as it is sent or as ``hash(of:)`` gives it; nil unless all are
     /// fit: other than letters, digits and `-._~+/=`, no bearer token holds anything (RFC 6750, 2.1).
-    public init?(parsing text: String) {
+    package init?(parsing text: String) {
         let words = text.split(whereSeparator: \.isWhitespace)
         let digests = words.compactMap(Self.digest(parsing:))
         guard (1...Self.maximum).contains(words.count), digests.count == words.count else { return nil }
@@ -24,7 +24,7 @@ public struct OperatorTokens: Sendable, Equatable {
 
     /// What stands for a token in a configuration: `sha256:` and 64 hexadecimal digits. A token that a machine made
     /// cannot be found from it.
-    public static func hash(of token: String) -> String {
+    package static func hash(of token: String) -> String {
         let digits = Array("0123456789abcdef")
         return hashPrefix + String(digest(of: token).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
     }

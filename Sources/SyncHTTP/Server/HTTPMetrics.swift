@@ -1,7 +1,7 @@
-public import Telemetry
+package import Telemetry
 
 /// What this module counts.
-public enum HTTPMetrics {
+package enum HTTPMetrics {
     static let requests = "sluice_http_requests_total"
     static let duration = "sluice_http_request_duration_seconds"
     static let limited = "sluice_requests_limited_total"
@@ -21,7 +21,7 @@ public enum HTTPMetrics {
     static let ready = "sluice_ready"
 
     /// Tells the registry what the metrics mean. Comes before a server is made.
-    public static func describe(in registry: PrometheusRegistry) {
+    package static func describe(in registry: PrometheusRegistry) {
         registry.describe(
             requests,
             kind: .counter,

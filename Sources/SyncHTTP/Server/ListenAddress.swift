@@ -1,18 +1,18 @@
 /// Where a server listens.
-public struct ListenAddress: Sendable, Hashable {
+package struct ListenAddress: Sendable, Hashable {
     /// A name or an IP address; IPv6 without brackets.
-    public var host: String
+    package var host: String
     /// 0 lets the system choose.
-    public var port: Int
+    package var port: Int
 
     /// Creates an address.
-    public init(host: String, port: Int) {
+    package init(host: String, port: Int) {
         self.host = host
         self.port = port
     }
 
     /// Reads `host:port`, an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`. Nil for anything else.
-    public init?(parsing text: String) {
+    package init?(parsing text: String) {
         guard let colon = text.lastIndex(of: ":"),
             // digits only: a plus sign would be taken, too
             text[text.index(after: colon)...].utf8.allSatisfy({ (48...57).contains($0) }),
@@ -32,7 +32,7 @@ public struct ListenAddress: Sendable, Hashable {
 
 extension ListenAddress: CustomStringConvertible {
     /// As it is parsed: `127.0.0.1:8080`.
-    public var description: String {
+    package var description: String {
         host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 }

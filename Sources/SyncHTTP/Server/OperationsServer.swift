@@ -1,11 +1,11 @@
 import HTTPTypes
-public import Logging
-public import ServiceLifecycle
-public import SyncStore
-public import Telemetry
+package import Logging
+import ServiceLifecycle
+package import SyncStore
+package import Telemetry
 
 /// The server that operators and their machines talk to: health, metrics and, with an operator token, `/admin`.
-public struct OperationsServer: Service {
+package struct OperationsServer: Service {
     private let listener: Listener
     private let budgets: Budgets
 
@@ -15,7 +15,7 @@ public struct OperationsServer: Service {
     ///   - readiness: why requests can't be served, beside what the store says; empty when they can.
     ///   - notices: what an operator should know although they can.
     ///   - onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
-    public init(
+    package init(
         store: Store,
         registry: PrometheusRegistry,
         configuration: HTTPConfiguration,
@@ -59,7 +59,7 @@ public struct OperationsServer: Service {
     var routes: RouteTable { listener.responder.routes }
 
     /// Serves until graceful shutdown.
-    public func run() async throws {
+    package func run() async throws {
         try await budgets.turningAway { [listener] in try await listener.run() }
     }
 
@@ -109,5 +109,5 @@ public struct OperationsServer: Service {
 
 extension OperationsServer: CustomStringConvertible {
     /// Short, for logs of services: what it is made of holds a lot, and secrets too.
-    public var description: String { "OperationsServer" }
+    package var description: String { "OperationsServer" }
 }

@@ -1,14 +1,14 @@
 import HTTPTypes
-public import Logging
+package import Logging
 import Metrics
-public import ServiceLifecycle
+import ServiceLifecycle
 import SyncModel
-public import SyncStore
-public import Tokens
+package import SyncStore
+package import Tokens
 
 /// The server that the sync workers of phones talk to: `/v1`. The contract and the gateway's public key are found here
 /// too.
-public struct PublicServer: Service {
+package struct PublicServer: Service {
     private let listener: Listener
     private let events: EventHub
     private let budgets: Budgets
@@ -16,7 +16,7 @@ public struct PublicServer: Service {
     /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
     ///
     /// - Parameter onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
-    public init(
+    package init(
         store: Store,
         verifier: TokenVerifier,
         configuration: HTTPConfiguration,
@@ -57,7 +57,7 @@ public struct PublicServer: Service {
     var routes: RouteTable { listener.responder.routes }
 
     /// Serves until graceful shutdown.
-    public func run() async throws {
+    package func run() async throws {
         try await budgets.turningAway { [events, listener] in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await events.run() }
@@ -121,5 +121,5 @@ public struct PublicServer: Service {
 
 extension PublicServer: CustomStringConvertible {
     /// Short, for logs of services: what it is made of holds a lot, and secrets too.
-    public var description: String { "PublicServer" }
+    package var description: String { "PublicServer" }
 }

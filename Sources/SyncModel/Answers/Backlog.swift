@@ -1,39 +1,39 @@
-public import Foundation
+package import Foundation
 import JSONText
 
 /// What of a user's mutations is not final: counted by device and in the lane, and what runs next.
-public struct Backlog: Sendable, Hashable {
+package struct Backlog: Sendable, Hashable {
     /// Mutations that are not final, by status.
-    public struct Counts: Sendable, Hashable {
+    package struct Counts: Sendable, Hashable {
         private var numbers: [MutationStatus: Int64] = [:]
 
         /// Of none.
-        public init() {}
+        package init() {}
 
         /// How many there are of a status; 0 for those that are final.
-        public subscript(status: MutationStatus) -> Int64 { numbers[status] ?? 0 }
+        package subscript(status: MutationStatus) -> Int64 { numbers[status] ?? 0 }
 
         /// Counts `number` more of a status.
-        public mutating func add(_ number: Int64, of status: MutationStatus) {
+        package mutating func add(_ number: Int64, of status: MutationStatus) {
             numbers[status, default: 0] += number
         }
     }
 
     /// One of the user's devices.
-    public struct Device: Sendable, Hashable {
+    package struct Device: Sendable, Hashable {
         /// The installation.
-        public var id: UUID
+        package var id: UUID
         /// The highest sequence number judged.
-        public var acceptedSequence: Int64
+        package var acceptedSequence: Int64
         /// When it pushed or registered last.
-        public var lastSeenAt: Timestamp
+        package var lastSeenAt: Timestamp
         /// Its mutations.
-        public var counts = Counts()
+        package var counts = Counts()
         /// The first of them, in lane order, that runs or waits for its turn or for another mutation.
-        public var oldestPending: Mutation?
+        package var oldestPending: Mutation?
 
         /// A device without mutations.
-        public init(id: UUID, acceptedSequence: Int64, lastSeenAt: Timestamp) {
+        package init(id: UUID, acceptedSequence: Int64, lastSeenAt: Timestamp) {
             self.id = id
             self.acceptedSequence = acceptedSequence
             self.lastSeenAt = lastSeenAt
@@ -41,34 +41,34 @@ public struct Backlog: Sendable, Hashable {
     }
 
     /// As much of a mutation as a backlog shows.
-    public struct Mutation: Sendable, Hashable {
+    package struct Mutation: Sendable, Hashable {
         /// The client's id of the mutation.
-        public var id: UUID
+        package var id: UUID
         /// The device that sent it.
-        public var deviceID: UUID
+        package var deviceID: UUID
         /// Its number in that device's count.
-        public var sequenceNumber: Int64
+        package var sequenceNumber: Int64
         /// Place in the lane.
-        public var position: Int64
+        package var position: Int64
         /// Where it stands.
-        public var status: MutationStatus
+        package var status: MutationStatus
         /// What it does to its entity.
-        public var operation: Operation
+        package var operation: Operation
         /// The entity's type.
-        public var entityType: String
+        package var entityType: String
         /// Requests sent to the upstream so far.
-        public var attemptCount: Int16
+        package var attemptCount: Int16
         /// When the next try is due, after one that failed.
-        public var nextRetryAt: Timestamp?
+        package var nextRetryAt: Timestamp?
         /// The device's time.
-        public var createdAt: Timestamp
+        package var createdAt: Timestamp
         /// When it was accepted.
-        public var acceptedAt: Timestamp
+        package var acceptedAt: Timestamp
         /// Mutations that it waits for, while it is blocked.
-        public var dependsOn: [UUID]
+        package var dependsOn: [UUID]
 
         /// Creates the value.
-        public init(
+        package init(
             id: UUID,
             deviceID: UUID,
             sequenceNumber: Int64,
@@ -98,25 +98,25 @@ public struct Backlog: Sendable, Hashable {
     }
 
     /// Those seen last come first.
-    public var devices: [Device] = []
+    package var devices: [Device] = []
     /// The mutations of all devices.
-    public var counts = Counts()
+    package var counts = Counts()
     /// Whether there are more mutations than were counted.
-    public var isTruncated = false
+    package var isTruncated = false
     /// What halts the lane, else what runs next, else the first that is blocked.
-    public var head: Mutation?
+    package var head: Mutation?
     /// What keeps the head from running.
-    public var hold: LaneHold?
+    package var hold: LaneHold?
 
     /// Of a user who has none.
-    public init() {}
+    package init() {}
 }
 
 // MARK: - JSON
 
 extension Backlog {
     /// `{"devices":[…],"lane":{…}}`
-    public func json() -> [UInt8] {
+    package func json() -> [UInt8] {
         var writer = JSONWriter(capacity: 512 + devices.count * 448)
         writer.beginObject()
         writer.name("devices")

@@ -1,9 +1,9 @@
-public import Foundation
+package import Foundation
 
 /// What keeps the head of a lane from running now.
-public struct LaneHold: Sendable, Hashable {
+package struct LaneHold: Sendable, Hashable {
     /// Why it does not run.
-    public enum Reason: String, Sendable, Hashable, CaseIterable {
+    package enum Reason: String, Sendable, Hashable, CaseIterable {
         /// An attempt failed, and the next is not due yet.
         case backOff = "back_off"
         /// The upstream failed too often.
@@ -19,14 +19,14 @@ public struct LaneHold: Sendable, Hashable {
     }
 
     /// Why it does not run.
-    public var reason: Reason
+    package var reason: Reason
     /// When the lane is looked at again, where that is known.
-    public var until: Timestamp?
+    package var until: Timestamp?
     /// The mutations that it waits for, or that halt the lane.
-    public var mutationIDs: [UUID]
+    package var mutationIDs: [UUID]
 
     /// Creates the value.
-    public init(_ reason: Reason, until: Timestamp? = nil, mutationIDs: [UUID] = []) {
+    package init(_ reason: Reason, until: Timestamp? = nil, mutationIDs: [UUID] = []) {
         self.reason = reason
         self.until = until
         self.mutationIDs = mutationIDs
@@ -38,7 +38,7 @@ public struct LaneHold: Sendable, Hashable {
     ///   - head: what halts the lane, else what runs next, else the first that is blocked.
     ///   - isForwarded: whether mutations of the head's type are replayed.
     ///   - hasUpstream: whether the organization has somewhere to replay them.
-    public init?(
+    package init?(
         of head: Backlog.Mutation,
         in lane: LaneState,
         isForwarded: Bool,

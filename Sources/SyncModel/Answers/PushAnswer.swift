@@ -1,21 +1,21 @@
-public import Foundation
-public import JSONText
+package import Foundation
+package import JSONText
 
 /// What a push is answered with.
-public struct PushAnswer: Sendable {
+package struct PushAnswer: Sendable {
     /// The device's watermark: the highest number judged.
-    public var acceptedSequence: Int64
+    package var acceptedSequence: Int64
     /// A pull that has reached this cursor has seen what the push did.
-    public var feed: String
+    package var feed: String
     /// What is answered.
     private var subject: Subject
     /// In request order.
-    public var verdicts: [PushVerdict]
+    package var verdicts: [PushVerdict]
     /// Resolved mappings of this user that the batch touches.
-    public var mappings: [IDMapping]
+    package var mappings: [IDMapping]
 
     /// Creates the value.
-    public init(
+    package init(
         acceptedSequence: Int64,
         feed: String,
         push: PushRequest,
@@ -30,28 +30,28 @@ public struct PushAnswer: Sendable {
     }
 
     /// By place in the request.
-    public var warnings: [Int: PushWarning] = [:]
+    package var warnings: [Int: PushWarning] = [:]
 
     /// Blocked mutations that a settled one blocks, so that nothing but a person moves them: settled as well.
-    public var stuck: Set<UUID> = []
+    package var stuck: Set<UUID> = []
 
     /// The lane as the push found it, or as it was when the push had halted it.
-    public var lane = LaneState()
+    package var lane = LaneState()
 
     /// What keeps the head of the user's lane from running, so that what is behind it waits; nil where nothing does, where
     /// all that is queued waits for other mutations, and where it could not be found out.
-    public var hold: LaneHold?
+    package var hold: LaneHold?
 
     /// What is left of the user's quota; nil where there is none.
-    public var standing: QuotaStanding?
+    package var standing: QuotaStanding?
 
     /// Mutations that are not settled: a `wait` goes on while there are any.
-    public var unsettled: [UUID] {
+    package var unsettled: [UUID] {
         verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)
     }
 
     /// Which mappings the answer shows once they are resolved.
-    public var touched: TouchedMappings {
+    package var touched: TouchedMappings {
         switch subject {
         case .push(let push): TouchedMappings(push)
         case .names(_, let touched): touched
@@ -59,7 +59,7 @@ public struct PushAnswer: Sendable {
     }
 
     /// The same without the push's body: for an answer that is held for long.
-    public func withoutBody() -> PushAnswer {
+    package func withoutBody() -> PushAnswer {
         guard case .push(let push) = subject else { return self }
         var answer = self
         let names = zip(push.entries, verdicts).map { $1.record == nil ? EntryName($0) : nil }
@@ -83,7 +83,7 @@ public struct PushAnswer: Sendable {
     }
 
     /// The body, JSON.
-    public func json() -> [UInt8] {
+    package func json() -> [UInt8] {
         var writer = JSONWriter()
         writer.bytes.reserveCapacity(256 + verdicts.count * 512)
         writer.beginObject()
@@ -128,7 +128,7 @@ struct EntryName: Sendable {
 
 extension PushVerdict {
     /// The mutation's record, unless the entry was rejected.
-    public var record: MutationRecord? {
+    package var record: MutationRecord? {
         switch self {
         case .accepted(let record), .replayed(let record): record
         case .rejected, .rejectedBefore: nil
@@ -136,10 +136,10 @@ extension PushVerdict {
     }
 
     /// The entry's status, for metrics and logs.
-    public var status: MutationStatus { record?.status ?? .rejected }
+    package var status: MutationStatus { record?.status ?? .rejected }
 
     /// Whether the answer is a repetition of an earlier one.
-    public var isReplay: Bool {
+    package var isReplay: Bool {
         switch self {
         case .replayed, .rejectedBefore: true
         case .accepted, .rejected: false
@@ -192,7 +192,7 @@ extension PushVerdict {
 
 extension MutationRecord {
     /// Writes the members of a result into an object that is open.
-    public func writeResultMembers(replayed: Bool?, to writer: inout JSONWriter) {
+    package func writeResultMembers(replayed: Bool?, to writer: inout JSONWriter) {
         writer.member("id", id)
         writer.member("idempotency_key", idempotencyKey)
         writer.member("sequence_number", sequenceNumber)
@@ -277,7 +277,7 @@ extension MutationStatus {
 
 extension JSONWriter {
     /// Writes the member `unreadable`: the names of those that are stored and cannot be opened; nothing where all can.
-    public mutating func unreadable(_ names: [String]) {
+    package mutating func unreadable(_ names: [String]) {
         guard !names.isEmpty else { return }
         name("unreadable")
         beginArray()
@@ -286,7 +286,7 @@ extension JSONWriter {
     }
 
     /// Writes the member `id_mappings`, as every answer that has it shows it.
-    public mutating func idMappings(_ mappings: [IDMapping]) {
+    package mutating func idMappings(_ mappings: [IDMapping]) {
         name("id_mappings")
         beginArray()
         for mapping in mappings { mapping.write(to: &self) }
@@ -296,7 +296,7 @@ extension JSONWriter {
 
 extension IDMapping {
     /// Writes the mapping as answers show it.
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("entity_type", entityType)
         if let localNumber { writer.member("client_id", localNumber) } else { writer.member("client_id", clientID) }

@@ -2,30 +2,30 @@ import Foundation
 import JSONText
 
 /// What a preview is answered with: what a push would come to, and what would be sent.
-public struct PushPreview: Sendable {
+package struct PushPreview: Sendable {
     /// What would come of one entry.
-    public struct Result: Sendable {
+    package struct Result: Sendable {
         /// What is answered.
-        public let entry: PushEntry
+        package let entry: PushEntry
         /// What would come of it at once. Ids that only a push makes are left out.
-        public let verdict: PushVerdict
+        package let verdict: PushVerdict
         /// What would be sent; nil where nothing would, and for what is not new.
-        public let request: PreviewedRequest?
+        package let request: PreviewedRequest?
         /// What its turn would be in conflict with before anything is sent: a problem object as JSON.
-        public let conflict: [UInt8]?
+        package let conflict: [UInt8]?
         /// What the client would be told besides; nil for nothing.
-        public let warning: PushWarning?
+        package let warning: PushWarning?
     }
 
     /// The device's watermark afterwards.
-    public let acceptedSequence: Int64
+    package let acceptedSequence: Int64
     /// In request order.
-    public let results: [Result]
+    package let results: [Result]
     /// Resolved mappings of this user that the batch touches, as they stand.
-    public let mappings: [IDMapping]
+    package let mappings: [IDMapping]
 
     /// The body, JSON.
-    public func json() -> [UInt8] {
+    package func json() -> [UInt8] {
         var writer = JSONWriter(capacity: 256 + results.count * 1_024)
         writer.beginObject()
         writer.member("accepted_sequence", acceptedSequence)
@@ -48,25 +48,25 @@ public struct PushPreview: Sendable {
 }
 
 /// A request as its mutation's user may see it: without the organization's credential, its own headers and its address.
-public struct PreviewedRequest: Sendable, Hashable {
+package struct PreviewedRequest: Sendable, Hashable {
     /// A header of the mutation or of ours.
-    public struct Header: Sendable, Hashable {
+    package struct Header: Sendable, Hashable {
         /// In lower case.
-        public let name: String
+        package let name: String
         /// As it is sent.
-        public let value: String
+        package let value: String
     }
 
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
-    public let method: String
+    package let method: String
     /// Path and query as they stand behind the base URL.
-    public let path: String
+    package let path: String
     /// Ours first, then by name.
-    public let headers: [Header]
+    package let headers: [Header]
     /// JSON; nil for none.
-    public let body: [UInt8]?
+    package let body: [UInt8]?
     /// Client ids, and ids of the device, in path and body in whose place there will be server ids that are not known yet.
-    public let unresolvedIDs: [ServerID]
+    package let unresolvedIDs: [ServerID]
 
     init(_ request: UpstreamRequest, unresolved: [ServerID]) {
         method = request.method

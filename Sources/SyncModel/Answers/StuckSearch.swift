@@ -1,26 +1,26 @@
-public import Foundation
+package import Foundation
 
 /// Finds blocked mutations that are settled all the same: what they wait for, directly or through others, has failed or
 /// is in conflict, so that nothing but a person moves them.
 ///
 /// Starts from some mutations, says which others have to be known, and takes them in; looks at each dependency once,
 /// however many mutations share it. What it is not told counts as not settled. Pure.
-public struct StuckSearch: Sendable {
+package struct StuckSearch: Sendable {
     /// A mutation on the way from those that are asked about to what they wait for.
-    public struct Step: Sendable {
+    package struct Step: Sendable {
         /// The mutation's id.
-        public let id: UUID
+        package let id: UUID
         /// Where it stands.
-        public let status: MutationStatus
+        package let status: MutationStatus
         /// Place in the lane.
-        public let position: Int64
+        package let position: Int64
         /// The entity that it writes.
-        public let entity: EntityName
+        package let entity: EntityName
         /// Mutations that it waits for, while it is blocked.
-        public let dependsOn: [UUID]
+        package let dependsOn: [UUID]
 
         /// Creates the value.
-        public init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
+        package init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
             self.id = id
             self.status = status
             self.position = position
@@ -44,7 +44,7 @@ public struct StuckSearch: Sendable {
     private let asked: Set<UUID>
 
     /// - Parameter records: mutations of one lane. The blocked ones are asked about.
-    public init(_ records: [MutationRecord]) {
+    package init(_ records: [MutationRecord]) {
         asked = Set(records.lazy.filter { $0.status == .blocked }.map(\.id))
         for record in records {
             steps[record.id] = Step(
@@ -58,7 +58,7 @@ public struct StuckSearch: Sendable {
     }
 
     /// Mutations that blocked ones wait for and that are not known yet, each once.
-    public var unknown: [UUID] {
+    package var unknown: [UUID] {
         var seen: Set<UUID> = []
         var unknown: [UUID] = []
         for step in steps.values {
@@ -68,13 +68,13 @@ public struct StuckSearch: Sendable {
     }
 
     /// Takes in mutations that blocked ones wait for; what was known before stays.
-    public mutating func add(_ found: [Step]) {
+    package mutating func add(_ found: [Step]) {
         for step in found where steps[step.id] == nil { steps[step.id] = step }
     }
 
     /// Takes in failed and conflicting mutations of the lane, where the ways to them are too long to go: a mutation waits
     /// for all earlier ones of its entity (product rule 3), so that one of these is enough.
-    public mutating func add(troubled found: [Step]) {
+    package mutating func add(troubled found: [Step]) {
         for step in found where step.isTrouble {
             for name in Self.names(of: step.entity) {
                 troubles[name] = min(troubles[name] ?? step.position, step.position)
@@ -83,10 +83,10 @@ public struct StuckSearch: Sendable {
     }
 
     /// Whether all that is asked about is stuck, as far as it is known: then more knowledge changes nothing.
-    public var isDecided: Bool { stuck.count == asked.count }
+    package var isDecided: Bool { stuck.count == asked.count }
 
     /// The stuck ones among those that are asked about.
-    public var stuck: Set<UUID> {
+    package var stuck: Set<UUID> {
         var dependants: [UUID: [UUID]] = [:]
         for step in steps.values {
             for id in step.dependsOn { dependants[id, default: []].append(step.id) }

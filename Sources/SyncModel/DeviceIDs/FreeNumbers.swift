@@ -1,7 +1,7 @@
 /// Finds numbers that a device has not given yet.
-public struct FreeNumbers: Sendable {
+package struct FreeNumbers: Sendable {
     /// How many numbers in use are looked at beyond those that could be needed: gaps behind them are left alone.
-    public static let slack = 1_000
+    package static let slack = 1_000
 
     private let base: Int64?
     private let taken: [Int64]
@@ -15,7 +15,7 @@ public struct FreeNumbers: Sendable {
     ///   - taken: numbers in use from `base` on, upwards.
     ///   - isWhole: whether these are all from `base` on.
     ///   - highest: the highest number in use; nil for none.
-    public init(from base: Int64?, taken: [Int64] = [], isWhole: Bool = true, highest: Int64?) {
+    package init(from base: Int64?, taken: [Int64] = [], isWhole: Bool = true, highest: Int64?) {
         self.base = base
         self.taken = taken
         self.isWhole = isWhole
@@ -23,13 +23,13 @@ public struct FreeNumbers: Sendable {
     }
 
     /// The number behind the highest, at least 1; nil where there is no such 64-bit integer.
-    public static func next(after highest: Int64?) -> Int64? {
+    package static func next(after highest: Int64?) -> Int64? {
         guard let highest else { return 1 }
         return highest == .max ? nil : max(1, highest + 1)
     }
 
     /// Where the device counts on; nil where there is no number left.
-    public var start: Int64? { base ?? Self.next(after: highest) }
+    package var start: Int64? { base ?? Self.next(after: highest) }
 
     /// Whether a number is certain to be free.
     func contains(_ number: Int64) -> Bool {
@@ -61,7 +61,7 @@ public struct FreeNumbers: Sendable {
     }
 
     /// The first so many numbers that are not in use; nil where there are not so many.
-    public func first(_ count: Int) -> [Int64]? {
+    package func first(_ count: Int) -> [Int64]? {
         var numbers: [Int64] = []
         numbers.reserveCapacity(count)
         var candidate = start

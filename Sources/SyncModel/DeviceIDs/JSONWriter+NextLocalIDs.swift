@@ -1,8 +1,8 @@
-public import JSONText
+package import JSONText
 
 extension JSONWriter {
     /// Writes `next_local_ids`: by entity type the number that a device counts on with; null where none is left.
-    public mutating func nextLocalIDs(_ counters: [(type: String, next: Int64?)]) {
+    package mutating func nextLocalIDs(_ counters: [(type: String, next: Int64?)]) {
         name("next_local_ids")
         beginObject()
         for (type, next) in counters {

@@ -1,30 +1,30 @@
-public import Foundation
-public import JSONText
+package import Foundation
+package import JSONText
 
 /// A device's own id that stands in a relation of a payload.
-public struct LocalReference: Sendable {
+package struct LocalReference: Sendable {
     /// Ids that the relations of one mutation may hold.
-    public static let limit = 1_000
+    package static let limit = 1_000
 
     /// What it names.
-    public let id: LocalID
+    package let id: LocalID
     /// What stands for it among client ids.
-    public let clientID: UUID
+    package let clientID: UUID
     /// Where in the payload it stands.
-    public let place: RelatedValue
+    package let place: RelatedValue
 
     /// What puts an entity's permanent id in its place.
-    public func edit(_ serverID: ServerID) -> JSONEdit {
+    package func edit(_ serverID: ServerID) -> JSONEdit {
         JSONEdit(place.value, serverID.replacement)
     }
 }
 
 extension EntityType {
     /// Whether payloads of the type may hold ids of a device.
-    public var holdsLocalIDs: Bool { relations.contains { $0.idSpace == .device } }
+    package var holdsLocalIDs: Bool { relations.contains { $0.idSpace == .device } }
 
     /// The device's own ids in a payload, in document order. A string in such a relation is a permanent id already.
-    public func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
+    package func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
         guard let payload, holdsLocalIDs else { return [] }
         return payload.values(in: relations).compactMap { place in
             guard place.relation.idSpace == .device, let number = place.value.int64 else { return nil }

@@ -1,9 +1,9 @@
-public import Foundation
+package import Foundation
 
 /// What a push names by its device's own ids, in relations and as the entities that it writes.
-public struct PushLocalIDs: Sendable {
+package struct PushLocalIDs: Sendable {
     /// Ids that the relations of one push may hold: bounds what has to be looked up at a time.
-    public static let limit = 20_000
+    package static let limit = 20_000
 
     /// What stands in the relations of an entry, by the entry's index; entries that have none are left out.
     private var references: [Int: [LocalReference]] = [:]
@@ -12,15 +12,15 @@ public struct PushLocalIDs: Sendable {
     /// Entries whose relations hold more than may be looked up.
     private(set) var crowded: Set<Int> = []
     /// Every id of the device that the push names, by what stands for it; those of creates too.
-    public private(set) var named: [UUID: LocalID] = [:]
+    package private(set) var named: [UUID: LocalID] = [:]
     /// Those of creates: whatever a pull assigned under such an id was not applied by the device.
-    public private(set) var created: Set<UUID> = []
+    package private(set) var created: Set<UUID> = []
 
     /// What a push names that holds no such id.
-    public init() {}
+    package init() {}
 
     /// Reads a push.
-    public init(_ push: PushRequest, type: (String) -> EntityType?) {
+    package init(_ push: PushRequest, type: (String) -> EntityType?) {
         var room = PushLocalIDs.limit
         for entry in push.entries {
             guard let mutation = entry.mutation else { continue }
@@ -45,7 +45,7 @@ public struct PushLocalIDs: Sendable {
     }
 
     /// What stands in the relations of an entry.
-    public func references(of index: Int) -> [LocalReference] {
+    package func references(of index: Int) -> [LocalReference] {
         references.isEmpty ? [] : references[index] ?? []
     }
 

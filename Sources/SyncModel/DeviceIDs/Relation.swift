@@ -1,28 +1,28 @@
-public import JSONText
+package import JSONText
 
 /// A member of a type's documents that holds the id of another entity, or an array of such ids (seed 002, "Object
 /// Relations and IDs"). Ids of types with device ids are translated there, and nowhere else.
-public struct Relation: Sendable, Hashable {
+package struct Relation: Sendable, Hashable {
     /// Relations that a type may have.
-    public static let limit = 100
+    package static let limit = 100
     /// Bytes that a member's name may have.
-    public static let maximumNameBytes = 200
+    package static let maximumNameBytes = 200
 
     /// The member's name, at the top of the document.
-    public let member: String
+    package let member: String
     /// The type that it leads to.
-    public let entityType: String
+    package let entityType: String
     /// That type's id space; nil while it is not registered.
-    public var idSpace: IDSpace?
+    package var idSpace: IDSpace?
 
     /// Whether a member of that name can be a relation: 1 to ``maximumNameBytes`` bytes without control characters.
-    public static func isValidMember(_ name: String) -> Bool {
+    package static func isValidMember(_ name: String) -> Bool {
         let bytes = name.utf8
         return !bytes.isEmpty && bytes.count <= maximumNameBytes && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
     }
 
     /// Creates the value.
-    public init(member: String, entityType: String, idSpace: IDSpace?) {
+    package init(member: String, entityType: String, idSpace: IDSpace?) {
         self.member = member
         self.entityType = entityType
         self.idSpace = idSpace
@@ -31,14 +31,14 @@ public struct Relation: Sendable, Hashable {
 
 extension EntityType {
     /// The relations of a type as they are stored: `{"folderId":"folder"}`, checked when they were written.
-    public static func relations(stored json: JSONValue) -> [Relation] {
+    package static func relations(stored json: JSONValue) -> [Relation] {
         (json.members?.map { $0 } ?? []).compactMap { name, value in
             value.string.map { Relation(member: name.string, entityType: $0, idSpace: nil) }
         }
     }
 
     /// The relations as they are stored.
-    public var storedRelations: [UInt8] {
+    package var storedRelations: [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         for relation in relations {
@@ -51,16 +51,16 @@ extension EntityType {
 }
 
 /// One id that stands in a relation.
-public struct RelatedValue: Sendable {
+package struct RelatedValue: Sendable {
     /// Where it leads.
-    public let relation: Relation
+    package let relation: Relation
     /// The id, or whatever stands in its place. Not null.
-    public let value: JSONValue
+    package let value: JSONValue
     /// Its place where the relation is an array.
-    public let place: Int?
+    package let place: Int?
 
     /// Where it stands in the document (RFC 6901).
-    public var pointer: String {
+    package var pointer: String {
         let member = JSONPointer().appending(member: relation.member).text
         return place.map { "\(member)/\($0)" } ?? member
     }
@@ -69,7 +69,7 @@ public struct RelatedValue: Sendable {
 extension JSONValue {
     /// What stands in some relations of a document, in document order: each value, or each element of an array. A null
     /// leads nowhere and is left out.
-    public func values(in relations: [Relation]) -> [RelatedValue] {
+    package func values(in relations: [Relation]) -> [RelatedValue] {
         guard !relations.isEmpty, let members else { return [] }
         var found: [RelatedValue] = []
         for (name, value) in members {

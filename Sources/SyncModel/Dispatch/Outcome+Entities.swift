@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 import JSONText
 
 extension Dispatch {
@@ -7,7 +7,7 @@ extension Dispatch {
     /// - Parameters:
     ///   - entities: the organization's, as loaded under their locks; changed by the outcome.
     ///   - makeID: makes the id of what is created.
-    public func applied(
+    package func applied(
         to entities: inout EntityTable,
         payload: [UInt8],
         makeID: () -> UUID
@@ -49,7 +49,7 @@ extension Dispatch {
 
 extension Outcome {
     /// The entity that the outcome writes to the feed, or shows from it; nil for none.
-    public func entityKey(of dispatch: Dispatch) -> EntityKey? {
+    package func entityKey(of dispatch: Dispatch) -> EntityKey? {
         if case .none = entity, status != .discarded { return nil }
         return serverID.map { EntityKey(type: dispatch.mutation.entityType, id: $0.text) }
     }
@@ -58,7 +58,7 @@ extension Outcome {
     ///
     /// - Parameter entities: the organization's, as loaded under their locks; changed by the outcome.
     /// - Returns: the entity's version afterwards; nil when the feed does not learn of it.
-    public mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
+    package mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
         let stored = entities[key]
         // what one user's token shows is not another user's to read, and that it is there is not the one's to know

@@ -1,46 +1,46 @@
 /// What came of a mutation's turn: everything that is written about it.
-public struct Outcome: Sendable {
+package struct Outcome: Sendable {
     /// Where it stands now.
-    public var status: MutationStatus
+    package var status: MutationStatus
     /// Raised when it is sent again under a new key.
-    public var revision: Int32
+    package var revision: Int32
     /// Requests that count.
-    public var attemptCount: Int16
+    package var attemptCount: Int16
     /// When the next try is due; nil for at once, or never.
-    public var nextRetryAt: Timestamp?
+    package var nextRetryAt: Timestamp?
     /// The entity's permanent id, when it is known.
-    public var serverID: ServerID?
+    package var serverID: ServerID?
     /// Set when a strategy settled a conflict.
-    public var resolution: ConflictResolution?
+    package var resolution: ConflictResolution?
     /// The upstream's HTTP status, or what it would be.
-    public var responseStatus: Int16?
+    package var responseStatus: Int16?
     /// The upstream's JSON, of definitive answers.
-    public var responseBody: [UInt8]?
+    package var responseBody: [UInt8]?
     /// Problem object as JSON.
-    public var error: [UInt8]?
+    package var error: [UInt8]?
     /// The error in words.
-    public var lastError: String?
+    package var lastError: String?
     /// The upstream's status of the last failure.
-    public var lastErrorCode: Int16?
+    package var lastErrorCode: Int16?
     /// Whether the request may have taken effect without our knowing.
-    public var isOutcomeUnknown = false
+    package var isOutcomeUnknown = false
     /// 409s in a row that were taken for an echo.
-    public var conflictRetries: Int16 = 0
+    package var conflictRetries: Int16 = 0
     /// Set while the upstream's answers may be the operator's trouble.
-    public var hold: MutationHold?
+    package var hold: MutationHold?
     /// What the next attempt sends instead, to have its way.
-    public var override: SentRequest?
+    package var override: SentRequest?
     /// The entity's validator, of an answer that says it of this entity; nil of everything but a success.
-    public var etag: String?
+    package var etag: String?
     /// What the feed learns.
-    public var entity: EntityChange = .none
+    package var entity: EntityChange = .none
     /// On what ground it learns that.
-    public var ground: Ground = .written
+    package var ground: Ground = .written
     /// What is counted.
-    public var kind: Kind
+    package var kind: Kind
 
     /// What an outcome does to the entity that others pull.
-    public enum EntityChange: Sendable {
+    package enum EntityChange: Sendable {
         case none
         /// The entity as the upstream has it.
         case document([UInt8], etag: String?)
@@ -50,7 +50,7 @@ public struct Outcome: Sendable {
     }
 
     /// How the feed comes to know of a change: what others have written is not changed on every ground.
-    public enum Ground: Sendable, Hashable {
+    package enum Ground: Sendable, Hashable {
         /// The upstream took a write of this entity.
         case written
         /// It made an entity, and says that this is its id.
@@ -62,7 +62,7 @@ public struct Outcome: Sendable {
     }
 
     /// Classes of outcomes, for metrics and the circuit breaker.
-    public enum Kind: String, Sendable, Hashable, CaseIterable {
+    package enum Kind: String, Sendable, Hashable, CaseIterable {
         case succeeded
         /// Settled by `server_wins`.
         case discarded
@@ -114,12 +114,12 @@ public struct Outcome: Sendable {
 
     /// Whether it counts as a try of the mapping of a create (product rule 10): what may be the operator's trouble does
     /// not, nor what was not sent.
-    public var isFailedTry: Bool {
+    package var isFailedTry: Bool {
         status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }
 
     /// Whether a mutation that depends on this one may run now (product rule 3).
-    public var satisfiesDependants: Bool {
+    package var satisfiesDependants: Bool {
         status.satisfiesDependants(settledBy: resolution)
     }
 }
@@ -129,7 +129,7 @@ extension Outcome {
     /// unless it is out of attempts (product rule 13; seed 001, `in_flight_lock_prevents_duplicate_dispatch`).
     ///
     /// - Parameter wasSent: whether it goes to an upstream; the built-in store has no effect without its outcome.
-    public init(ofLost mutation: QueuedMutation, wasSent: Bool) {
+    package init(ofLost mutation: QueuedMutation, wasSent: Bool) {
         let isExhausted = wasSent && mutation.attemptCount >= mutation.maxAttempts
         status = isExhausted ? .failed : .pending
         kind = .abandoned
@@ -157,13 +157,13 @@ extension Outcome {
     }
 
     /// What becomes of a mutation whose turn had come, and that was not sent after all: its turn comes again.
-    public init(ofUnsent dispatch: Dispatch) {
+    package init(ofUnsent dispatch: Dispatch) {
         self.init(ofLost: dispatch.mutation, wasSent: false)
     }
 
     /// What becomes of a mutation that was marked as in flight, but never sent: its turn comes again, and no attempt was
     /// spent.
-    public init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
+    package init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
         self.init(ofLost: mutation, wasSent: false)
         attemptCount = isForwarded ? max(0, mutation.attemptCount - 1) : mutation.attemptCount
     }

@@ -2,12 +2,12 @@ import Foundation
 import JSONText
 
 /// Decides what an upstream's answer means for the mutation that was sent (product rules 6, 7, 11 and 12). Pure.
-public struct OutcomePlanner: Sendable {
+package struct OutcomePlanner: Sendable {
     /// When to try again.
-    public let policy: RetryPolicy
+    package let policy: RetryPolicy
 
     /// Creates a planner.
-    public init(policy: RetryPolicy) {
+    package init(policy: RetryPolicy) {
         self.policy = policy
     }
 
@@ -17,7 +17,7 @@ public struct OutcomePlanner: Sendable {
     ///   - othersSucceeded: whether the upstream has taken something else since the mutation was first held; of interest
     ///     only where the answer ``UpstreamAnswer/mayBeOperatorsTrouble``.
     ///   - jitter: 0 to 1, drawn anew for each attempt.
-    public func outcome(
+    package func outcome(
         of answer: UpstreamAnswer,
         to dispatch: Dispatch,
         othersSucceeded: Bool = false,
@@ -51,7 +51,7 @@ public struct OutcomePlanner: Sendable {
 
     /// What becomes of a request that nobody waits for any more: it may have taken effect, and is sent again at once,
     /// unless it was the last.
-    public func abandoned(_ dispatch: Dispatch) -> Outcome {
+    package func abandoned(_ dispatch: Dispatch) -> Outcome {
         var outcome = Outcome(.pending, .abandoned, of: dispatch)
         outcome.isOutcomeUnknown = true
         outcome.override = dispatch.mutation.override

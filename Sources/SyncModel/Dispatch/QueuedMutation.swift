@@ -1,69 +1,69 @@
-public import Foundation
+package import Foundation
 
 /// A stored mutation as the one who runs its lane needs it: its content, and where its attempts stand.
 ///
 /// A class, for it is passed around a lot and never changes.
-public final class QueuedMutation: Sendable {
+package final class QueuedMutation: Sendable {
     /// The client's id of the mutation.
-    public let id: UUID
+    package let id: UUID
     /// The device that sent it.
-    public let deviceID: UUID
+    package let deviceID: UUID
     /// Place in the lane.
-    public let position: Int64
+    package let position: Int64
     /// When it was accepted.
-    public let acceptedAt: Timestamp
+    package let acceptedAt: Timestamp
     /// What it does to its entity.
-    public let operation: Operation
+    package let operation: Operation
     /// The entity's type.
-    public let entityType: String
+    package let entityType: String
     /// The entity's client id, when the mutation named it so.
-    public let localID: UUID?
+    package let localID: UUID?
     /// The device's own id of the entity, when that is how the mutation named it.
-    public let localNumber: Int64?
+    package let localNumber: Int64?
     /// The entity's permanent id, when it was known on acceptance.
-    public let serverID: ServerID?
+    package let serverID: ServerID?
     /// Where to replay it; nil for built-in types that give none.
-    public let endpoint: String?
+    package let endpoint: String?
     /// The body as the client wrote it.
-    public let payload: [UInt8]?
+    package let payload: [UInt8]?
     /// The mutation's headers, a JSON object of strings.
-    public let headers: [UInt8]?
+    package let headers: [UInt8]?
     /// The version that the client saw.
-    public let baseVersion: Int64?
+    package let baseVersion: Int64?
     /// Client ids of the user in endpoint and payload, and the entity's own unless this creates it.
-    public let references: [UUID]
+    package let references: [UUID]
     /// The types in which these were created, as its push or a person's edit decided. What was accepted before that was
     /// noted has none.
-    public let referenceTypes: [UUID: String]
+    package let referenceTypes: [UUID: String]
     /// 1, and one more for each time it was sent again with a new upstream key.
-    public let revision: Int32
+    package let revision: Int32
     /// Requests sent so far.
-    public let attemptCount: Int16
+    package let attemptCount: Int16
     /// Requests that may be sent before it fails.
-    public let maxAttempts: Int16
+    package let maxAttempts: Int16
     /// When the next try is due; nil for at once.
-    public let nextRetryAt: Timestamp?
+    package let nextRetryAt: Timestamp?
     /// How a conflict is settled.
-    public let strategy: ConflictResolution
+    package let strategy: ConflictResolution
     /// Set when a strategy or a person settled a conflict in this revision.
-    public let resolution: ConflictResolution?
+    package let resolution: ConflictResolution?
     /// Whether the last request of this revision may have taken effect without our knowing.
-    public let isOutcomeUnknown: Bool
+    package let isOutcomeUnknown: Bool
     /// 409s that were taken for an echo of an earlier attempt.
-    public let conflictRetries: Int16
+    package let conflictRetries: Int16
     /// Set while the upstream's last answers may be the operator's trouble.
-    public let hold: MutationHold?
+    package let hold: MutationHold?
     /// What this revision sends to have its way in a conflict; nil for what the client wrote.
-    public let override: SentRequest?
+    package let override: SentRequest?
     /// The problem that is kept beside a settled conflict, JSON.
-    public let error: [UInt8]?
+    package let error: [UInt8]?
     /// W3C trace context of the push.
-    public let traceparent: String?
+    package let traceparent: String?
     /// What of it cannot be opened, so that it cannot be sent. Nothing, as a rule.
-    public let unreadable: [String]
+    package let unreadable: [String]
 
     /// Creates the value.
-    public init(
+    package init(
         id: UUID,
         deviceID: UUID,
         position: Int64,
@@ -125,5 +125,5 @@ public final class QueuedMutation: Sendable {
 
     /// The trace that belongs to its requests and to what is logged of them: the one of the push, else one of the
     /// mutation's id, so that all attempts are found together.
-    public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
+    package var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
 }

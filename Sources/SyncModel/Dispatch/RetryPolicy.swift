@@ -1,17 +1,17 @@
 /// When a failed attempt is tried again (product rule 11; seed 001, `exponential_backoff_on_failure`).
-public struct RetryPolicy: Sendable, Hashable {
+package struct RetryPolicy: Sendable, Hashable {
     /// `SLUICE_RETRY_BASE_SECONDS`: what is doubled with every attempt, in seconds.
-    public var base: Double
+    package var base: Double
     /// `SLUICE_RETRY_CAP_SECONDS`: the longest pause before jitter, in seconds.
-    public var cap: Double
+    package var cap: Double
     /// The longest pause of a mutation whose answers may be the operator's trouble, in seconds before jitter: once that is
     /// mended, nobody waits for long.
-    public static let longestHold: Double = 300
+    package static let longestHold: Double = 300
     /// 409s in a row that are taken for the echo of an earlier attempt.
-    public static let conflictRetries: Int16 = 2
+    package static let conflictRetries: Int16 = 2
 
     /// Creates the policy.
-    public init(base: Double = 2, cap: Double = 1_800) {
+    package init(base: Double = 2, cap: Double = 1_800) {
         self.base = base
         self.cap = cap
     }
@@ -22,7 +22,7 @@ public struct RetryPolicy: Sendable, Hashable {
     ///   - attempts: requests sent, the one that just failed included; 1 or more.
     ///   - notBefore: what the upstream asked for (`Retry-After`).
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
-    public func nextTry(
+    package func nextTry(
         after attempts: Int16,
         now: Timestamp,
         notBefore: Timestamp? = nil,

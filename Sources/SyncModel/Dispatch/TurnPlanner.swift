@@ -1,29 +1,29 @@
 import Crypto
-public import Foundation
+package import Foundation
 import JSONText
 
 /// Decides what is to be done about the mutation at the head of a lane: whether its turn has come, and what goes out
 /// (product rules 2, 6 and 8). Pure.
-public struct TurnPlanner: Sendable {
+package struct TurnPlanner: Sendable {
     /// What is known about the head besides its row.
-    public struct Surroundings: Sendable {
+    package struct Surroundings: Sendable {
         /// The lane.
-        public var lane: LaneKey
+        package var lane: LaneKey
         /// The lease that it runs under.
-        public var token: Int64
+        package var token: Int64
         /// When that lease ends.
-        public var leasedUntil: Timestamp
+        package var leasedUntil: Timestamp
         /// The tenant.
-        public var organization: Organization
+        package var organization: Organization
         /// The type of the mutation's entity.
-        public var type: EntityType
+        package var type: EntityType
         /// Resolved mappings of the client ids that the mutation names.
-        public var mappings: [UUID: [ResolvedID]]
+        package var mappings: [UUID: [ResolvedID]]
         /// The entity as the feed knows it; nil when it does not.
-        public var entity: KnownEntity?
+        package var entity: KnownEntity?
 
         /// Creates the value.
-        public init(
+        package init(
             lane: LaneKey,
             token: Int64,
             leasedUntil: Timestamp,
@@ -43,14 +43,14 @@ public struct TurnPlanner: Sendable {
     }
 
     /// Where a client id leads under one type.
-    public struct ResolvedID: Sendable, Hashable {
+    package struct ResolvedID: Sendable, Hashable {
         /// The type that the client id was created in.
-        public var entityType: String
+        package var entityType: String
         /// The permanent id.
-        public var serverID: ServerID
+        package var serverID: ServerID
 
         /// Creates the value.
-        public init(entityType: String, serverID: ServerID) {
+        package init(entityType: String, serverID: ServerID) {
             self.entityType = entityType
             self.serverID = serverID
         }
@@ -58,26 +58,26 @@ public struct TurnPlanner: Sendable {
 
     /// The entity that a mutation changes, as the feed knows it: what a `base_version` is judged by, and what If-Match is
     /// made of.
-    public struct KnownEntity: Sendable, Hashable {
+    package struct KnownEntity: Sendable, Hashable {
         /// The upstream's validator of this state.
-        public var etag: String?
+        package var etag: String?
         /// Whose the entity is.
-        public var owner: UUID
+        package var owner: UUID
         /// Who wrote last through us.
-        public var lastWriter: Writer
+        package var lastWriter: Writer
         /// Our count of its states.
-        public var version: Int64
+        package var version: Int64
         /// The version before the last writer's uninterrupted run.
-        public var runBase: Int64
+        package var runBase: Int64
         /// Whether it is a tombstone.
-        public var isDeleted: Bool
+        package var isDeleted: Bool
         /// JSON; nil where nobody needs it: the mutation was made on this very version.
-        public var document: [UInt8]?
+        package var document: [UInt8]?
         /// Whether its document is stored and cannot be opened.
-        public var isUnreadable: Bool
+        package var isUnreadable: Bool
 
         /// Creates the value.
-        public init(
+        package init(
             etag: String?,
             owner: UUID,
             lastWriter: Writer,
@@ -101,7 +101,7 @@ public struct TurnPlanner: Sendable {
     }
 
     /// What is to be done.
-    public enum Decision: Sendable {
+    package enum Decision: Sendable {
         /// Its turn has come.
         case run(Dispatch)
         /// It holds the lane until then.
@@ -116,20 +116,20 @@ public struct TurnPlanner: Sendable {
     static let pauseWithoutUpstream: Double = 30
 
     /// The lease's length, in seconds: requests time out well before its end.
-    public let leaseSeconds: Double
+    package let leaseSeconds: Double
 
     /// What is left of the lease when a request has timed out, in seconds at least.
-    public var leaseMargin: Double { min(10, leaseSeconds / 4) }
+    package var leaseMargin: Double { min(10, leaseSeconds / 4) }
 
     /// Creates a planner.
-    public init(leaseSeconds: Double) {
+    package init(leaseSeconds: Double) {
         self.leaseSeconds = leaseSeconds
     }
 
     /// Decides about a head.
     ///
     /// - Parameter heldUntil: set while the upstream's circuit is open.
-    public func decide(
+    package func decide(
         _ mutation: QueuedMutation,
         _ surroundings: Surroundings,
         now: Timestamp,
@@ -349,7 +349,7 @@ public struct TurnPlanner: Sendable {
 
     /// Our own key, the same for all attempts of a revision (product rule 6): made of what names the revision, so that
     /// any replica makes the same. A UUID of version 8 (RFC 9562, 5.8).
-    public static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
+    package static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
         var hash = SHA256()
         for id in [lane.organization, lane.user, mutation.id] {
             withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) }

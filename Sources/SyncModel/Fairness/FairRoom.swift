@@ -2,16 +2,16 @@ import Foundation
 
 /// Room of one kind that one may wait for. Organizations take turns, and so do the users of each; how much each may hold
 /// is what ``FairShares`` says. Decides; who uses it resumes those who wait.
-public struct FairRoom: Sendable {
+package struct FairRoom: Sendable {
     /// Names somebody who waits.
-    public typealias Ticket = Int
+    package typealias Ticket = Int
 
     /// Who need not wait any longer.
-    public struct Decision: Sendable, Equatable {
+    package struct Decision: Sendable, Equatable {
         /// They have what they asked for.
-        public var admitted: [Ticket] = []
+        package var admitted: [Ticket] = []
         /// They have waited too long.
-        public var refused: [Ticket] = []
+        package var refused: [Ticket] = []
     }
 
     private struct Waiter {
@@ -26,31 +26,31 @@ public struct FairRoom: Sendable {
     private static let looks = 64
 
     /// Who holds what.
-    public private(set) var shares: FairShares
+    package private(set) var shares: FairShares
     private let patience: Duration
     private var lines: [UUID: Turns<UUID, Waiter>] = [:]
     private var order = Line<UUID>()
     private var lastTicket = 0
     /// How many wait.
-    public private(set) var waiting = 0
+    package private(set) var waiting = 0
 
     /// - Parameters:
     ///   - whole: how much there is.
     ///   - patience: who has waited longer is turned away.
-    public init(whole: Int, patience: Duration) {
+    package init(whole: Int, patience: Duration) {
         shares = FairShares(whole: whole)
         self.patience = patience
     }
 
     /// Takes room for a user where it may have some at once, and nobody of its organization waits.
-    public mutating func takeAtOnce(_ amount: Int, for user: LaneKey) -> Bool {
+    package mutating func takeAtOnce(_ amount: Int, for user: LaneKey) -> Bool {
         guard lines[user.organization] == nil, shares.mayTake(amount, for: user) else { return false }
         shares.take(amount, for: user)
         return true
     }
 
     /// Lets somebody wait for room.
-    public mutating func wait(for amount: Int, by user: LaneKey, now: ContinuousClock.Instant) -> Ticket {
+    package mutating func wait(for amount: Int, by user: LaneKey, now: ContinuousClock.Instant) -> Ticket {
         lastTicket += 1
         let waiter = Waiter(ticket: lastTicket, user: user, amount: amount, since: now)
         if lines[user.organization] == nil { order.append(user.organization) }
@@ -60,17 +60,17 @@ public struct FairRoom: Sendable {
     }
 
     /// Takes room whether or not it is there: for what is held already.
-    public mutating func take(_ amount: Int, for user: LaneKey) {
+    package mutating func take(_ amount: Int, for user: LaneKey) {
         shares.take(amount, for: user)
     }
 
     /// Gives room back.
-    public mutating func giveBack(_ amount: Int, of user: LaneKey) {
+    package mutating func giveBack(_ amount: Int, of user: LaneKey) {
         shares.giveBack(amount, of: user)
     }
 
     /// Lets in who may have room by now, and turns away at the head of each line who has waited too long.
-    public mutating func settle(now: ContinuousClock.Instant) -> Decision {
+    package mutating func settle(now: ContinuousClock.Instant) -> Decision {
         var decision = Decision()
         var passed: [UUID] = []
         while passed.count < Self.looks, let organization = order.popFirst() {
@@ -90,7 +90,7 @@ public struct FairRoom: Sendable {
     }
 
     /// Turns away everybody who has waited too long.
-    public mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
+    package mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
         guard waiting > 0 else { return [] }
         var late: [Ticket] = []
         for organization in Array(lines.keys) {

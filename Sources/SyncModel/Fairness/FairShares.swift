@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 
 /// Room of one kind, bytes or places, that organizations share: who holds how much of it, and who may take more
 /// (product rule 16).
@@ -7,29 +7,29 @@ public import Foundation
 /// hold a third each, of n each holds 1/(n + 1): parts shrink as more of them come, and whoever comes finds as much free
 /// as the largest part. The users of an organization share its part in the same way. Who holds nothing else may take
 /// whatever is free: there is no request that is never served.
-public struct FairShares: Sendable {
+package struct FairShares: Sendable {
     /// How much there is.
-    public let whole: Int
+    package let whole: Int
     /// How much is held by all.
-    public private(set) var taken = 0
+    package private(set) var taken = 0
     private var organizations: [UUID: Int] = [:]
     private var users: [LaneKey: Int] = [:]
 
     /// Room that nobody holds anything of.
-    public init(whole: Int) {
+    package init(whole: Int) {
         self.whole = whole
     }
 
     /// How much an organization holds.
-    public func held(by organization: UUID) -> Int { organizations[organization] ?? 0 }
+    package func held(by organization: UUID) -> Int { organizations[organization] ?? 0 }
 
     /// How much a user holds.
-    public func held(by user: LaneKey) -> Int { users[user] ?? 0 }
+    package func held(by user: LaneKey) -> Int { users[user] ?? 0 }
 
     /// Whether a user may take so much more.
     ///
     /// - Parameter own: what of it the same request holds already, and only takes more of.
-    public func mayTake(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
+    package func mayTake(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
         let free = whole - taken - amount
         guard free >= 0 else { return false }
         let inOrganization = held(by: user.organization)
@@ -42,13 +42,13 @@ public struct FairShares: Sendable {
     }
 
     /// Whether a user, or its organization, holds more than it should: what was taken without asking counts as well.
-    public func isOver(_ user: LaneKey) -> Bool {
+    package func isOver(_ user: LaneKey) -> Bool {
         let held = held(by: user.organization)
         return held > 0 && held > max(0, whole - taken)
     }
 
     /// Takes some, whether or not it may be taken.
-    public mutating func take(_ amount: Int, for user: LaneKey) {
+    package mutating func take(_ amount: Int, for user: LaneKey) {
         guard amount != 0 else { return }
         taken += amount
         organizations[user.organization, default: 0] += amount
@@ -56,7 +56,7 @@ public struct FairShares: Sendable {
     }
 
     /// Gives some back.
-    public mutating func giveBack(_ amount: Int, of user: LaneKey) {
+    package mutating func giveBack(_ amount: Int, of user: LaneKey) {
         guard amount != 0 else { return }
         taken -= amount
         Self.reduce(&organizations[user.organization], by: amount)

@@ -1,50 +1,50 @@
-public import Foundation
-public import JSONText
+package import Foundation
+package import JSONText
 
 /// One create, update, replace or delete, captured offline (seed 001), checked on its own: only ``MutationDecoder``
 /// builds one, so a rule that needs nothing but the mutation holds wherever there is one.
 ///
 /// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
-public final class Mutation: Sendable {
+package final class Mutation: Sendable {
     /// The client's id of the mutation, unique per user (seed 001, `id`).
-    public let id: UUID
+    package let id: UUID
     /// Unique per user; the same with the same content is a repetition (seed 001, `idempotency_key_unique_per_mutation`).
-    public let idempotencyKey: UUID
+    package let idempotencyKey: UUID
     /// Position in the device's own count, 1 or more.
-    public let sequenceNumber: Int64
+    package let sequenceNumber: Int64
     /// What is done to the entity.
-    public let operation: Operation
+    package let operation: Operation
     /// Domain type, `[a-z][a-z0-9_-]{0,63}` (seed 001, `entity_type`).
-    public let entityType: String
+    package let entityType: String
     /// The client id of the entity (seed 000); nil where the server id names it. Where the device gave an id of its own,
     /// the UUID that stands for it (``LocalID/clientID(on:)``).
-    public let localID: UUID?
+    package let localID: UUID?
     /// The device's own id of the entity, in types with device ids (seed 002).
-    public let localNumber: Int64?
+    package let localNumber: Int64?
     /// The permanent id, as the server gave it; nil where the client does not know it.
-    public let serverID: ServerID?
+    package let serverID: ServerID?
     /// Where to replay the mutation; needed for types that are forwarded only.
-    public let endpoint: Endpoint?
+    package let endpoint: Endpoint?
     /// The body as the client wrote it; nil for none and for JSON's null.
-    public let payload: JSONValue?
+    package let payload: JSONValue?
     /// Names in lower case.
-    public let headers: JSONValue?
+    package let headers: JSONValue?
     /// Ids of mutations, or client ids of entities, that must be there first; no duplicates, 500 at most.
-    public let dependencyIDs: [UUID]
+    package let dependencyIDs: [UUID]
     /// 0 to 1,000; nil means the entity type's default.
-    public let priority: Int16?
+    package let priority: Int16?
     /// 1 to 100.
-    public let maxAttempts: Int16
+    package let maxAttempts: Int16
     /// Nil means the organization's default.
-    public let conflictResolution: ConflictResolution?
+    package let conflictResolution: ConflictResolution?
     /// The version that the client saw, 0 or more.
-    public let baseVersion: Int64?
+    package let baseVersion: Int64?
     /// Device-local time of capture; orders nothing here, tells staleness.
-    public let createdAt: Timestamp
+    package let createdAt: Timestamp
     /// What makes a repetition recognizable.
-    public let fingerprint: Fingerprint
+    package let fingerprint: Fingerprint
     /// Distinct UUIDs in endpoint and payload, in order of appearance: those that may be client ids.
-    public let references: [UUID]
+    package let references: [UUID]
 
     init(
         id: UUID,
@@ -89,5 +89,5 @@ public final class Mutation: Sendable {
     }
 
     /// Whether it is about an entity that may have been there before: anything but a create that waits for its id.
-    public var namesKnownEntity: Bool { operation != .create || serverID != nil }
+    package var namesKnownEntity: Bool { operation != .create || serverID != nil }
 }

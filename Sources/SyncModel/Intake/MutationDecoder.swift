@@ -1,27 +1,27 @@
-public import Foundation
+package import Foundation
 import JSONText
 
 /// One entry of a push: a valid mutation, or what is wrong with it.
-public struct PushEntry: Sendable {
+package struct PushEntry: Sendable {
     /// Place in the request.
-    public let index: Int
+    package let index: Int
     // What could be read of the entry's identity, also when it is not valid.
     /// The mutation's id, when it is a UUID.
-    public let id: UUID?
+    package let id: UUID?
     /// The idempotency key, when it is a UUID.
-    public let idempotencyKey: UUID?
+    package let idempotencyKey: UUID?
     /// The sequence number, when it is an integer of 1 or more.
-    public let sequenceNumber: Int64?
+    package let sequenceNumber: Int64?
     /// What an entry that is not valid would have created: those who refer to it are refused with it.
     let attemptedCreate: (entityType: String, clientID: UUID)?
     /// What the entry says, valid or not; nil where that cannot be told. One that is refused may repeat a mutation that
     /// was taken under other limits or rules (product rule 5).
-    public let said: Mutation?
+    package let said: Mutation?
     /// What refuses it: `validation_failed` with every error; nil when the entry is valid.
-    public let refusal: Problem?
+    package let refusal: Problem?
 
     /// The mutation, when the entry is valid.
-    public var mutation: Mutation? { refusal == nil ? said : nil }
+    package var mutation: Mutation? { refusal == nil ? said : nil }
 }
 
 /// Reads one entry of a push and checks everything that needs nothing but the entry itself. Reports all that is wrong,

@@ -1,16 +1,16 @@
-public import JSONText
+package import JSONText
 
 /// What a revision sends in place of a mutation's own method, endpoint and payload. It carries no If-Match.
-public struct SentRequest: Sendable, Hashable {
+package struct SentRequest: Sendable, Hashable {
     /// `PATCH`, `PUT` or `DELETE`.
-    public var method: String
+    package var method: String
     /// Nil: the mutation's own.
-    public var endpoint: String?
+    package var endpoint: String?
     /// JSON; nil: the mutation's own.
-    public var payload: [UInt8]?
+    package var payload: [UInt8]?
 
     /// Creates the value.
-    public init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
+    package init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
         self.method = method
         self.endpoint = endpoint
         self.payload = payload
@@ -18,7 +18,7 @@ public struct SentRequest: Sendable, Hashable {
 }
 
 /// How a forwarded mutation has its way over what another writer left (product rule 12). Pure.
-public enum ClientWins {
+package enum ClientWins {
     /// The most bytes that a document merged for a PUT may have.
     static let maximumDocumentBytes = 1_048_576
 
@@ -30,7 +30,7 @@ public enum ClientWins {
     ///   - payload: of the mutation, with server ids in place as far as they are known; nil for none.
     ///   - current: the server's document, JSON; nil where it is unknown or the entity was deleted.
     ///   - serverID: of the entity that is in the way, as far as it is known.
-    public static func plan(
+    package static func plan(
         operation: Operation,
         idSpace: IDSpace,
         endpoint: String,

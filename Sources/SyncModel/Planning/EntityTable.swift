@@ -1,28 +1,28 @@
-public import Foundation
+package import Foundation
 
 /// Names an entity within an organization.
-public struct EntityKey: Sendable, Hashable {
+package struct EntityKey: Sendable, Hashable {
     /// Entity type.
-    public let type: String
+    package let type: String
     /// Text of the server id.
-    public let id: String
+    package let id: String
 
     /// Creates the key.
-    public init(type: String, id: String) {
+    package init(type: String, id: String) {
         self.type = type
         self.id = id
     }
 }
 
 /// Who writes: a user on a device.
-public struct Writer: Sendable, Hashable {
+package struct Writer: Sendable, Hashable {
     /// The user.
-    public let user: UUID
+    package let user: UUID
     /// The device.
-    public let device: UUID
+    package let device: UUID
 
     /// Creates the value.
-    public init(user: UUID, device: UUID) {
+    package init(user: UUID, device: UUID) {
         self.user = user
         self.device = device
     }
@@ -38,32 +38,32 @@ public struct Writer: Sendable, Hashable {
 }
 
 /// One entity of the built-in store as it stands.
-public struct EntityState: Sendable {
+package struct EntityState: Sendable {
     /// Whether JSON shows the id as a number.
-    public var isIntegerID: Bool
+    package var isIntegerID: Bool
     /// Raised by one with each write; the create makes 1.
-    public var version: Int64
+    package var version: Int64
     /// Whether it is a tombstone.
-    public var isDeleted: Bool
+    package var isDeleted: Bool
     /// JSON text as written; nil for a tombstone, and for one that cannot be opened.
-    public var document: [UInt8]?
+    package var document: [UInt8]?
     /// Whether the document is stored and cannot be opened: it can be replaced or deleted, and not patched.
-    public var isUnreadable = false
+    package var isUnreadable = false
     /// The creator.
-    public var owner: UUID
+    package var owner: UUID
     /// The creator's temporary id.
-    public var clientID: UUID?
+    package var clientID: UUID?
     /// Whose writes the current run of versions are.
-    public var lastWriter: Writer
+    package var lastWriter: Writer
     /// The version before the last writer's uninterrupted run of writes.
-    public var runBase: Int64
+    package var runBase: Int64
     /// Whether the database has a row of it.
-    public var isStored: Bool
+    package var isStored: Bool
     /// The upstream's validator of this state; nil for built-in types, and where the upstream gave none.
-    public var etag: String?
+    package var etag: String?
 
     /// Creates the value.
-    public init(
+    package init(
         isIntegerID: Bool,
         version: Int64,
         isDeleted: Bool,
@@ -116,7 +116,7 @@ public struct EntityState: Sendable {
 
 /// The entities of one organization that a group of pushes touches: as loaded, then as the plans leave them, so that
 /// each push sees what those before it in the group did.
-public struct EntityTable: Sendable {
+package struct EntityTable: Sendable {
     private struct Slot {
         let key: EntityKey
         var state: EntityState
@@ -130,18 +130,18 @@ public struct EntityTable: Sendable {
     private var writeCount = 0
 
     /// An empty table.
-    public init() {}
+    package init() {}
 
     /// An entity as it stands now; nil when it never existed.
-    public subscript(key: EntityKey) -> EntityState? { places[key].map { slots[$0].state } }
+    package subscript(key: EntityKey) -> EntityState? { places[key].map { slots[$0].state } }
 
     /// Takes in a row of the database.
-    public mutating func load(_ key: EntityKey, _ state: EntityState) {
+    package mutating func load(_ key: EntityKey, _ state: EntityState) {
         set(key, state, lastWrite: nil)
     }
 
     /// Notes a write.
-    public mutating func write(_ key: EntityKey, _ state: EntityState) {
+    package mutating func write(_ key: EntityKey, _ state: EntityState) {
         writeCount += 1
         set(key, state, lastWrite: writeCount)
     }
@@ -157,7 +157,7 @@ public struct EntityTable: Sendable {
     }
 
     /// What the group writes, in the order of execution, once per entity.
-    public var writes: [(key: EntityKey, state: EntityState)] {
+    package var writes: [(key: EntityKey, state: EntityState)] {
         let written = slots.filter { $0.lastWrite != nil }
         return written.sorted { ($0.lastWrite ?? 0) < ($1.lastWrite ?? 0) }.map { ($0.key, $0.state) }
     }

@@ -1,64 +1,64 @@
-public import Foundation
+package import Foundation
 
 /// A mutation as it stands: what its row holds besides the content, and all that an answer shows of it.
 ///
 /// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
-public final class MutationRecord: Sendable {
+package final class MutationRecord: Sendable {
     /// The client's id of the mutation.
-    public let id: UUID
+    package let id: UUID
     /// The key that a repetition comes under.
-    public let idempotencyKey: UUID
+    package let idempotencyKey: UUID
     /// The device that sent it.
-    public let deviceID: UUID
+    package let deviceID: UUID
     /// Its number in that device's count.
-    public let sequenceNumber: Int64
+    package let sequenceNumber: Int64
     /// Place in the lane.
-    public let position: Int64
+    package let position: Int64
     /// What it does to its entity.
-    public let operation: Operation
+    package let operation: Operation
     /// The entity's type.
-    public let entityType: String
+    package let entityType: String
     /// Where it stands.
-    public let status: MutationStatus
+    package let status: MutationStatus
     /// 1, and one more for each time a person sent it again with a new upstream key.
-    public let revision: Int32
+    package let revision: Int32
     /// The entity's client id, when the mutation named it so.
-    public let localID: UUID?
+    package let localID: UUID?
     /// The device's own id of the entity, when that is how the mutation named it.
-    public let localNumber: Int64?
+    package let localNumber: Int64?
     /// The entity's permanent id, once it is known.
-    public let serverID: ServerID?
+    package let serverID: ServerID?
     /// The entity's version after the mutation took effect.
-    public let version: Int64?
+    package let version: Int64?
     /// The upstream's validator of the entity after the mutation took effect there.
-    public let etag: String?
+    package let etag: String?
     /// Requests sent to an upstream so far; 0 for built-in types.
-    public let attemptCount: Int16
+    package let attemptCount: Int16
     /// When the next try is due, after one that failed.
-    public let nextRetryAt: Timestamp?
+    package let nextRetryAt: Timestamp?
     /// Mutations that this one waits for, while it is blocked.
-    public let dependsOn: [UUID]
+    package let dependsOn: [UUID]
     /// Set when a strategy or a person settled a conflict.
-    public let resolution: ConflictResolution?
+    package let resolution: ConflictResolution?
     /// HTTP status of the outcome; what a REST API would say, for built-in types.
-    public let responseStatus: Int16?
+    package let responseStatus: Int16?
     /// JSON of the upstream's answer; nil for the built-in store, whose answers follow from the rest.
-    public let responseBody: [UInt8]?
+    package let responseBody: [UInt8]?
     /// Problem object as JSON.
-    public let error: [UInt8]?
+    package let error: [UInt8]?
     /// The error in words, of a mutation that waits for a person.
-    public let lastError: String?
+    package let lastError: String?
     /// What a repetition is recognized by.
-    public let fingerprint: Fingerprint
+    package let fingerprint: Fingerprint
     /// When the mutation was accepted.
-    public let acceptedAt: Timestamp
+    package let acceptedAt: Timestamp
     /// When it became final; set exactly then.
-    public let syncedAt: Timestamp?
+    package let syncedAt: Timestamp?
     /// Members of the answer that are stored and cannot be opened: they are shown as null. None, as a rule.
-    public let unreadable: [String]
+    package let unreadable: [String]
 
     /// Creates a record; what is left out has the value of a new mutation.
-    public init(
+    package init(
         id: UUID,
         idempotencyKey: UUID,
         deviceID: UUID,
@@ -115,13 +115,13 @@ public final class MutationRecord: Sendable {
     }
 
     /// Whether a mutation that depends on this one may run.
-    public var satisfiesDependants: Bool { status.satisfiesDependants(settledBy: resolution) }
+    package var satisfiesDependants: Bool { status.satisfiesDependants(settledBy: resolution) }
 }
 
 /// Client id → server id of one user (seed 000).
-public struct IDMapping: Sendable, Hashable {
+package struct IDMapping: Sendable, Hashable {
     /// Where a mapping stands (seed 000, `status`).
-    public enum Status: String, Sendable, Hashable, CaseIterable {
+    package enum Status: String, Sendable, Hashable, CaseIterable {
         case pending
         /// Has a server id (seed 000, `resolved_requires_server_id`; a CHECK says so too).
         case resolved
@@ -129,22 +129,22 @@ public struct IDMapping: Sendable, Hashable {
     }
 
     /// The entity's type.
-    public var entityType: String
+    package var entityType: String
     /// The temporary id; it never changes (seed 000, `client_id_immutable`).
-    public var clientID: UUID
+    package var clientID: UUID
     /// The permanent id, once it is known.
-    public var serverID: ServerID?
+    package var serverID: ServerID?
     /// Where the mapping stands.
-    public var status: Status
+    package var status: Status
     /// The create that brings the entity into being.
-    public var mutationID: UUID
+    package var mutationID: UUID
     /// Whether nothing will ever resolve it: its create was discarded. Another create may take the client id over.
-    public var isAbandoned = false
+    package var isAbandoned = false
     /// The device's own id, where the client id stands for one.
-    public var localNumber: Int64?
+    package var localNumber: Int64?
 
     /// A mapping whose create has not run yet.
-    public init(entityType: String, clientID: UUID, mutationID: UUID) {
+    package init(entityType: String, clientID: UUID, mutationID: UUID) {
         self.entityType = entityType
         self.clientID = clientID
         self.mutationID = mutationID
@@ -152,7 +152,7 @@ public struct IDMapping: Sendable, Hashable {
     }
 
     /// A mapping from its stored form.
-    public init(
+    package init(
         entityType: String,
         clientID: UUID,
         serverID: ServerID?,
@@ -170,20 +170,20 @@ public struct IDMapping: Sendable, Hashable {
 }
 
 /// What is kept of a refused entry: the same key and number answer the same refusal (product rule 5).
-public struct Rejection: Sendable {
+package struct Rejection: Sendable {
     /// The key that the entry came under.
-    public var idempotencyKey: UUID
+    package var idempotencyKey: UUID
     /// The entry's id, when it could be read.
-    public var id: UUID?
+    package var id: UUID?
     /// The device that sent it.
-    public var deviceID: UUID
+    package var deviceID: UUID
     /// The number that it was refused under.
-    public var sequenceNumber: Int64
+    package var sequenceNumber: Int64
     /// Problem object as JSON.
-    public var error: [UInt8]
+    package var error: [UInt8]
 
     /// Creates the value.
-    public init(idempotencyKey: UUID, id: UUID?, deviceID: UUID, sequenceNumber: Int64, error: [UInt8]) {
+    package init(idempotencyKey: UUID, id: UUID?, deviceID: UUID, sequenceNumber: Int64, error: [UInt8]) {
         self.idempotencyKey = idempotencyKey
         self.id = id
         self.deviceID = deviceID

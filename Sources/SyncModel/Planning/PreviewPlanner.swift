@@ -6,7 +6,7 @@ import JSONText
 ///
 /// Ids that only the push itself would make are made up, so that the rules can run, and never shown: a result has none,
 /// and wherever else one would stand there is the client id.
-public struct PreviewPlanner {
+package struct PreviewPlanner {
     private let push: PushRequest
     private let snapshot: PushSnapshot
     private let context: PushPlanner.Context
@@ -23,7 +23,7 @@ public struct PreviewPlanner {
     ///   - snapshot: with every key looked up.
     ///   - context: `makeID` makes ids that nobody has, and that nobody will be shown.
     ///   - entities: the organization's entities, as they stand.
-    public static func preview(
+    package static func preview(
         _ push: PushRequest,
         snapshot: PushSnapshot,
         context: PushPlanner.Context,

@@ -1,28 +1,28 @@
-public import Foundation
+package import Foundation
 import JSONText
 
 /// Decides everything about one push: what is a repetition, what is refused, what is accepted, and for built-in types
 /// what takes effect at once. Pure: it reads the snapshot and the entities, and answers with what is to be written.
-public struct PushPlanner {
+package struct PushPlanner {
     /// What a plan needs to know besides the push.
-    public struct Context: Sendable {
+    package struct Context: Sendable {
         /// The tenant and its settings.
-        public var organization: Organization
+        package var organization: Organization
         /// The entity types that are registered, by name.
-        public var types: [String: EntityType]
+        package var types: [String: EntityType]
         /// The user whose lane it is, from the verified token.
-        public var user: UUID
+        package var user: UUID
         /// All or nothing (`Prefer: handling=strict`).
-        public var isStrict: Bool
+        package var isStrict: Bool
         /// The moment of the transaction.
-        public var now: Timestamp
+        package var now: Timestamp
         /// Makes a server id; UUIDv7 in production.
-        public var makeID: @Sendable () -> UUID
+        package var makeID: @Sendable () -> UUID
         /// Devices that a user may have.
-        public var deviceLimit = 1_000
+        package var deviceLimit = 1_000
 
         /// Creates the value.
-        public init(
+        package init(
             organization: Organization,
             types: [String: EntityType],
             user: UUID,
@@ -60,7 +60,7 @@ public struct PushPlanner {
     ///
     /// - Parameter entities: the organization's entities as the pushes before this one left them; changed by the plan.
     /// - Throws: ``PushRefusal``; then `entities` is as it was.
-    public static func plan(
+    package static func plan(
         _ push: PushRequest,
         snapshot: PushSnapshot,
         context: Context,

@@ -1,23 +1,23 @@
-public import Foundation
+package import Foundation
 import JSONText
 
 /// Ids that have to be looked up to compare repetitions with their first tries, beyond those that the push itself names.
-public struct ComparedIDs: Sendable {
+package struct ComparedIDs: Sendable {
     /// Ids that are looked up for one push.
-    public static let limit = 20_000
+    package static let limit = 20_000
 
     /// An id of a device, which need not be the one that pushes.
-    public struct OfDevice: Sendable, Hashable {
+    package struct OfDevice: Sendable, Hashable {
         /// Whose it is.
-        public let device: UUID
+        package let device: UUID
         /// The id.
-        public let id: LocalID
+        package let id: LocalID
     }
 
     /// Client ids, or UUIDs that may be.
-    public fileprivate(set) var clientIDs: Set<UUID> = []
+    package fileprivate(set) var clientIDs: Set<UUID> = []
     /// Ids of devices.
-    public fileprivate(set) var localIDs: Set<OfDevice> = []
+    package fileprivate(set) var localIDs: Set<OfDevice> = []
 
     fileprivate var count: Int { clientIDs.count + localIDs.count }
 }
@@ -25,7 +25,7 @@ public struct ComparedIDs: Sendable {
 extension PushSnapshot {
     /// Which ids to look up, so that each repetition in which ids differ can be compared. Entries that name too many are
     /// noted as ``uncompared``: they are to come again in a smaller push.
-    public mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
+    package mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
         var ids = ComparedIDs()
         uncompared = []
         guard !knownByKey.isEmpty else { return ids }

@@ -1,20 +1,20 @@
-public import Foundation
+package import Foundation
 
 /// A mutation that is not final and touches an entity of the push.
-public struct OpenMutation: Sendable {
+package struct OpenMutation: Sendable {
     /// The mutation's id.
-    public let id: UUID
+    package let id: UUID
     /// Type of its entity.
-    public let entityType: String
+    package let entityType: String
     /// Client id of its entity, when that is how it was named.
-    public let localID: UUID?
+    package let localID: UUID?
     /// Server id of its entity, when that was known.
-    public let serverID: ServerID?
+    package let serverID: ServerID?
     /// Place in the lane.
-    public let position: Int64
+    package let position: Int64
 
     /// Creates the value.
-    public init(id: UUID, entityType: String, localID: UUID?, serverID: ServerID?, position: Int64) {
+    package init(id: UUID, entityType: String, localID: UUID?, serverID: ServerID?, position: Int64) {
         self.id = id
         self.entityType = entityType
         self.localID = localID
@@ -24,51 +24,51 @@ public struct OpenMutation: Sendable {
 }
 
 /// What the store knows that bears on one push, read under the lane's lock.
-public struct PushSnapshot: Sendable {
+package struct PushSnapshot: Sendable {
     /// The user's lane.
-    public var lane = LaneState()
+    package var lane = LaneState()
     /// The device's highest judged number; 0 for a new device.
-    public var watermark: Int64 = 0
+    package var watermark: Int64 = 0
     /// Whether the device is known.
-    public var isDeviceKnown = false
+    package var isDeviceKnown = false
     /// How many devices the user has; counted where the device is not known, and no further than the limit.
-    public var deviceCount = 0
+    package var deviceCount = 0
     /// UUIDs that the device's mutations named lately, and that stood for nothing.
-    public var strayIDs = StrayIDs()
+    package var strayIDs = StrayIDs()
     /// Whether everything that the push names was looked up. Where it was not, what is absent below may be there all the
     /// same. That is enough to accept an entry, for unique indexes stop what is known after all; it is never enough to
     /// refuse one (product rule 5).
-    public var isComplete = false
+    package var isComplete = false
     /// Known mutations by idempotency key.
-    public var knownByKey: [UUID: MutationRecord] = [:]
+    package var knownByKey: [UUID: MutationRecord] = [:]
     /// Known mutations by id.
-    public var knownByID: [UUID: MutationRecord] = [:]
+    package var knownByID: [UUID: MutationRecord] = [:]
     /// Refused entries by idempotency key.
-    public var rejections: [UUID: Rejection] = [:]
+    package var rejections: [UUID: Rejection] = [:]
     /// Mappings of this user by client id; more than one where types share it.
-    public var mappings: [UUID: [IDMapping]] = [:]
+    package var mappings: [UUID: [IDMapping]] = [:]
     /// What the push names by ids of its device.
-    public var localIDs = PushLocalIDs()
+    package var localIDs = PushLocalIDs()
     /// Ids of the device that a mutation waiting for its turn can be sent with.
-    public var pinnedIDs: Set<UUID> = []
+    package var pinnedIDs: Set<UUID> = []
     /// Ids that a pull assigned and that only this push confirms, if it takes effect.
-    public var tentativeIDs: [UUID: ServerID] = [:]
+    package var tentativeIDs: [UUID: ServerID] = [:]
     /// Where ids lead that nothing but repetitions name, by what stands for them: ids of devices that first tries held.
-    public var comparedIDs: [UUID: [ServerID]] = [:]
+    package var comparedIDs: [UUID: [ServerID]] = [:]
     /// Repetitions whose ids were too many to be looked up with the others'.
-    public var uncompared: Set<Int> = []
+    package var uncompared: Set<Int> = []
     /// Open mutations on entities of the push.
-    public var open: [OpenMutation] = []
+    package var open: [OpenMutation] = []
     /// What the user has used of the quota of new mutations; nil for nothing, and where there is no quota.
-    public var allowance: TokenBucket?
+    package var allowance: TokenBucket?
 
     /// An empty snapshot.
-    public init() {}
+    package init() {}
 }
 
 extension PushSnapshot {
     /// The mapping of a client id under one type.
-    public func mapping(_ clientID: UUID, type: String) -> IDMapping? {
+    package func mapping(_ clientID: UUID, type: String) -> IDMapping? {
         mappings[clientID]?.first { $0.entityType == type }
     }
 

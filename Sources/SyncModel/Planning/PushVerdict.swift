@@ -1,7 +1,7 @@
-public import Foundation
+package import Foundation
 
 /// What became of one entry of a push.
-public enum PushVerdict: Sendable {
+package enum PushVerdict: Sendable {
     /// Accepted now; the record says how it stands at the end of the transaction.
     case accepted(MutationRecord)
     /// A repetition: the first outcome again.
@@ -15,20 +15,20 @@ public enum PushVerdict: Sendable {
 /// A mutation to be stored: what the client sent and how it stands.
 ///
 /// A class, for it is read column by column: a copy is one count.
-public final class NewMutation: Sendable {
+package final class NewMutation: Sendable {
     /// What the client sent.
-    public let mutation: Mutation
+    package let mutation: Mutation
     /// How it stands.
-    public let record: MutationRecord
+    package let record: MutationRecord
     /// Its own priority or its type's, 0 to 1,000.
-    public let priority: Int16
+    package let priority: Int16
     /// Its own strategy or the organization's.
-    public let conflictResolution: ConflictResolution
+    package let conflictResolution: ConflictResolution
     /// Client ids of the user that endpoint and payload name, and the entity's own unless this creates it: what is put
     /// in place when its turn comes. Empty for what is final.
-    public let references: [UUID]
+    package let references: [UUID]
     /// The types that these were created in, side by side: others may share a client id later.
-    public let referenceTypes: [String]
+    package let referenceTypes: [String]
 
     init(
         mutation: Mutation,
@@ -48,54 +48,54 @@ public final class NewMutation: Sendable {
 }
 
 /// A mapping to be stored.
-public struct NewMapping: Sendable {
+package struct NewMapping: Sendable {
     /// What leads where.
-    public var mapping: IDMapping
+    package var mapping: IDMapping
     /// When the entity was created on the device.
-    public var createdAt: Timestamp
+    package var createdAt: Timestamp
     /// Whether it takes the place of a mapping whose create was discarded.
-    public var replacesAbandoned = false
+    package var replacesAbandoned = false
 }
 
 /// Everything that one push changes, decided; the store writes it in set-based SQL.
-public struct PushPlan: Sendable {
+package struct PushPlan: Sendable {
     /// In request order.
-    public var verdicts: [PushVerdict] = []
+    package var verdicts: [PushVerdict] = []
     /// The device's watermark afterwards: the highest number judged.
-    public var acceptedSequence: Int64 = 0
+    package var acceptedSequence: Int64 = 0
     /// By place in the request, of entries that were taken.
-    public var warnings: [Int: PushWarning] = [:]
+    package var warnings: [Int: PushWarning] = [:]
     /// UUIDs that the device's mutations named and that stood for nothing, afterwards; nil: as they were.
-    public var strayIDs: StrayIDs?
+    package var strayIDs: StrayIDs?
     /// In running order.
-    public var mutations: [NewMutation] = []
+    package var mutations: [NewMutation] = []
     /// New mappings; one row each, pending ones too. Those of ids of the device stand among them.
-    public var mappings: [NewMapping] = []
+    package var mappings: [NewMapping] = []
     /// Ids of the device that were assigned by a pull and are used here for the first time: they are the device's now.
-    public var confirmedIDs: [LocalID: ServerID] = [:]
+    package var confirmedIDs: [LocalID: ServerID] = [:]
     /// Ids of the device that mutations name which wait for their turn: they have to be found by their client ids then.
-    public var pinnedIDs: Set<LocalID> = []
+    package var pinnedIDs: Set<LocalID> = []
     /// Refused entries to remember.
-    public var rejections: [Rejection] = []
+    package var rejections: [Rejection] = []
     /// The lane afterwards.
-    public var lane = LaneState()
+    package var lane = LaneState()
     /// Entity types that accepted mutations use and that are not marked as in use yet.
-    public var typesToRegister: [EntityType] = []
+    package var typesToRegister: [EntityType] = []
     /// Resolved mappings that the batch touches, for the answer.
-    public var touchedMappings: [IDMapping] = []
+    package var touchedMappings: [IDMapping] = []
     /// What the user has used of the quota of new mutations afterwards; nil when this push uses nothing of one.
-    public var allowance: TokenBucket?
+    package var allowance: TokenBucket?
     /// What is left of that quota; nil where there is none.
-    public var standing: QuotaStanding?
+    package var standing: QuotaStanding?
 
     /// Whether anything is to be written.
-    public func changesAnything(from snapshot: PushSnapshot) -> Bool {
+    package func changesAnything(from snapshot: PushSnapshot) -> Bool {
         !mutations.isEmpty || !rejections.isEmpty || acceptedSequence != snapshot.watermark
     }
 }
 
 /// Why there is no plan.
-public enum PushRefusal: Error, Sendable {
+package enum PushRefusal: Error, Sendable {
     /// The whole push is refused and changes nothing.
     case problem(Problem)
     /// The push would be refused, or an entry of it, though the snapshot leaves out some of what the push names: look up

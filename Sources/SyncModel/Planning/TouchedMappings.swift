@@ -1,8 +1,8 @@
-public import Foundation
+package import Foundation
 
 /// Which of a user's mappings the answer to a push shows once they are resolved: those of its entities' own client ids,
 /// each under its one type, and those that its endpoints, payloads and dependencies name, under any.
-public struct TouchedMappings: Sendable {
+package struct TouchedMappings: Sendable {
     /// Names a mapping.
     struct Key: Hashable {
         let clientID: UUID
@@ -13,7 +13,7 @@ public struct TouchedMappings: Sendable {
     private var own: Set<Key> = []
 
     /// Gathers what a push names.
-    public init(_ push: PushRequest) {
+    package init(_ push: PushRequest) {
         for mutation in push.entries.lazy.compactMap(\.mutation) {
             if let localID = mutation.localID { own.insert(Key(clientID: localID, entityType: mutation.entityType)) }
             named.formUnion(mutation.references)
@@ -22,10 +22,10 @@ public struct TouchedMappings: Sendable {
     }
 
     /// Every client id that such a mapping may have, once each.
-    public var clientIDs: [UUID] { Array(named.union(own.map(\.clientID))) }
+    package var clientIDs: [UUID] { Array(named.union(own.map(\.clientID))) }
 
     /// Whether the answer shows a mapping.
-    public func contains(_ mapping: IDMapping) -> Bool {
+    package func contains(_ mapping: IDMapping) -> Bool {
         named.contains(mapping.clientID)
             || own.contains(Key(clientID: mapping.clientID, entityType: mapping.entityType))
     }

@@ -3,21 +3,21 @@
 ///
 /// A batch holds the lanes of its rows, so whoever pushes to one of them waits for it: its size is such that it takes
 /// about ``aim``. Under load nine tenths of the time belong to others, otherwise half.
-public struct RetentionPace: Sendable, Hashable {
+package struct RetentionPace: Sendable, Hashable {
     /// How long a batch is to take, in seconds.
-    public static let aim = 0.02
+    package static let aim = 0.02
     /// Rows of a batch.
-    public static let limits = 50...2_000
+    package static let limits = 50...2_000
     /// Pauses, in seconds.
     static let pauses = 0.001...5.0
 
     /// Rows that the next batch may have.
-    public private(set) var limit = 200
+    package private(set) var limit = 200
     /// The least that a row has cost, in seconds; forgotten slowly, for rows differ.
     private var best: Double?
 
     /// A pace to begin with.
-    public init() {}
+    package init() {}
 
     /// Takes in how a batch went.
     ///
@@ -26,7 +26,7 @@ public struct RetentionPace: Sendable, Hashable {
     ///   - rows: how many rows it had.
     ///   - waiting: pushes that waited for this process's committers when it ended.
     /// - Returns: how long to pause, in seconds.
-    public mutating func pause(after seconds: Double, rows: Int, waiting: Int) -> Double {
+    package mutating func pause(after seconds: Double, rows: Int, waiting: Int) -> Double {
         let isBusy = waiting > 0 || isSlow(seconds, rows)
         if seconds > Self.aim * 1.5 {
             limit = max(Self.limits.lowerBound, limit / 2)

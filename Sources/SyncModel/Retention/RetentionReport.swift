@@ -1,23 +1,23 @@
-public import JSONText
+package import JSONText
 
 /// How much of each kind there was.
-public struct RetentionReport: Sendable, Hashable {
+package struct RetentionReport: Sendable, Hashable {
     private var counts: [RetentionKind: Int] = [:]
 
     /// Nothing.
-    public init() {}
+    package init() {}
 
     /// How much of a kind; 0 where nothing was counted.
-    public subscript(kind: RetentionKind) -> Int {
+    package subscript(kind: RetentionKind) -> Int {
         get { counts[kind] ?? 0 }
         set { counts[kind] = newValue }
     }
 
     /// All kinds together.
-    public var total: Int { counts.values.reduce(0, +) }
+    package var total: Int { counts.values.reduce(0, +) }
 
     /// Writes an object with a member for every kind.
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.beginObject()
         for kind in RetentionKind.allCases {
             writer.name(kind.rawValue)
@@ -27,7 +27,7 @@ public struct RetentionReport: Sendable, Hashable {
     }
 
     /// The object as JSON.
-    public var json: [UInt8] {
+    package var json: [UInt8] {
         var writer = JSONWriter()
         write(to: &writer)
         return writer.bytes

@@ -1,17 +1,17 @@
 import Crypto
-public import Foundation
+package import Foundation
 
 /// An organization's key of one number, as it is stored: wrapped by a master key, which authenticates whose it is.
-public struct WrappedKey: Sendable, Hashable {
+package struct WrappedKey: Sendable, Hashable {
     /// 1 for the first of the organization.
-    public let number: Int32
+    package let number: Int32
     /// ``MasterKey/label`` of what wraps it.
-    public let masterKey: String
+    package let masterKey: String
     /// Nonce, ciphertext and tag: 60 bytes.
-    public let bytes: [UInt8]
+    package let bytes: [UInt8]
 
     /// Creates the value from its stored form.
-    public init(number: Int32, masterKey: String, bytes: [UInt8]) {
+    package init(number: Int32, masterKey: String, bytes: [UInt8]) {
         self.number = number
         self.masterKey = masterKey
         self.bytes = bytes
@@ -20,7 +20,7 @@ public struct WrappedKey: Sendable, Hashable {
     /// A new data key.
     ///
     /// - Throws: ``SealError`` where the master key cannot be used, which none of 32 bytes is.
-    public static func new(
+    package static func new(
         number: Int32,
         of organization: UUID,
         by master: MasterKey
@@ -32,7 +32,7 @@ public struct WrappedKey: Sendable, Hashable {
     ///
     /// - Throws: ``SealError/locked(_:)`` where its present master key is not among those that are known, or does not
     ///   open it.
-    public func rewrapped(
+    package func rewrapped(
         of organization: UUID,
         by master: MasterKey,
         knowing masters: MasterKeys

@@ -1,20 +1,20 @@
-public import JSONText
+package import JSONText
 
 /// What a person changes about a mutation before it runs again; what is nil stays as it was.
-public struct ContentEdit: Sendable {
+package struct ContentEdit: Sendable {
     /// Replaces the payload; within the limits of a push.
-    public let payload: JSONValue?
+    package let payload: JSONValue?
     /// Replaces the endpoint.
-    public let endpoint: Endpoint?
+    package let endpoint: Endpoint?
 
     /// No change.
-    public init() {
+    package init() {
         payload = nil
         endpoint = nil
     }
 
     /// Whether nothing is changed.
-    public var isEmpty: Bool { payload == nil && endpoint == nil }
+    package var isEmpty: Bool { payload == nil && endpoint == nil }
 
     /// Checks the members of a request by the rules of a push.
     ///

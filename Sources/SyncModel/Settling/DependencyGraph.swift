@@ -1,25 +1,25 @@
-public import Foundation
+package import Foundation
 import JSONText
 
 /// An open mutation, as far as what depends on what is concerned.
-public struct DependencyNode: Sendable {
+package struct DependencyNode: Sendable {
     /// The mutation's id.
-    public let id: UUID
+    package let id: UUID
     /// Place in the lane.
-    public let position: Int64
+    package let position: Int64
     /// When it was accepted.
-    public let acceptedAt: Timestamp
+    package let acceptedAt: Timestamp
     /// Where it stands.
-    public let status: MutationStatus
+    package let status: MutationStatus
     /// What it does to its entity.
-    public let operation: Operation
+    package let operation: Operation
     /// The entity that it writes.
-    public let entity: EntityName
+    package let entity: EntityName
     /// Mutations that had to succeed first; some may have by now.
-    public let dependsOn: [UUID]
+    package let dependsOn: [UUID]
 
     /// Creates the value.
-    public init(
+    package init(
         id: UUID,
         position: Int64,
         acceptedAt: Timestamp,
@@ -56,18 +56,18 @@ public struct DependencyNode: Sendable {
 }
 
 /// The names by which a mutation knows its entity.
-public struct EntityName: Sendable, Hashable {
+package struct EntityName: Sendable, Hashable {
     /// The entity's type.
-    public let type: String
+    package let type: String
     /// Its client id, when the mutation named it so.
-    public let localID: UUID?
+    package let localID: UUID?
     /// The device's own id, where the client id stands for one.
-    public let localNumber: Int64?
+    package let localNumber: Int64?
     /// Its permanent id, once it is known.
-    public let serverID: ServerID?
+    package let serverID: ServerID?
 
     /// Creates the value.
-    public init(type: String, localID: UUID?, localNumber: Int64? = nil, serverID: ServerID?) {
+    package init(type: String, localID: UUID?, localNumber: Int64? = nil, serverID: ServerID?) {
         self.type = type
         self.localID = localID
         self.localNumber = localNumber
@@ -90,13 +90,13 @@ public struct EntityName: Sendable, Hashable {
 
 /// What depends on what among a lane's open mutations. A lane may have a hundred thousand of them, in one chain: walks
 /// are without recursion and look at each once.
-public struct DependencyGraph: Sendable {
+package struct DependencyGraph: Sendable {
     private let nodes: [DependencyNode]
     /// Places in `nodes` of those that depend on a mutation.
     private var dependants: [UUID: [Int]] = [:]
 
     /// - Parameter nodes: every open mutation that depends on others.
-    public init(_ nodes: [DependencyNode]) {
+    package init(_ nodes: [DependencyNode]) {
         self.nodes = nodes
         dependants.reserveCapacity(nodes.count)
         for (place, node) in nodes.enumerated() {
@@ -105,14 +105,14 @@ public struct DependencyGraph: Sendable {
     }
 
     /// What depends on any of those mutations directly, in lane order; without these themselves.
-    public func direct(of ids: Set<UUID>) -> [DependencyNode] {
+    package func direct(of ids: Set<UUID>) -> [DependencyNode] {
         let places = Set(ids.flatMap { dependants[$0] ?? [] })
         return places.map { nodes[$0] }.filter { !ids.contains($0.id) }.sorted { $0.position < $1.position }
     }
 
     /// What depends on any of those mutations, directly or through others, each behind all that it depends on; without
     /// these themselves.
-    public func all(of ids: Set<UUID>) -> [DependencyNode] {
+    package func all(of ids: Set<UUID>) -> [DependencyNode] {
         var finished: [Int] = []
         var entered: Set<Int> = []
         // places, and whether what depends on them is done; the order in which they finish is the reverse of the answer
@@ -132,7 +132,7 @@ public struct DependencyGraph: Sendable {
 
     /// Those of some mutations on which nothing depends that is not among them. What one that drops out depends on drops
     /// out as well, and so on; each is looked at once.
-    public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
+    package func unneeded(among ids: Set<UUID>) -> Set<UUID> {
         var unneeded = ids
         var open: [UUID] = []
         for node in nodes where !ids.contains(node.id) { open += node.dependsOn.filter(ids.contains) }

@@ -1,18 +1,18 @@
-public import Foundation
+package import Foundation
 import JSONText
 
 /// Decides what it means to give mutations up: which others go with them, or what they wait for then (product rule 4).
 /// Pure.
-public struct DiscardPlanner {
+package struct DiscardPlanner {
     /// What the store knows about the mutations that are kept.
-    public struct Knowledge: Sendable {
+    package struct Knowledge: Sendable {
         /// What does not satisfy its dependants yet, of all that is depended on.
-        public var unmet: [UUID: EntityName]
+        package var unmet: [UUID: EntityName]
         /// Client ids that a mutation needs, and that nothing resolves once the creates are discarded.
-        public var lost: [UUID: UUID]
+        package var lost: [UUID: UUID]
 
         /// Creates the value.
-        public init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
+        package init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
             self.unmet = unmet
             self.lost = lost
         }
@@ -30,7 +30,7 @@ public struct DiscardPlanner {
     ///   - choice: what becomes of dependants; nil refuses when there are any.
     ///   - limit: mutations that one plan changes.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when the choice is missing.
-    public init(
+    package init(
         _ subjects: [SettleSubject],
         graph: DependencyGraph,
         choice: DependantsChoice?,
@@ -50,18 +50,18 @@ public struct DiscardPlanner {
     }
 
     /// Statuses that can be given up: what is being sent may take effect, what is final has.
-    public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
+    package static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
 
     /// Mutations that are kept and change in this plan: what to find out about.
-    public var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
+    package var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
 
     /// All that the kept ones, and what is discarded, depend on.
-    public var dependencies: [UUID] {
+    package var dependencies: [UUID] {
         Array(Set(kept.flatMap(\.dependsOn)).union(subjects.values.flatMap(\.dependsOn)).subtracting(subjects.keys))
     }
 
     /// Client ids that the discarded ones would have resolved.
-    public var lostReferences: [ClientReference] {
+    package var lostReferences: [ClientReference] {
         subjects.values.filter { $0.operation == .create }.compactMap { node in
             node.entity.localID.map { ClientReference(clientID: $0, entityType: node.entity.type) }
         }
@@ -70,7 +70,7 @@ public struct DiscardPlanner {
     /// Adds what is to be written.
     ///
     /// - Parameter discards: mutations that are discarded at most; nil for as many as the limit allows.
-    public func plan(_ knowledge: Knowledge, discards: Int? = nil, into plan: inout SettlePlan) {
+    package func plan(_ knowledge: Knowledge, discards: Int? = nil, into plan: inout SettlePlan) {
         let limit = min(limit, max(1, discards ?? limit))
         for node in kept { plan.add(release(node, knowledge)) }
         if choice == .keep, direct.count > self.limit {

@@ -1,18 +1,18 @@
-public import Foundation
+package import Foundation
 import JSONText
 
 /// Decides how a mutation that a person settled runs again: retried, or as the client's way in a conflict. Pure.
-public struct RestartPlanner {
+package struct RestartPlanner {
     /// What the store knows about the mutation's dependencies.
-    public struct Knowledge: Sendable {
+    package struct Knowledge: Sendable {
         /// Mappings of the user by client id, of ``SettledContent/identifiers``; also where ids of the mutation's device
         /// lead, by what stands for them.
-        public var mappings: [UUID: [IDMapping]]
+        package var mappings: [UUID: [IDMapping]]
         /// Which of the mutations that it depends on do not satisfy their dependants yet.
-        public var unmet: Set<UUID>
+        package var unmet: Set<UUID>
 
         /// Creates the value.
-        public init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = []) {
+        package init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = []) {
             self.mappings = mappings
             self.unmet = unmet
         }
@@ -23,7 +23,7 @@ public struct RestartPlanner {
     private let content: SettledContent
     private let knowledge: Knowledge
     /// What is to be written.
-    public private(set) var restart: MutationRestart
+    package private(set) var restart: MutationRestart
 
     // MARK: - The two ways
 
@@ -31,7 +31,7 @@ public struct RestartPlanner {
     /// answer which says that a create took effect, but not as what, is not definitive.
     ///
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` for content that does not fit.
-    public static func retry(
+    package static func retry(
         _ subject: SettleSubject,
         _ request: RetryRequest,
         _ knowledge: Knowledge
@@ -58,7 +58,7 @@ public struct RestartPlanner {
     /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
     /// - Throws: `status_transition_must_be_valid`, also where only a retry or a discard makes sense;
     ///   `validation_failed` for content that does not fit.
-    public static func clientWins(
+    package static func clientWins(
         _ subject: SettleSubject,
         _ edit: ContentEdit,
         _ knowledge: Knowledge,
@@ -201,14 +201,14 @@ public struct RestartPlanner {
     }
 
     /// Mutations that it waits for now and did not before: an edit, or another create of a client id, brought them in.
-    public var addedDependencies: [UUID] {
+    package var addedDependencies: [UUID] {
         restart.dependsOn.filter { !subject.record.dependsOn.contains($0) }
     }
 
     /// Checks that nothing that it would wait for waits for it.
     ///
     /// - Throws: `validation_failed`.
-    public func checkCycles(_ graph: DependencyGraph) throws(Problem) {
+    package func checkCycles(_ graph: DependencyGraph) throws(Problem) {
         let dependants = Set(graph.all(of: [subject.record.id]).map(\.id))
         let circular = addedDependencies.first { dependants.contains($0) || $0 == subject.record.id }
         guard let circular else { return }

@@ -1,16 +1,16 @@
-public import Foundation
+package import Foundation
 
 /// Decides how a conflict ends when the server has its way (product rule 12): the mutation is discarded, the server's
 /// entity adopted, and what depends on the mutation is satisfied. Pure.
-public struct ServerWinsPlanner {
+package struct ServerWinsPlanner {
     private let subject: SettleSubject
     private let current: ConflictState?
     /// The entity's permanent id, as far as it is known.
-    public let serverID: ServerID?
+    package let serverID: ServerID?
 
     /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
     /// - Throws: `status_transition_must_be_valid`, also where there is no entity to adopt.
-    public init(_ subject: SettleSubject, idPointer: String) throws(Problem) {
+    package init(_ subject: SettleSubject, idPointer: String) throws(Problem) {
         try subject.require([.conflict], to: "resolve")
         self.subject = subject
         current = ConflictState(error: subject.record.error)
@@ -32,7 +32,7 @@ public struct ServerWinsPlanner {
     }
 
     /// The entity that stands in the mutation's place; nil where that is not known.
-    public var entity: EntityKey? {
+    package var entity: EntityKey? {
         serverID.map { EntityKey(type: subject.record.entityType, id: $0.text) }
     }
 
@@ -42,7 +42,7 @@ public struct ServerWinsPlanner {
     /// - Parameters:
     ///   - stored: the entity as it stands.
     ///   - isNewer: whether it was written after the conflict: whoever did knows better.
-    public func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
+    package func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
         guard subject.type.isForwarded, let serverID, let current, current.version == nil,
             current.document != nil || current.isDeleted,
             Adoption(user: user, visibility: subject.type.visibility, isCreate: subject.record.operation == .create)
@@ -96,7 +96,7 @@ public struct ServerWinsPlanner {
     ///   - state: the entity as it stands, or is to stand; nil where it is not known.
     ///   - waiters: mutations that are blocked on this one.
     ///   - unmet: which of all that these depend on does not satisfy its dependants yet.
-    public func plan(
+    package func plan(
         _ state: EntityState?,
         user: UUID,
         waiters: [DependencyNode],

@@ -1,73 +1,73 @@
-public import Foundation
+package import Foundation
 
 /// A client id that a mutation names.
-public struct ClientReference: Sendable, Hashable {
+package struct ClientReference: Sendable, Hashable {
     /// The client id.
-    public let clientID: UUID
+    package let clientID: UUID
     /// The type in which it was created: others may share it.
-    public let entityType: String
+    package let entityType: String
 
     /// Creates the value.
-    public init(clientID: UUID, entityType: String) {
+    package init(clientID: UUID, entityType: String) {
         self.clientID = clientID
         self.entityType = entityType
     }
 }
 
 /// A mutation that is to run again.
-public struct MutationRestart: Sendable {
+package struct MutationRestart: Sendable {
     /// The mutation as it stood.
-    public let record: MutationRecord
+    package let record: MutationRecord
     /// What must succeed first; empty for one that runs when its turn comes.
-    public var dependsOn: [UUID] = []
+    package var dependsOn: [UUID] = []
     /// One more than it was where the upstream is to take it for another request (product rule 6).
-    public var revision: Int32
+    package var revision: Int32
     /// Whether the last request of this revision may have taken effect.
-    public var isOutcomeUnknown: Bool
+    package var isOutcomeUnknown: Bool
     /// Another endpoint; nil: as it was.
-    public var endpoint: String?
+    package var endpoint: String?
     /// Another payload, JSON; nil: as it was.
-    public var payload: [UInt8]?
+    package var payload: [UInt8]?
     /// Client ids of the user in the content; nil: as they were.
-    public var references: [ClientReference]?
+    package var references: [ClientReference]?
     /// The device's own ids that have to be found when the mutation's turn comes.
-    public var localIDs: [LocalID] = []
+    package var localIDs: [LocalID] = []
     /// Set where a person lets the client win; then the conflict stays in the error.
-    public var resolution: ConflictResolution?
+    package var resolution: ConflictResolution?
     /// What is sent in place of the mutation's own request.
-    public var sent: SentRequest?
+    package var sent: SentRequest?
     /// The entity that a create is to go over, whose id an answer need not tell again; nil: as it was.
-    public var serverID: ServerID?
+    package var serverID: ServerID?
 
     /// `pending`, or `blocked` while it waits for another.
-    public var status: MutationStatus { dependsOn.isEmpty ? .pending : .blocked }
+    package var status: MutationStatus { dependsOn.isEmpty ? .pending : .blocked }
 }
 
 /// A mutation that is given up.
-public struct MutationDiscard: Sendable {
+package struct MutationDiscard: Sendable {
     /// The mutation as it stood.
-    public let node: DependencyNode
+    package let node: DependencyNode
     /// `server_wins` where the server's entity was adopted in its place; nil where a person gave it up.
-    public var resolution: ConflictResolution?
+    package var resolution: ConflictResolution?
     /// The adopted entity's id; nil: as it was.
-    public var serverID: ServerID?
+    package var serverID: ServerID?
     /// The adopted entity's version; nil: as it was.
-    public var version: Int64?
+    package var version: Int64?
     /// The problem object with what stands in its place, JSON; nil: as it was.
-    public var error: [UInt8]?
+    package var error: [UInt8]?
 }
 
 /// A mutation whose dependencies change because others are settled.
-public struct MutationRelease: Sendable {
+package struct MutationRelease: Sendable {
     /// The mutation as it stood.
-    public let node: DependencyNode
+    package let node: DependencyNode
     /// What it waits for now.
-    public let dependsOn: [UUID]
+    package let dependsOn: [UUID]
     /// What it fails with; nil where it does not.
-    public var problem: Problem?
+    package var problem: Problem?
 
     /// Where it stands now: one that waited, and has nothing more to wait for, runs.
-    public var status: MutationStatus {
+    package var status: MutationStatus {
         guard node.status == .blocked || node.status == .pending else { return node.status }
         if problem != nil { return .failed }
         return dependsOn.isEmpty ? .pending : .blocked
@@ -75,55 +75,55 @@ public struct MutationRelease: Sendable {
 }
 
 /// A mapping that changes with its create; or where a device's own id leads, that the client id stands for.
-public struct MappingChange: Sendable, Hashable {
+package struct MappingChange: Sendable, Hashable {
     /// The entity's type.
-    public let entityType: String
+    package let entityType: String
     /// The temporary id.
-    public let clientID: UUID
+    package let clientID: UUID
     /// Whether it stands for a device's own id.
-    public let isLocal: Bool
+    package let isLocal: Bool
     /// The create that the mapping belongs to: one that another create has taken over stays as it is.
-    public let mutationID: UUID
+    package let mutationID: UUID
     /// Where it stands now.
-    public let status: IDMapping.Status
+    package let status: IDMapping.Status
     /// The permanent id, of one that is resolved.
-    public var serverID: ServerID?
+    package var serverID: ServerID?
     /// Why it failed.
-    public var lastError: String?
+    package var lastError: String?
 }
 
 /// Everything that settling changes in one transaction, decided; the store writes it in set-based SQL.
-public struct SettlePlan: Sendable {
+package struct SettlePlan: Sendable {
     /// The lane afterwards.
-    public private(set) var lane: LaneState
+    package private(set) var lane: LaneState
     /// Mutations that run again.
-    public private(set) var restarts: [MutationRestart] = []
+    package private(set) var restarts: [MutationRestart] = []
     /// Mutations that are given up.
-    public private(set) var discards: [MutationDiscard] = []
+    package private(set) var discards: [MutationDiscard] = []
     /// Mutations that wait for something else, or for nothing, or in vain.
-    public private(set) var releases: [MutationRelease] = []
+    package private(set) var releases: [MutationRelease] = []
     /// Mappings that change.
-    public private(set) var mappings: [MappingChange] = []
+    package private(set) var mappings: [MappingChange] = []
     /// Whether that is all that was asked for. Otherwise the caller plans again once this is written: what depends on
     /// most goes first, so that every part leaves the lane in order.
-    public internal(set) var isComplete = true
+    package internal(set) var isComplete = true
 
     /// Nothing yet.
-    public init(_ lane: LaneState) {
+    package init(_ lane: LaneState) {
         self.lane = lane
         self.lane.changePosition += 1
     }
 
     /// Whether there is nothing to write.
-    public var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty }
+    package var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty }
 
     /// Lets a worker look at the lane, now that all is planned.
-    public mutating func finish(now: Timestamp) {
+    package mutating func finish(now: Timestamp) {
         lane.wake(now: now)
     }
 
     /// Adds a mutation that runs again. A create that had failed makes its mapping pending again (product rule 10).
-    public mutating func add(_ restart: MutationRestart) {
+    package mutating func add(_ restart: MutationRestart) {
         count(DependencyNode(restart.record), restart.status)
         restarts.append(restart)
         let record = restart.record
@@ -160,7 +160,7 @@ public struct SettlePlan: Sendable {
     }
 
     /// Tells those who gave way what stands in the place of their mutations: by mutation, its problem object as JSON.
-    public mutating func show(_ errors: [UUID: [UInt8]]) {
+    package mutating func show(_ errors: [UUID: [UInt8]]) {
         for place in discards.indices {
             if let error = errors[discards[place].node.id] { discards[place].error = error }
         }

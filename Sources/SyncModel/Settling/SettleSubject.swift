@@ -1,25 +1,25 @@
-public import Foundation
-public import JSONText
+package import Foundation
+package import JSONText
 
 /// A mutation that a person settles, as it is stored.
-public struct SettleSubject: Sendable {
+package struct SettleSubject: Sendable {
     /// How it stands.
-    public let record: MutationRecord
+    package let record: MutationRecord
     /// Where it is replayed.
-    public let endpoint: String?
+    package let endpoint: String?
     /// Its payload as it was written, JSON.
-    public let payload: [UInt8]?
+    package let payload: [UInt8]?
     /// Whether the last request of its revision may have taken effect without our knowing.
-    public let isOutcomeUnknown: Bool
+    package let isOutcomeUnknown: Bool
     /// The type of its entity.
-    public let type: EntityType
+    package let type: EntityType
     /// Client ids that its content names, as was decided when it was pushed or edited. The rest is data.
-    public let references: [UUID]
+    package let references: [UUID]
     /// The types in which these were created; none of what was accepted before that was noted.
-    public let referenceTypes: [UUID: String]
+    package let referenceTypes: [UUID: String]
 
     /// Creates the value.
-    public init(
+    package init(
         record: MutationRecord,
         endpoint: String?,
         payload: [UInt8]?,
@@ -43,7 +43,7 @@ public struct SettleSubject: Sendable {
     }
 
     /// Whether sending the mutation under a new key might have it take effect twice (product rule 6).
-    public var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
+    package var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
 
     /// Throws 409 unless the status is one of those.
     func require(_ statuses: [MutationStatus], to move: String) throws(Problem) {
@@ -57,11 +57,11 @@ public struct SettleSubject: Sendable {
 }
 
 /// A mutation's content as it is to run next: what was stored, with a person's changes.
-public struct SettledContent: Sendable {
+package struct SettledContent: Sendable {
     /// Where it is replayed; nil for none.
-    public let endpoint: Endpoint?
+    package let endpoint: Endpoint?
     /// Nil for none.
-    public let payload: JSONValue?
+    package let payload: JSONValue?
     /// Client id of its own entity.
     let localID: UUID?
     /// Ids of the mutation's device in the payload's relations.
@@ -69,7 +69,7 @@ public struct SettledContent: Sendable {
     private let own: LocalID?
 
     /// Puts the changes in place. Stored content was checked when it was pushed.
-    public init(_ subject: SettleSubject, _ edit: ContentEdit) {
+    package init(_ subject: SettleSubject, _ edit: ContentEdit) {
         endpoint = edit.endpoint ?? subject.endpoint.flatMap { try? Endpoint($0) }
         payload = edit.payload ?? subject.payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
         let record = subject.record
@@ -79,13 +79,13 @@ public struct SettledContent: Sendable {
     }
 
     /// Distinct ids of the mutation's device: those in the payload's relations, and the entity's own.
-    public var localIDs: [LocalID] {
+    package var localIDs: [LocalID] {
         Set(localReferences.map(\.id) + [own].compactMap { $0 }).sorted()
     }
 
     /// Distinct UUIDs that may be client ids, in order of appearance: those of endpoint and payload, what stands for ids of
     /// the device there, then the entity's.
-    public var identifiers: [UUID] {
+    package var identifiers: [UUID] {
         var seen: Set<UUID> = []
         return (references + [localID].compactMap { $0 }).filter { seen.insert($0).inserted }
     }

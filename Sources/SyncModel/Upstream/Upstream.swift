@@ -1,38 +1,38 @@
-public import Foundation
+package import Foundation
 
 /// Sends requests to upstreams. One request, one answer: what it means and whether to try again is decided elsewhere.
-public protocol Upstream: Sendable {
+package protocol Upstream: Sendable {
     /// Sends a request. Never throws: whatever happens is an answer. A cancelled task is answered `unknown` soon.
     func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer
 }
 
 /// One request to an upstream, with server ids in place.
-public struct UpstreamRequest: Sendable, Hashable {
+package struct UpstreamRequest: Sendable, Hashable {
     /// The tenant; `X-Sluice-Organization`.
-    public var organization: UUID
+    package var organization: UUID
     /// Whose mutation it is; `X-Sluice-User`.
-    public var user: UUID
+    package var user: UUID
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
-    public var method: String
+    package var method: String
     /// Path and query below the base URL; begins with one slash.
-    public var path: String
+    package var path: String
     /// The mutation's own headers, names in lower case.
-    public var headers: [String: String]
+    package var headers: [String: String]
     /// `If-Match`, which goes before one among the mutation's headers; nil leaves those as they are.
-    public var ifMatch: String?
+    package var ifMatch: String?
     /// Whether an If-Match among the mutation's headers is left out: the request is to have its way.
-    public var isUnconditional: Bool
+    package var isUnconditional: Bool
     /// JSON; nil for none.
-    public var body: [UInt8]?
+    package var body: [UInt8]?
     /// Ours, stable over all attempts of one revision (product rule 6).
-    public var idempotencyKey: UUID
+    package var idempotencyKey: UUID
     /// The trace that the request goes on with, as a span of its own; nil begins a new one.
-    public var trace: TraceContext?
+    package var trace: TraceContext?
     /// How long it may take.
-    public var timeout: Duration
+    package var timeout: Duration
 
     /// Creates a request.
-    public init(
+    package init(
         organization: UUID,
         user: UUID,
         method: String,
@@ -60,7 +60,7 @@ public struct UpstreamRequest: Sendable, Hashable {
 }
 
 /// What came of a request.
-public enum UpstreamAnswer: Sendable {
+package enum UpstreamAnswer: Sendable {
     /// The upstream answered.
     case response(UpstreamResponse)
     /// Nothing was sent, for certain: there is no connection. The reason, for operators and users.
@@ -76,29 +76,29 @@ public enum UpstreamAnswer: Sendable {
 }
 
 /// An upstream's answer, as far as anybody looks at it.
-public struct UpstreamResponse: Sendable {
+package struct UpstreamResponse: Sendable {
     /// HTTP status.
-    public var status: Int
+    package var status: Int
     /// `Retry-After`, either form (RFC 9110, 10.2.3), as a moment.
-    public var retryAt: Timestamp?
+    package var retryAt: Timestamp?
     /// `Location`.
-    public var location: String?
+    package var location: String?
     /// `ETag`, at most 1,000 bytes.
-    public var etag: String?
+    package var etag: String?
     /// How the upstream, or a proxy before it, wants to be told who asks: the scheme of `WWW-Authenticate` or
     /// `Proxy-Authenticate`.
-    public var challenge: String?
+    package var challenge: String?
     /// The body, when it is valid JSON of at most 1 MiB, without white space around it.
-    public var json: [UInt8]?
+    package var json: [UInt8]?
     /// The body, when it is JSON within the same limit that cannot be kept, for it holds what PostgreSQL cannot, or says a
     /// thing twice (``JSONDefect``): what an id can be read from, and nothing else.
-    public var unkeptJSON: [UInt8]?
+    package var unkeptJSON: [UInt8]?
     /// Whether the answer broke off, or was not there in time; the body may be whole all the same. Of what is not a
     /// success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
-    public var isCutOff: Bool
+    package var isCutOff: Bool
 
     /// Creates an answer.
-    public init(
+    package init(
         status: Int,
         retryAt: Timestamp? = nil,
         location: String? = nil,

@@ -10,21 +10,21 @@ extension UpstreamRequest {
 
     /// The form of a header's name in which some servers take different names for the same: of two that share it, the
     /// first goes out.
-    public static func foldedHeader(_ name: String) -> String { HeaderField.folded(name) }
+    package static func foldedHeader(_ name: String) -> String { HeaderField.folded(name) }
 
     /// Whether a header's value can be sent at all.
-    public static func canCarry(_ value: String) -> Bool { HeaderField.isValue(value) }
+    package static func canCarry(_ value: String) -> Bool { HeaderField.isValue(value) }
 
     /// Whether a header that the operator or the mutation wants goes out with this request, unless another of that name
     /// goes before it.
-    public func carries(_ name: String, _ value: String) -> Bool {
+    package func carries(_ name: String, _ value: String) -> Bool {
         let lowercased = name.lowercased()
         return !Self.never.contains(lowercased) && (body != nil || lowercased != "content-type")
             && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
 
     /// Those of the mutation's headers that go out.
-    public var carriedHeaders: [String: String] {
+    package var carriedHeaders: [String: String] {
         headers.filter { name, value in
             carries(name, value) && !(isUnconditional && Self.conditions.contains(name.lowercased()))
         }

@@ -1,8 +1,8 @@
-public import JSONText
+package import JSONText
 
 extension UpstreamCredential {
     /// Reads the stored form; nil for JSON's null and for what is none.
-    public init?(stored value: JSONValue) {
+    package init?(stored value: JSONValue) {
         if value.stringEquals("signed") {
             self = .signed
         } else if let token = value.value(at: "/bearer")?.string {
@@ -15,7 +15,7 @@ extension UpstreamCredential {
     }
 
     /// The stored form, secrets included.
-    public var stored: [UInt8] {
+    package var stored: [UInt8] {
         var writer = JSONWriter()
         switch self {
         case .signed:
@@ -36,7 +36,7 @@ extension UpstreamCredential {
 
 extension UpstreamSettings {
     /// Reads the stored form of ``headers``.
-    public static func headers(stored value: JSONValue) -> [String: String] {
+    package static func headers(stored value: JSONValue) -> [String: String] {
         guard let members = value.members else { return [:] }
         var headers: [String: String] = [:]
         for (name, value) in members { headers[name.string] = value.string }
@@ -44,7 +44,7 @@ extension UpstreamSettings {
     }
 
     /// The stored form of ``headers``, by name.
-    public var storedHeaders: [UInt8] {
+    package var storedHeaders: [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         for (name, value) in headers.sorted(by: { $0.key < $1.key }) {

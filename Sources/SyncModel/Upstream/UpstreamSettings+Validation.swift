@@ -1,12 +1,12 @@
 extension UpstreamSettings {
     /// The most bytes that a base URL may have.
-    public static let maximumBaseURLBytes = 2_000
+    package static let maximumBaseURLBytes = 2_000
 
     /// What is wrong with a base URL; reads on from "base_url …". Nil: nothing.
     ///
     /// One is `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets), perhaps a port and
     /// a path; slashes at the end do not matter (``normalizedBaseURL(_:)``).
-    public static func baseURLProblem(_ text: String) -> String? {
+    package static func baseURLProblem(_ text: String) -> String? {
         guard text.utf8.count <= maximumBaseURLBytes else { return "is longer than \(maximumBaseURLBytes) bytes" }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
             return "may hold only ASCII, without spaces and control characters"
@@ -17,7 +17,7 @@ extension UpstreamSettings {
 
     /// The one form of a base URL without a problem that is stored: without slashes at its end, scheme and host in
     /// lower case.
-    public static func normalizedBaseURL(_ text: String) -> String {
+    package static func normalizedBaseURL(_ text: String) -> String {
         guard let parts = BaseURL(text) else { return text }
         return "\(parts.scheme.lowercased())://\(parts.authority.lowercased())\(parts.path)"
     }
@@ -25,7 +25,7 @@ extension UpstreamSettings {
     /// What is wrong with a header that an operator wants on every request; reads on from "header …". Nil: nothing.
     ///
     /// - Parameter isCredential: whether it is the credential, which may be `Authorization` or `Cookie`.
-    public static func headerProblem(name: String, value: String, isCredential: Bool) -> String? {
+    package static func headerProblem(name: String, value: String, isCredential: Bool) -> String? {
         guard HeaderField.isName(name) else { return "has a name that is none (RFC 9110 token)" }
         if HeaderField.isOurs(name) { return "is set by the gateway; leave it out" }
         if !isCredential, HeaderField.credentials.contains(HeaderField.folded(name)) {

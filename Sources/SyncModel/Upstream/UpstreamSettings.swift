@@ -1,5 +1,5 @@
 /// How an organization's upstream knows that a request comes from us.
-public enum UpstreamCredential: Sendable, Hashable {
+package enum UpstreamCredential: Sendable, Hashable {
     /// `Authorization: Bearer …`, the same for all users.
     case bearer(String)
     /// A header of the operator's choice, the same for all users.
@@ -9,27 +9,27 @@ public enum UpstreamCredential: Sendable, Hashable {
 }
 
 /// The REST API that an organization's mutations are replayed against, as an operator set it up.
-public struct UpstreamSettings: Sendable, Hashable {
+package struct UpstreamSettings: Sendable, Hashable {
     /// Where it is: `http` or `https`, a host, perhaps a port and a path; no user, query or fragment, and no slash at
     /// the end. Every request goes to a path below it.
-    public var baseURL: String
+    package var baseURL: String
     /// Nil: requests carry none.
-    public var credential: UpstreamCredential?
+    package var credential: UpstreamCredential?
     /// How long a request may take, from the first byte sent to the last received; 1 to 90, and less than the lease.
-    public var timeoutSeconds: Int
+    package var timeoutSeconds: Int
     /// Lanes that a replica runs at the same time, hence requests under way; 1 to 1,000.
-    public var maximumConcurrency: Int
+    package var maximumConcurrency: Int
     /// JSON Pointer (RFC 6901) to the entity's id in an answer. The object that the id stands in is the entity's
     /// document.
-    public var idPointer: String
+    package var idPointer: String
     /// Headers of every request, by name in lower case; they go before a mutation's own.
-    public var headers: [String: String]
+    package var headers: [String: String]
 
     /// Headers that mutations may carry besides those that all may, by name in lower case, sorted.
-    public var allowedHeaders: [String]
+    package var allowedHeaders: [String]
 
     /// Creates the value; what is left out has its default.
-    public init(
+    package init(
         baseURL: String,
         credential: UpstreamCredential? = nil,
         timeoutSeconds: Int = 30,

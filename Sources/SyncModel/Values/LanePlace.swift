@@ -1,23 +1,23 @@
-public import Foundation
+package import Foundation
 import JSONText
 
 /// A place among the changes of a lane: how far a reader has come. Everything that changes under a lane's lock carries
 /// the same change position, so a place names what was seen last among equals.
-public struct LanePlace: Sendable, Hashable {
+package struct LanePlace: Sendable, Hashable {
     /// What was seen last at a change position. Mutations come first, in lane order, then mappings by client id and type.
-    public enum Last: Sendable, Hashable {
+    package enum Last: Sendable, Hashable {
         /// By its position in the lane.
         case mutation(position: Int64)
         case mapping(clientID: UUID, entityType: String)
     }
 
     /// Everything below was seen.
-    public var change: Int64
+    package var change: Int64
     /// What was seen last at ``change`` itself; nil: all of it was.
-    public var last: Last?
+    package var last: Last?
 
     /// Creates a place.
-    public init(change: Int64, last: Last? = nil) {
+    package init(change: Int64, last: Last? = nil) {
         self.change = change
         self.last = last
     }

@@ -1,21 +1,21 @@
 /// How far a reader of a user's id mappings has come, opaque to clients.
-public struct MappingCursor: Sendable, Hashable {
+package struct MappingCursor: Sendable, Hashable {
     /// The feed's epoch: a purge or a restore changes it.
-    public var epoch: Int64
+    package var epoch: Int64
     /// Stands for the statuses that were asked for; 0 for all.
-    public var filter: UInt64
+    package var filter: UInt64
     /// What was seen of the lane.
-    public var place: LanePlace
+    package var place: LanePlace
 
     /// Creates a cursor.
-    public init(epoch: Int64, filter: UInt64, place: LanePlace) {
+    package init(epoch: Int64, filter: UInt64, place: LanePlace) {
         self.epoch = epoch
         self.filter = filter
         self.place = place
     }
 
     /// Reads a cursor; nil for what none of ours is.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
         guard text.utf8.count <= 200, parts.count == 4, parts[0] == "i1", let epoch = Int64(parts[1], radix: 36),
             let filter = UInt64(parts[2], radix: 36), let place = LanePlace(parts[3])
@@ -24,7 +24,7 @@ public struct MappingCursor: Sendable, Hashable {
     }
 
     /// The wire form.
-    public var text: String {
+    package var text: String {
         "i1-\(String(epoch, radix: 36))-\(String(filter, radix: 36))-\(place.text)"
     }
 }

@@ -1,6 +1,6 @@
 /// Where a mutation stands (seed 001, `status`). `rejected` is an answer and never a stored mutation: what is kept of
 /// a rejected entry is a record of the refusal.
-public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
+package enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Accepted; runs when its turn comes.
     case pending
     /// Waits for another mutation.
@@ -19,10 +19,10 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     case rejected
 
     /// Final: nothing can change it any more. Exactly these have `synced_at`; a CHECK on `mutations` says so too.
-    public var isFinal: Bool { self == .succeeded || self == .discarded }
+    package var isFinal: Bool { self == .succeeded || self == .discarded }
 
     /// Settled: what a `wait` waits for, apart from a mutation that is blocked by a settled one.
-    public var isSettled: Bool {
+    package var isSettled: Bool {
         switch self {
         case .succeeded, .discarded, .failed, .conflict, .rejected: true
         case .pending, .blocked, .inFlight: false
@@ -30,7 +30,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     }
 
     /// Whether the lane will come to it by itself, without a person or another mutation moving first.
-    public var isQueued: Bool { self == .pending || self == .inFlight }
+    package var isQueued: Bool { self == .pending || self == .inFlight }
 
     /// Whether a mutation that depends on one of this status may run: it succeeded, or `server_wins` discarded it and so
     /// adopted the server's entity (product rule 3).
@@ -39,7 +39,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     }
 
     /// The moves that exist (seed 001, `status_transition_must_be_valid`). Everything that writes a status asks here.
-    public func canBecome(_ next: MutationStatus) -> Bool {
+    package func canBecome(_ next: MutationStatus) -> Bool {
         switch (self, next) {
         case (.pending, .inFlight), (.pending, .blocked), (.pending, .discarded): true
         // the built-in store has no flight: it goes from pending straight to an outcome

@@ -1,31 +1,31 @@
-public import Foundation
-public import JSONText
+package import Foundation
+package import JSONText
 
 /// A permanent id: what the server says it is, so a string of up to 200 bytes or an integer, and its JSON kind is kept
 /// (product rule "server ids": a string stays a string, a number a number).
-public struct ServerID: Sendable, Hashable {
+package struct ServerID: Sendable, Hashable {
     /// The most bytes that a server id may have.
-    public static let maximumBytes = 200
+    package static let maximumBytes = 200
 
     /// The id as text: a UUID in lower case, digits for an integer.
-    public let text: String
+    package let text: String
     /// Whether JSON shows it as a number.
-    public let isInteger: Bool
+    package let isInteger: Bool
 
     /// Creates an id from its stored form.
-    public init(text: String, isInteger: Bool) {
+    package init(text: String, isInteger: Bool) {
         self.text = text
         self.isInteger = isInteger
     }
 
     /// One of our own ids.
-    public init(_ uuid: UUID) {
+    package init(_ uuid: UUID) {
         self.init(text: uuid.lowercased, isInteger: false)
     }
 
     /// Reads an id from JSON: an integer within 64 bits, or a string of 1 to 200 bytes without control characters;
     /// UUIDs are put in lower case. Answers nil for anything else.
-    public init?(json value: JSONValue) {
+    package init?(json value: JSONValue) {
         if let integer = value.int64 {
             self.init(text: String(integer), isInteger: true)
         } else if let uuid = value.uuid {
@@ -38,12 +38,12 @@ public struct ServerID: Sendable, Hashable {
     }
 
     /// The UUID, for ids that are one.
-    public var uuid: UUID? {
+    package var uuid: UUID? {
         isInteger ? nil : UUID(parsing: text)
     }
 
     /// What to put in the place of a client id in a document.
-    public var replacement: JSONReplacement {
+    package var replacement: JSONReplacement {
         if isInteger, let integer = Int64(text) { return .integer(integer) }
         return .string(text)
     }
@@ -56,13 +56,13 @@ public struct ServerID: Sendable, Hashable {
 
 extension JSONWriter {
     /// Writes a member that holds a server id in its own JSON kind, or null.
-    public mutating func member(_ name: StaticString, _ id: ServerID?) {
+    package mutating func member(_ name: StaticString, _ id: ServerID?) {
         self.name(name)
         value(id)
     }
 
     /// Writes a server id in its own JSON kind, or null.
-    public mutating func value(_ id: ServerID?) {
+    package mutating func value(_ id: ServerID?) {
         guard let id else { return null() }
         if id.isInteger, let integer = Int64(id.text) { int(integer) } else { string(id.text) }
     }

@@ -1,22 +1,22 @@
-public import Foundation
+package import Foundation
 
 /// Where a request stands in a distributed trace: the `traceparent` header of W3C Trace Context, version 00.
-public struct TraceContext: Sendable, Hashable {
+package struct TraceContext: Sendable, Hashable {
     /// The whole trace's id; never all zero.
-    public let traceID: UInt128
+    package let traceID: UInt128
     /// The id of the request's own span, the parent of what it causes; never zero.
-    public let spanID: UInt64
+    package let spanID: UInt64
     /// Whether the caller may be recording this trace.
-    public let isSampled: Bool
+    package let isSampled: Bool
 
     /// The first span of a new trace, with random ids.
-    public init(sampled: Bool = false) {
+    package init(sampled: Bool = false) {
         self.init(traceID: Self.randomID(), spanID: Self.randomID(), isSampled: sampled)
     }
 
     /// The trace of something that nobody traces: its id is the trace's, so that whoever has the one finds the other. Not
     /// sampled. Always the same for the same id.
-    public init(of id: UUID) {
+    package init(of id: UUID) {
         let bytes = withUnsafeBytes(of: id.uuid) { Array($0) }
         let traceID = bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
         let spanID = UInt64(truncatingIfNeeded: traceID)
@@ -33,7 +33,7 @@ public struct TraceContext: Sendable, Hashable {
     /// Strict as the specification is: lower-case hexadecimal only, no zero ids, version `ff` invalid. A header of a
     /// version above 00 is read as far as version 00 goes, and may go on after a further `-`. Nil means: start a new
     /// trace, as if there had been no header.
-    public init?(traceparent: String) {
+    package init?(traceparent: String) {
         var text = traceparent
         guard let parsed = text.withUTF8({ Self.parse(UnsafeRawBufferPointer($0)) }) else { return nil }
         self = parsed
@@ -46,13 +46,13 @@ public struct TraceContext: Sendable, Hashable {
     }
 
     /// A span of the same trace, with a random id, for a request that this one causes.
-    public func child() -> TraceContext {
+    package func child() -> TraceContext {
         TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: isSampled)
     }
 
     /// The header's value: 55 characters, version 00. Of the flags, only the one that this version defines is
     /// passed on.
-    public var traceparent: String {
+    package var traceparent: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.length)
         bytes.append(contentsOf: "00-".utf8)
@@ -64,7 +64,7 @@ public struct TraceContext: Sendable, Hashable {
     }
 
     /// The trace id as logs and headers write it: 32 lower-case hexadecimal digits.
-    public var traceIDText: String {
+    package var traceIDText: String {
         var bytes: [UInt8] = []
         Self.append(traceID, to: &bytes)
         return String(decoding: bytes, as: UTF8.self)

@@ -1,19 +1,19 @@
-public import Foundation
+package import Foundation
 import Synchronization
 
 /// Makes time-ordered UUIDs (RFC 9562, version 7): 48 bits of milliseconds, then 74 random bits.
 ///
 /// Random bytes are drawn from the system a few hundred ids at a time, for each draw is a system call.
-public final class UUIDv7Generator: Sendable {
+package final class UUIDv7Generator: Sendable {
     private static let refill = 512
     /// Random words that were drawn and not used yet.
     private let reserve = Mutex([UInt64]())
 
     /// Creates a generator with nothing in reserve.
-    public init() {}
+    package init() {}
 
     /// A new id.
-    public func make(at now: Timestamp) -> UUID {
+    package func make(at now: Timestamp) -> UUID {
         let (high, low) = reserve.withLock { words in
             if words.count < 2 {
                 var system = SystemRandomNumberGenerator()

@@ -1,11 +1,11 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Postgres
-public import SyncModel
+package import SyncModel
 
 extension Administration {
     /// One entity type as JSON; nil when it is not registered.
-    public func entityType(_ name: String, in organization: UUID) async throws(Problem) -> [UInt8]? {
+    package func entityType(_ name: String, in organization: UUID) async throws(Problem) -> [UInt8]? {
         let rows = try await run(Self.getTypeStatement, Self.key(name, in: organization), "read an entity type")
         do {
             return try rows.read(EntityTypeRow.read).first?.json()
@@ -19,7 +19,7 @@ extension Administration {
     ///
     /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed`, also for
     ///   a type that is to be forwarded where there is no upstream, and for a relation of a type in use that is to go.
-    public func putEntityType(
+    package func putEntityType(
         _ name: String,
         in organization: UUID,
         body: [UInt8]

@@ -1,12 +1,12 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Postgres
-public import SyncModel
+package import SyncModel
 
 extension Administration {
     /// The login roles that read an organization's rows: `{"readers":[{"role","created_at"}]}`; nil when there is no
     /// such organization.
-    public func readers(of organization: UUID) async throws(Problem) -> [UInt8]? {
+    package func readers(of organization: UUID) async throws(Problem) -> [UInt8]? {
         guard try await self.organization(organization) != nil else { return nil }
         let parameters = Parameters(of: organization)
         let rows = try await run(Self.readersStatement, parameters, "list readers")
@@ -34,7 +34,7 @@ extension Administration {
     /// - Returns: whether that is new; nil when there is no such organization.
     /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or would see
     ///   everybody's rows whatever it is bound to; `forbidden` where this connection may not grant.
-    public func addReader(_ role: String, to organization: UUID) async throws(Problem) -> Bool? {
+    package func addReader(_ role: String, to organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         guard let facts = try await facts(of: role) else {
             throw Self.refusal("there is no role \"\(role)\"; make it first: CREATE ROLE … LOGIN")
@@ -58,7 +58,7 @@ extension Administration {
     }
 
     /// Takes the right to read from a role. False when it did not read this organization.
-    public func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
+    package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
         var parameters = Parameters(of: organization)
         parameters.add(role)

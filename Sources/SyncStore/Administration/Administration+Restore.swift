@@ -1,15 +1,15 @@
 import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// What has been set right in a database that was restored from a backup.
-public struct RestoreReport: Sendable {
+package struct RestoreReport: Sendable {
     /// Organizations whose cursors from before are answered `cursor_expired` now.
-    public let feeds: Int
+    package let feeds: Int
     /// Lanes that a worker had when the backup was made; others take them at once.
-    public let lanes: Int
+    package let lanes: Int
     /// Whether retention was running when the backup was made.
-    public let hadRetention: Bool
+    package let hadRetention: Bool
 }
 
 extension Administration {
@@ -18,7 +18,7 @@ extension Administration {
     ///
     /// Epochs of feeds change by chance and not by one: a backup that is restored twice must not know the cursors of the
     /// life in between. What was in flight is left to the lanes' workers, who take it for a request of unknown outcome.
-    public func setRightAfterRestore() async throws(Problem) -> RestoreReport {
+    package func setRightAfterRestore() async throws(Problem) -> RestoreReport {
         var change = Parameters()
         change.add(Int64.random(in: 1...0xffff_ffff_ffff))
         var time = Parameters()
@@ -44,7 +44,7 @@ extension Administration {
     }
 
     /// Sessions of other gateways on the database, as far as the role can see them.
-    public func otherSessions() async throws(Problem) -> Int {
+    package func otherSessions() async throws(Problem) -> Int {
         do {
             return Int(try await pool.run([Query(Self.sessionsStatement)])[0].int64(0, 0))
         } catch {

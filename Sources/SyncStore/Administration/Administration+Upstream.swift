@@ -1,10 +1,10 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 extension Administration {
     /// An organization's upstream as JSON, without its secrets; nil when it has none.
-    public func upstream(of organization: UUID) async throws(Problem) -> [UInt8]? {
+    package func upstream(of organization: UUID) async throws(Problem) -> [UInt8]? {
         let key = Parameters(of: organization)
         do {
             return try await catalog.opening(organization) { [key] seal in
@@ -20,7 +20,7 @@ extension Administration {
     /// default. Nil when there is no such organization.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
-    public func putUpstream(
+    package func putUpstream(
         of organization: UUID,
         body: [UInt8],
         rules: UpstreamRules
@@ -50,7 +50,7 @@ extension Administration {
     }
 
     /// Takes an organization's upstream away; false when it has none. Types that are forwarded stay so.
-    public func deleteUpstream(of organization: UUID) async throws(Problem) -> Bool {
+    package func deleteUpstream(of organization: UUID) async throws(Problem) -> Bool {
         let key = Parameters(of: organization)
         let rows = try await run(Self.deleteUpstreamStatement, key, "delete an upstream")
         catalog.invalidate(organization)

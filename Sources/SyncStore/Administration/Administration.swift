@@ -1,11 +1,11 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Logging
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// What operators do: organizations and users here; entity types, upstreams and purges in the files beside it.
-public struct Administration: Sendable {
+package struct Administration: Sendable {
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
@@ -17,7 +17,7 @@ public struct Administration: Sendable {
     /// A page of organizations by id: `{"organizations":[…],"next"}`.
     ///
     /// - Parameter limit: 1 to 1,000.
-    public func organizations(limit: Int, cursor: String?) async throws(Problem) -> [UInt8] {
+    package func organizations(limit: Int, cursor: String?) async throws(Problem) -> [UInt8] {
         var after: UUID?
         if let cursor {
             guard let id = UUID(parsing: cursor) else {
@@ -46,7 +46,7 @@ public struct Administration: Sendable {
     }
 
     /// An organization of a name; nil where none is called so. Looks at all of them: for commands.
-    public func organization(named name: String) async throws(Problem) -> UUID? {
+    package func organization(named name: String) async throws(Problem) -> UUID? {
         var parameters = Parameters()
         parameters.add(name)
         let rows = try await run(Self.namedStatement, parameters, "look for an organization")
@@ -63,7 +63,7 @@ public struct Administration: Sendable {
     )
 
     /// One organization as JSON; nil when there is none.
-    public func organization(_ id: UUID) async throws(Problem) -> [UInt8]? {
+    package func organization(_ id: UUID) async throws(Problem) -> [UInt8]? {
         var parameters = Parameters()
         parameters.add(id)
         let rows = try await run(Self.getStatement, parameters, "read an organization")
@@ -77,7 +77,7 @@ public struct Administration: Sendable {
     /// Creates or changes an organization; absent members keep their values, a null setting goes back to its default.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers; `not_found` while it is purged.
-    public func put(_ id: UUID, body: [UInt8]) async throws(Problem) -> (created: Bool, json: [UInt8]) {
+    package func put(_ id: UUID, body: [UInt8]) async throws(Problem) -> (created: Bool, json: [UInt8]) {
         let request = try OrganizationRequest(body)
         var parameters = Parameters()
         parameters.add(id)
@@ -108,7 +108,7 @@ public struct Administration: Sendable {
     // MARK: - Users
 
     /// Lets a user in. Nil when there is no such organization, else whether the user is new.
-    public func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
+    package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         var parameters = Parameters(of: LaneKey(organization: organization, user: user))
         parameters.add(timestamp: now().microseconds)
@@ -119,7 +119,7 @@ public struct Administration: Sendable {
 
     /// Shuts a user out of an organization with explicit provisioning; what the user pushed stays. False when the user
     /// was not known.
-    public func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
+    package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         let rows = try await run(Self.deleteUserStatement, parameters, "delete a user")
         catalog.invalidate(organization)

@@ -1,7 +1,7 @@
-public import Foundation
+package import Foundation
 import Logging
 import Postgres
-public import SyncModel
+package import SyncModel
 
 extension Administration {
     /// Rows that one statement of a purge deletes at most, so that no transaction grows long.
@@ -11,7 +11,7 @@ extension Administration {
     ///
     /// The organization takes no new lanes from the first step on, and pushes that are under way hold lanes that the
     /// purge waits for. What is purged does not come back; a purge that was cut off goes on when it is called again.
-    public func purge(_ id: UUID) async throws(Problem) -> Bool {
+    package func purge(_ id: UUID) async throws(Problem) -> Bool {
         var key = Parameters()
         key.add(id)
         var batch = key
@@ -39,11 +39,11 @@ extension Administration {
     }
 
     /// Rows of a table that are counted at most: a figure for a person, not an inventory.
-    public static let extentLimit: Int64 = 1_000_000
+    package static let extentLimit: Int64 = 1_000_000
 
     /// What a purge of an organization would delete: its tables, largest first, with their rows as far as these are counted
     /// (``extentLimit``). Tables without rows are left out.
-    public func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
+    package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
         var parameters = Parameters()
         parameters.add(id)
         parameters.add(Self.extentLimit)

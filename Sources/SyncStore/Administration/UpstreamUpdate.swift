@@ -2,14 +2,14 @@ import JSONText
 import SyncModel
 
 /// What of a gateway's configuration bears on the upstreams that it takes.
-public struct UpstreamRules: Sendable {
+package struct UpstreamRules: Sendable {
     /// Whether there is a key to sign `signed` credentials with.
-    public var canSign: Bool
+    package var canSign: Bool
     /// How long a worker has a lane, in seconds: a request that takes longer would be sent twice.
-    public var leaseSeconds: Int
+    package var leaseSeconds: Int
 
     /// Creates the value.
-    public init(canSign: Bool, leaseSeconds: Int) {
+    package init(canSign: Bool, leaseSeconds: Int) {
         self.canSign = canSign
         self.leaseSeconds = leaseSeconds
     }

@@ -1,7 +1,7 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Postgres
-public import SyncModel
+package import SyncModel
 import Synchronization
 
 /// Organizations and their entity types as every request needs them: read from the database once in a while and kept
@@ -9,7 +9,7 @@ import Synchronization
 ///
 /// What is cached is never what safety rests on: an id space is fixed once a type is in use, a push marks a type as in
 /// use in its own transaction, and a purged organization takes no new lanes.
-public final class Catalog: Sendable {
+package final class Catalog: Sendable {
     /// How long an answer is good for, in microseconds.
     static let lifetime: Int64 = 5_000_000
     /// Organizations kept at most; beyond it the cache starts over.
@@ -52,14 +52,14 @@ public final class Catalog: Sendable {
     ///
     /// - Throws: `store_unavailable` when it is not cached and the database is away, and while its data are sealed and
     ///   cannot be opened here.
-    public func organization(_ id: UUID) async throws(Problem) -> Organization? {
+    package func organization(_ id: UUID) async throws(Problem) -> Organization? {
         let entry = try await entry(id)
         if entry.seal.lock != nil { throw StoreFailure.sealed }
         return entry.organization
     }
 
     /// Whether a user has pushed before or was let in by an operator.
-    public func isUserKnown(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
+    package func isUserKnown(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let key = LaneKey(organization: organization, user: user)
         let moment = now()
         let (isKnown, generation) = state.withLock { state in

@@ -6,9 +6,9 @@ import Glibc
 ///
 /// It has threads of its own, which the system prefers less than others. On the threads that all tasks share, of which
 /// there are as many as cores, everybody else would wait until it is over.
-public enum HeavyWork {
+package enum HeavyWork {
     /// Runs as many pieces of work at a time as there are cores, but one: beside it somebody else is served without delay.
-    public static let executor: any TaskExecutor = HeavyExecutor()
+    package static let executor: any TaskExecutor = HeavyExecutor()
 }
 
 /// `@unchecked`: the jobs are touched under the condition's lock alone, and the thread keeps to itself.

@@ -1,9 +1,9 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// Registers devices, one user's own. A push makes its device by itself: nobody has to register before.
-public struct DeviceRegistry: Sendable {
+package struct DeviceRegistry: Sendable {
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
@@ -16,7 +16,7 @@ public struct DeviceRegistry: Sendable {
     /// - Returns: whether the device is new, and the device as JSON.
     /// - Throws: `validation_failed` (rule `device_limit`) where the user has too many devices for a new one;
     ///   `organization_unknown`, `user_unknown` for those that were taken away a moment ago.
-    public func register(
+    package func register(
         _ device: UUID,
         organization: Organization,
         user: UUID

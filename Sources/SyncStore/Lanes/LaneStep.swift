@@ -1,8 +1,8 @@
-public import Foundation
-public import SyncModel
+package import Foundation
+package import SyncModel
 
 /// One step of a lane's worker: what it wants written before it goes on.
-public enum LaneStep: Sendable {
+package enum LaneStep: Sendable {
     /// Take the lane, if it is ready and nobody has it but the worker itself.
     case claim
     /// Write what came of a request to the upstream.
@@ -30,7 +30,7 @@ public enum LaneStep: Sendable {
 }
 
 /// What a lane's worker is to do next.
-public enum LaneTurn: Sendable {
+package enum LaneTurn: Sendable {
     /// Run this: it is committed as in flight.
     case run(Dispatch)
     /// Make another step at once.

@@ -1,6 +1,6 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// What an upstream has taken from others: whether an answer is the operator's trouble or a mutation's own (product rule
 /// 11) shows in the mutations themselves, whichever replica sent them, and costs those that succeed nothing.
@@ -14,7 +14,7 @@ extension LaneStore {
     /// - Parameter timeout: how long a request may take: what was accepted before the moment counts only if it succeeded
     ///   later than this, since it may have been under way at that moment.
     /// - Throws: `store_unavailable`.
-    public func hasSucceeded(
+    package func hasSucceeded(
         in organization: UUID,
         since moment: Timestamp,
         timeout: Duration

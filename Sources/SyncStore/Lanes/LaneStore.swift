@@ -1,11 +1,11 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import ServiceLifecycle
-public import SyncModel
+import ServiceLifecycle
+package import SyncModel
 
 /// What lanes' workers do in the database. Safe to be used by any number of replicas at the same time: a lease names
 /// its worker, and its token only grows.
-public final class LaneStore: Service {
+package final class LaneStore: Service {
     private let committers: Committers<LaneWork>
     let pool: Pool
     let failure: StoreFailure
@@ -26,7 +26,7 @@ public final class LaneStore: Service {
     ///   - heldUntil: while the upstream's circuit is open, when it may be tried again.
     ///   - releases: whether the lane is to be given back.
     /// - Throws: `store_unavailable`, `overloaded`.
-    public func step(
+    package func step(
         _ step: LaneStep,
         of lane: LaneKey,
         worker: UUID,
@@ -47,7 +47,7 @@ public final class LaneStore: Service {
     }
 
     /// Runs the committers until graceful shutdown; what is queued by then is finished.
-    public func run() async throws {
+    package func run() async throws {
         try await committers.run()
     }
 
@@ -58,7 +58,7 @@ public final class LaneStore: Service {
     /// - Parameters:
     ///   - excluding: organizations that are looked after already.
     ///   - limit: lanes at most.
-    public func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
+    package func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
         var parameters = Parameters()
         parameters.add(timestamp: now.microseconds)
         parameters.add(excluding)
@@ -67,7 +67,7 @@ public final class LaneStore: Service {
     }
 
     /// Lanes of one organization that may be claimed, the longest due first.
-    public func due(at now: Timestamp, in organization: UUID, limit: Int) async throws(Problem) -> [LaneKey] {
+    package func due(at now: Timestamp, in organization: UUID, limit: Int) async throws(Problem) -> [LaneKey] {
         var parameters = Parameters()
         parameters.add(timestamp: now.microseconds)
         parameters.add(organization)
@@ -78,7 +78,7 @@ public final class LaneStore: Service {
     /// Puts lanes off that are due, while their upstream's circuit is open: they are not looked at again before.
     ///
     /// - Parameter moments: by lane, when it may be claimed again.
-    public func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
+    package func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
         guard !moments.isEmpty else { return }
         do {
             _ = try await pool.run([Self.postpone(moments.sorted { $0.lane < $1.lane }, now: now)])
@@ -100,24 +100,24 @@ public final class LaneStore: Service {
     // MARK: - Census
 
     /// How many lanes stand how, over all organizations.
-    public struct Census: Sendable, Hashable {
+    package struct Census: Sendable, Hashable {
         /// A worker has it.
-        public var running = 0
+        package var running = 0
         /// It may be claimed now.
-        public var due = 0
+        package var due = 0
         /// Its head waits for a back-off, or for the upstream.
-        public var waiting = 0
+        package var waiting = 0
         /// A person is waited for.
-        public var halted = 0
+        package var halted = 0
         /// When the first of all mutations was accepted that are pending or in flight.
-        public var oldest: Timestamp?
+        package var oldest: Timestamp?
 
         /// Of no lanes.
-        public init() {}
+        package init() {}
     }
 
     /// Counts lanes that have something to run, or are halted.
-    public func census(at now: Timestamp) async throws(Problem) -> Census {
+    package func census(at now: Timestamp) async throws(Problem) -> Census {
         var parameters = Parameters()
         parameters.add(timestamp: now.microseconds)
         do {
@@ -150,16 +150,16 @@ public final class LaneStore: Service {
     )
 
     /// How one organization's lanes stand.
-    public struct OrganizationCensus: Sendable, Hashable {
+    package struct OrganizationCensus: Sendable, Hashable {
         /// The tenant.
-        public var organization: UUID
+        package var organization: UUID
         /// A person is waited for.
-        public var halted: Int
+        package var halted: Int
         /// When the first of its mutations was accepted that are pending or in flight.
-        public var oldest: Timestamp?
+        package var oldest: Timestamp?
 
         /// Creates the value.
-        public init(organization: UUID, halted: Int, oldest: Timestamp?) {
+        package init(organization: UUID, halted: Int, oldest: Timestamp?) {
             self.organization = organization
             self.halted = halted
             self.oldest = oldest
@@ -170,7 +170,7 @@ public final class LaneStore: Service {
     /// with the most halted lanes; organizations where nothing waits are left out.
     ///
     /// - Parameter limit: organizations at most.
-    public func census(organizations limit: Int) async throws(Problem) -> [OrganizationCensus] {
+    package func census(organizations limit: Int) async throws(Problem) -> [OrganizationCensus] {
         var parameters = Parameters()
         parameters.add(Int64(limit))
         do {

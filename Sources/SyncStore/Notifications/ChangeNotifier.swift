@@ -1,7 +1,7 @@
 import Foundation
 import Postgres
-public import ServiceLifecycle
-public import SyncModel
+import ServiceLifecycle
+package import SyncModel
 import Synchronization
 
 /// Wakes those in this process who wait for something that this or another replica does: the dispatcher, when a lane may
@@ -9,7 +9,7 @@ import Synchronization
 ///
 /// Within the process it is a call; between replicas a hint by NOTIFY, at most ten times a second; and in case one is
 /// lost, a look at all that is watched: every fifteen seconds, or four times a second while hints do not arrive.
-public final class ChangeNotifier: Service {
+package final class ChangeNotifier: Service {
     /// How long hints are gathered after one was sent.
     static let hintInterval: Duration = .milliseconds(100)
     /// Hints sent at a time; beyond it others are told to look at everything.
@@ -50,17 +50,17 @@ public final class ChangeNotifier: Service {
     // MARK: - The dispatcher
 
     /// Names the one who is told which lanes may be claimed. Called often and from any thread: it must be quick.
-    public func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {
+    package func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {
         state.withLock { $0.onReady = body }
     }
 
     /// Names the one who is told that another replica has more lanes due than it can run.
-    public func whenDueElsewhere(_ body: (@Sendable () -> Void)?) {
+    package func whenDueElsewhere(_ body: (@Sendable () -> Void)?) {
         state.withLock { $0.onDue = body }
     }
 
     /// Tells other replicas that lanes are due, unless that was done within the last second.
-    public func tellDue() {
+    package func tellDue() {
         let isNews = state.withLock { state in
             let now = ContinuousClock.now
             if let last = state.lastDue, now - last < .seconds(1) { return false }
@@ -101,7 +101,7 @@ public final class ChangeNotifier: Service {
     }
 
     /// Watches a lane, a feed behind a position, or both while `body` runs: what changes after the call begins is not missed.
-    nonisolated(nonsending) public func watching<Value, Failure: Error>(
+    nonisolated(nonsending) package func watching<Value, Failure: Error>(
         lane: LaneKey? = nil,
         feed: (interest: FeedInterest, position: Int64)? = nil,
         _ body: nonisolated(nonsending) (Watch) async throws(Failure) -> Value
@@ -113,7 +113,7 @@ public final class ChangeNotifier: Service {
     }
 
     /// Tells an observer of a lane, a feed behind a position, or both from now on.
-    public func add(
+    package func add(
         _ observer: any ChangeObserver,
         lane: LaneKey?,
         feed: (interest: FeedInterest, position: Int64)?
@@ -125,7 +125,7 @@ public final class ChangeNotifier: Service {
     }
 
     /// Tells an observer no more.
-    public func remove(_ observer: any ChangeObserver, lane: LaneKey?, feed: FeedInterest?) {
+    package func remove(_ observer: any ChangeObserver, lane: LaneKey?, feed: FeedInterest?) {
         state.withLock { state in
             if let lane { state.lanes.remove(observer, from: lane) }
             if let feed { state.feeds.remove(observer, feed) }
@@ -133,15 +133,15 @@ public final class ChangeNotifier: Service {
     }
 
     /// Other replicas that this one has heard of lately, for metrics.
-    public var peers: Int { hints.peerCount }
+    package var peers: Int { hints.peerCount }
 
     /// Whether hints of other replicas arrive, for metrics.
-    public var isHearing: Bool { hints.isHearing }
+    package var isHearing: Bool { hints.isHearing }
 
     // MARK: - The service
 
     /// Listens to other replicas, tells them, and looks at what is watched, until graceful shutdown.
-    public func run() async throws {
+    package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
             group.addTask { await self.hints.listen { self.take($0) } }

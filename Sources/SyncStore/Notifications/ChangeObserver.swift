@@ -1,6 +1,6 @@
 /// Who is told that something it has an interest in was changed. No data comes with it: the observer looks for itself, so
 /// a signal that is lost costs time only. Called often and from any thread: it must be quick.
-public protocol ChangeObserver: AnyObject, Sendable {
+package protocol ChangeObserver: AnyObject, Sendable {
     /// Mutations or mappings of the lane were changed.
     func laneChanged()
     /// The feed has come so far with something that the observer may see.
@@ -8,21 +8,21 @@ public protocol ChangeObserver: AnyObject, Sendable {
 }
 
 /// What an observer was told since it last looked.
-public struct WakeNews: Sendable, Hashable {
+package struct WakeNews: Sendable, Hashable {
     /// Whether mutations or mappings of the lane were changed.
-    public private(set) var lane = false
+    package private(set) var lane = false
     /// How far the feed has come with something that the observer may see; nil: nothing of that kind.
-    public private(set) var feed: Int64?
+    package private(set) var feed: Int64?
 
     /// No news.
-    public init() {}
+    package init() {}
 
     /// Whether there is nothing to look at.
-    public var isEmpty: Bool { !lane && feed == nil }
+    package var isEmpty: Bool { !lane && feed == nil }
 
     /// Notes a change of the lane.
-    public mutating func laneChanged() { lane = true }
+    package mutating func laneChanged() { lane = true }
 
     /// Notes a move of the feed.
-    public mutating func feedMoved(to position: Int64) { feed = max(feed ?? 0, position) }
+    package mutating func feedMoved(to position: Int64) { feed = max(feed ?? 0, position) }
 }

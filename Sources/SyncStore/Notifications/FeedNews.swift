@@ -1,18 +1,18 @@
-public import Foundation
+package import Foundation
 import Postgres
 import SyncModel
 
 /// What of an organization's feed somebody wants to be told of.
-public struct FeedInterest: Sendable, Hashable {
+package struct FeedInterest: Sendable, Hashable {
     /// The tenant.
-    public var organization: UUID
+    package var organization: UUID
     /// Who reads: entities of `visibility: "user"` exist for their owner only.
-    public var user: UUID
+    package var user: UUID
     /// Empty for all.
-    public var entityTypes: Set<String>
+    package var entityTypes: Set<String>
 
     /// Creates the value.
-    public init(organization: UUID, user: UUID, entityTypes: Set<String> = []) {
+    package init(organization: UUID, user: UUID, entityTypes: Set<String> = []) {
         self.organization = organization
         self.user = user
         self.entityTypes = entityTypes

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets one reader wait until something that it has an interest in is changed.
-public final class Watch: ChangeObserver {
+package final class Watch: ChangeObserver {
     private struct State {
         var news = WakeNews()
         /// The time of the call that is under way is over.
@@ -15,7 +15,7 @@ public final class Watch: ChangeObserver {
 
     /// Waits for news, for at most `limit` or until the task is cancelled. Answers at once when there are some since the
     /// last call. One caller at a time.
-    public func news(within limit: Duration) async -> WakeNews {
+    package func news(within limit: Duration) async -> WakeNews {
         if limit > .zero {
             let timer = Task {
                 do { try await Task.sleep(for: limit) } catch { return }
@@ -34,12 +34,12 @@ public final class Watch: ChangeObserver {
     }
 
     /// Wakes the reader.
-    public func laneChanged() {
+    package func laneChanged() {
         change { $0.news.laneChanged() }
     }
 
     /// Wakes the reader.
-    public func feedMoved(to position: Int64) {
+    package func feedMoved(to position: Int64) {
         change { $0.news.feedMoved(to: position) }
     }
 

@@ -1,9 +1,9 @@
-public import Foundation
-public import ServiceLifecycle
-public import SyncModel
+package import Foundation
+import ServiceLifecycle
+package import SyncModel
 
 /// Takes pushes in and commits them in groups.
-public final class PushCommit: Service {
+package final class PushCommit: Service {
     private let committers: Committers<PushWork>
     private let stuckMutations: StuckMutations
     private let holds: HoldReader
@@ -20,7 +20,7 @@ public final class PushCommit: Service {
     ///
     /// - Parameter traceparent: W3C trace context of the request; goes on to the upstream.
     /// - Throws: the problem that refuses the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
-    public func submit(
+    package func submit(
         _ push: PushRequest,
         organization: Organization,
         user: UUID,
@@ -45,10 +45,10 @@ public final class PushCommit: Service {
     }
 
     /// Runs the committers until graceful shutdown; what is queued by then is finished.
-    public func run() async throws {
+    package func run() async throws {
         try await committers.run()
     }
 
     /// Pushes that wait for a committer, for metrics.
-    public var waiting: Int { committers.waiting }
+    package var waiting: Int { committers.waiting }
 }

@@ -1,10 +1,10 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// Tells what a push would come to if it came now: reads what a push reads, and decides as a push does, in a transaction
 /// that can write and lock nothing. So it makes no lane and waits for nobody who holds one.
-public struct PushPreviewer: Sendable {
+package struct PushPreviewer: Sendable {
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
@@ -15,7 +15,7 @@ public struct PushPreviewer: Sendable {
     /// Previews a push.
     ///
     /// - Throws: the problem that would refuse the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
-    public func preview(
+    package func preview(
         _ push: PushRequest,
         organization: Organization,
         user: UUID,

@@ -1,8 +1,8 @@
 import Foundation
 import Logging
 import Postgres
-public import ServiceLifecycle
-public import SyncModel
+import ServiceLifecycle
+package import SyncModel
 import Synchronization
 
 /// Admits the requests of organizations that have a quota, over all replicas together. Each organization's bucket is a
@@ -11,7 +11,7 @@ import Synchronization
 /// (the full bucket), and for each replica what it held at the beginning: `max(1, rate / 4)`.
 ///
 /// An organization without a quota costs nothing here.
-public final class RequestQuotas: Service {
+package final class RequestQuotas: Service {
     /// Organizations whose portions are kept; beyond it, those that nobody waits for are forgotten, and with them what
     /// they held.
     static let capacity = 20_000
@@ -44,7 +44,7 @@ public final class RequestQuotas: Service {
     ///
     /// - Returns: what is left; nil where there is no quota.
     /// - Throws: `rate_limited`; `store_unavailable` where nobody knows, and `organization_unknown` when it was purged.
-    public func admit(_ organization: Organization) async throws(Problem) -> QuotaStanding? {
+    package func admit(_ organization: Organization) async throws(Problem) -> QuotaStanding? {
         guard let quota = organization.settings.requestQuota else { return nil }
         let moment = now()
         if let known = state.withLock({ ask(&$0, organization.id, quota, moment) }) { return try known.get() }
@@ -62,7 +62,7 @@ public final class RequestQuotas: Service {
     }
 
     /// Draws for whoever wants until graceful shutdown.
-    public func run() async throws {
+    package func run() async throws {
         for await _ in signal.stream.cancelOnGracefulShutdown() { await drawDue() }
         let left = state.withLock { state in
             state.isClosed = true

@@ -1,9 +1,9 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// Reads what of a user's mutations is not final, and what holds the lane.
-public struct BacklogReader: Sendable {
+package struct BacklogReader: Sendable {
     /// Devices that are shown at most.
     static let deviceLimit: Int64 = 1_000
     /// Open mutations that are counted at most, the first in lane order.
@@ -14,7 +14,7 @@ public struct BacklogReader: Sendable {
     let failure: StoreFailure
 
     /// A user's backlog: all of it as it stood at one moment. Empty for a user who never pushed.
-    public func backlog(organization: UUID, user: UUID) async throws(Problem) -> Backlog {
+    package func backlog(organization: UUID, user: UUID) async throws(Problem) -> Backlog {
         let moment = now()
         let lane = LaneKey(organization: organization, user: user)
         do {

@@ -1,10 +1,10 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// Shows an organization's feed in permanent ids.
-public struct ChangeReader: Sendable {
+package struct ChangeReader: Sendable {
     let feed: FeedReader
     let catalog: Catalog
     let failure: StoreFailure
@@ -18,7 +18,7 @@ public struct ChangeReader: Sendable {
     ///   - wait: how long to wait for something to show, while there is nothing.
     ///   - room: taken for what is read.
     /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter; `cursor_expired`.
-    public func page(
+    package func page(
         since: String?,
         limit: Int,
         entityTypes: [String],

@@ -1,12 +1,12 @@
 import Foundation
 import JSONText
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// Reads what happens to a user's mutations and id mappings, in commit order and nothing ever skipped: what changed under
 /// a lane's lock carries the lane's change position, and one statement reads the lane and what changed in it in one
 /// snapshot. Of what changed several times the latest state is shown; being sent to an upstream is no change.
-public struct EventReader: Sendable {
+package struct EventReader: Sendable {
     /// Events that one page holds at most.
     static let pageEvents = 64
     /// Bytes of answers and errors on one page, as they are stored: what is long is compressed, to a ninetieth at most. A
@@ -18,37 +18,37 @@ public struct EventReader: Sendable {
     let failure: StoreFailure
 
     /// Something that happened.
-    public struct Event: Sendable {
+    package struct Event: Sendable {
         /// What it is about.
-        public enum Kind: Sendable {
+        package enum Kind: Sendable {
             /// `data` is a result's members and a few of the mutation's own.
             case mutation
             case idMapping
         }
 
         /// What it is about.
-        public let kind: Kind
+        package let kind: Kind
         /// A JSON object.
-        public let data: [UInt8]
+        package let data: [UInt8]
         /// Where a reader goes on who has seen this.
-        public let cursor: EventCursor
+        package let cursor: EventCursor
     }
 
     /// Events in order, and where the next page begins.
-    public struct Page: Sendable {
+    package struct Page: Sendable {
         /// Empty where nothing happened.
-        public let events: [Event]
+        package let events: [Event]
         /// Where the next page begins.
-        public let next: EventCursor
+        package let next: EventCursor
         /// Whether there is more now.
-        public let hasMore: Bool
+        package let hasMore: Bool
     }
 
     /// Where a listener begins: behind everything that has happened, or at its cursor.
     ///
     /// - Parameter lastEventID: the id of the last event that it has seen.
     /// - Throws: `invalid_request` for a cursor that is not ours; `cursor_expired`.
-    public func start(
+    package func start(
         after lastEventID: String?,
         of lane: LaneKey
     ) async throws(Problem) -> EventCursor {
@@ -67,7 +67,7 @@ public struct EventReader: Sendable {
     }
 
     /// How far a feed has come with what somebody may see, behind a cursor; nil where there is nothing.
-    public func feedNews(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
+    package func feedNews(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([FeedNews.query(interest.organization, after: cursor.feed)])[0]
             return try FeedNews(rows)?.newest(for: interest)
@@ -79,7 +79,7 @@ public struct EventReader: Sendable {
     /// What happened behind a cursor.
     ///
     /// - Throws: `cursor_expired` when the organization's data was purged or restored meanwhile.
-    public func page(after cursor: EventCursor, of lane: LaneKey) async throws(Problem) -> Page {
+    package func page(after cursor: EventCursor, of lane: LaneKey) async throws(Problem) -> Page {
         let keys = try await keys(after: cursor, lane)
         try check(cursor, keys.epoch, head: keys.head, feed: keys.feed)
         let taken = keys.taken

@@ -1,7 +1,7 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// Lists a user's id mappings in the order in which they last changed.
 ///
@@ -20,7 +20,7 @@ extension MappingReader {
     ///   - statuses: empty for all.
     ///   - limit: 1 to 1,000.
     /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter; `cursor_expired`.
-    public func list(
+    package func list(
         since: String?,
         statuses: [IDMapping.Status],
         limit: Int,

@@ -1,16 +1,16 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// Looks up and lists id mappings, one user's own (seed 000, `user_scoped_lookup`).
-public struct MappingReader: Sendable {
+package struct MappingReader: Sendable {
     let pool: Pool
     let failure: StoreFailure
 
     /// The mappings of client ids, pending and failed ones too; unknown ids are left out.
     ///
     /// - Parameter entityType: narrows the answer to one type.
-    public func lookup(
+    package func lookup(
         _ clientIDs: [UUID],
         entityType: String?,
         organization: UUID,
@@ -29,7 +29,7 @@ public struct MappingReader: Sendable {
 
     /// The permanent ids of what a device knows by ids that it counted itself or was given; unknown ids, and those that a
     /// pull gave and nothing has confirmed yet, are left out.
-    public func lookup(
+    package func lookup(
         _ numbers: [Int64],
         of device: UUID,
         entityType: String,

@@ -1,10 +1,10 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 extension MutationReader {
     /// Waits until every mutation of an answer is settled or the time is over, and brings the answer up to date.
-    public func refresh(
+    package func refresh(
         _ answer: PushAnswer,
         organization: Organization,
         user: UUID,

@@ -1,23 +1,23 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// What a user's list of mutations is narrowed to.
-public struct MutationFilter: Sendable, Hashable {
+package struct MutationFilter: Sendable, Hashable {
     /// Empty for all.
-    public var statuses: [MutationStatus]
+    package var statuses: [MutationStatus]
     /// Only mutations of this device.
-    public var deviceID: UUID?
+    package var deviceID: UUID?
     /// Only mutations of this type.
-    public var entityType: String?
+    package var entityType: String?
     /// 1 to 1,000.
-    public var limit: Int
+    package var limit: Int
     /// `next` of the page before.
-    public var cursor: String?
+    package var cursor: String?
 
     /// Creates a filter; the defaults let everything through.
-    public init(
+    package init(
         statuses: [MutationStatus] = [],
         deviceID: UUID? = nil,
         entityType: String? = nil,
@@ -33,7 +33,7 @@ public struct MutationFilter: Sendable, Hashable {
 }
 
 /// Reads mutations back, one user's own at a time.
-public struct MutationReader: Sendable {
+package struct MutationReader: Sendable {
     /// How long a waiting reader pauses between two looks at least.
     static let breath: Duration = .milliseconds(2)
     /// Bytes of payloads and answers on one page of a list; a page holds one mutation at least.
@@ -51,7 +51,7 @@ public struct MutationReader: Sendable {
     /// - Parameters:
     ///   - wait: how long to wait for it to be settled.
     ///   - room: taken for what is read.
-    public func mutation(
+    package func mutation(
         _ id: UUID,
         organization: Organization,
         user: UUID,
@@ -73,7 +73,7 @@ public struct MutationReader: Sendable {
     }
 
     /// A page of the user's mutations in lane order: `{"mutations":[…],"next"}`.
-    public func list(
+    package func list(
         _ filter: MutationFilter,
         organization: Organization,
         user: UUID

@@ -1,7 +1,7 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// Lists mutations over all users of an organization, for operators.
 extension MutationReader {
@@ -13,7 +13,7 @@ extension MutationReader {
     ///
     /// - Parameter user: only this user's; nil for all.
     /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter.
-    public func list(
+    package func list(
         _ filter: MutationFilter,
         organization: Organization,
         of user: UUID?

@@ -1,8 +1,8 @@
-public import Foundation
-public import SyncModel
+package import Foundation
+package import SyncModel
 
 /// How far retention has come among the rows of one kind in an organization; the next page begins behind it.
-public enum RetentionPlace: Sendable, Hashable {
+package enum RetentionPlace: Sendable, Hashable {
     /// Behind a row of a user that has this age.
     case aged(Timestamp, user: UUID, id: UUID)
     /// Behind a tombstone.
@@ -12,29 +12,29 @@ public enum RetentionPlace: Sendable, Hashable {
 }
 
 /// What an organization has of what retention does away with.
-public struct RetentionDebt: Sendable {
+package struct RetentionDebt: Sendable {
     /// The organization.
-    public let organization: UUID
+    package let organization: UUID
     /// Where to begin, of kinds that remember; the others begin at their oldest row.
-    public let places: [RetentionKind: RetentionPlace]
+    package let places: [RetentionKind: RetentionPlace]
     /// For how long the oldest row of each kind should have been gone, in seconds; kinds without any are left out.
-    public let overdue: [RetentionKind: Double]
+    package let overdue: [RetentionKind: Double]
 }
 
 /// What a step of retention came to.
-public struct RetentionStep: Sendable, Hashable {
+package struct RetentionStep: Sendable, Hashable {
     /// Rows that were looked at.
-    public var looked = 0
+    package var looked = 0
     /// Rows that were changed or went, or would have.
-    public var changed = 0
+    package var changed = 0
     /// Rows that were left to the next run, since something was in the way.
-    public var left = 0
+    package var left = 0
     /// Where the next step begins; nil at the end.
-    public var next: RetentionPlace?
+    package var next: RetentionPlace?
 }
 
 /// The right to be the one replica that works: it is renewed with every step, and void once another has claimed it.
-public struct RetentionLease: Sendable, Hashable {
+package struct RetentionLease: Sendable, Hashable {
     let owner: UUID
     let token: Int64
 }

@@ -1,13 +1,13 @@
 import Foundation
 import JSONText
-public import Logging
-public import SyncModel
+package import Logging
+package import SyncModel
 
 /// One run of retention over all organizations, step by step.
 ///
 /// Organizations take turns, so that one with a year's worth of rows does not keep the others waiting. A run can be cut
 /// off anywhere; the next one goes on.
-public struct RetentionRun: Sendable {
+package struct RetentionRun: Sendable {
     /// Steps of one kind before the next organization has its turn.
     static let turn = 64
     /// Steps of one kind that fail one after another, before it is left to the next run.
@@ -16,7 +16,7 @@ public struct RetentionRun: Sendable {
     static let despair = 20
 
     /// How a run came to its end.
-    public enum Ending: Sendable {
+    package enum Ending: Sendable {
         /// Nothing is left.
         case finished
         /// It was asked to stop.
@@ -28,18 +28,18 @@ public struct RetentionRun: Sendable {
     }
 
     /// What a run has done, or would have.
-    public struct Result: Sendable {
+    package struct Result: Sendable {
         /// How much of what.
-        public var report = RetentionReport()
+        package var report = RetentionReport()
         /// How it ended.
-        public var ending = Ending.finished
+        package var ending = Ending.finished
         /// For how long the oldest row has been overdue, in seconds, when it began; 0 where nothing was.
-        public var overdue: Double = 0
+        package var overdue: Double = 0
         /// Whether everything was done; not where lanes stayed locked, or rows could not be opened.
-        public var isComplete = true
+        package var isComplete = true
 
         /// Whether it came to its end.
-        public var isFinished: Bool {
+        package var isFinished: Bool {
             if case .finished = ending { true } else { false }
         }
     }
@@ -73,7 +73,7 @@ public struct RetentionRun: Sendable {
     ///   - lease: the turn; nil to look only, and change nothing.
     ///   - shouldStop: asked before every step.
     ///   - onStep: told of every step, and how long it took; pauses there, if at all.
-    public init(
+    package init(
         store: RetentionStore,
         cutoffs: RetentionCutoffs,
         lease: RetentionLease?,
@@ -92,7 +92,7 @@ public struct RetentionRun: Sendable {
     /// Does all there is to do.
     ///
     /// - Parameter pace: how many rows the next step may have.
-    public func run(pace: @Sendable () -> Int) async -> Result {
+    package func run(pace: @Sendable () -> Int) async -> Result {
         var result = Result()
         do throws(Problem) {
             try await run(&result, pace)

@@ -1,17 +1,17 @@
 import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// How retention stands, over all replicas.
-public struct RetentionStatus: Sendable {
+package struct RetentionStatus: Sendable {
     /// When the run began that is under way; nil when none is.
-    public let runningSince: Timestamp?
+    package let runningSince: Timestamp?
     /// When the next run is due; nil: at once.
-    public let dueAt: Timestamp?
+    package let dueAt: Timestamp?
     /// When the last run that came to its end did so; nil before the first.
-    public let finishedAt: Timestamp?
+    package let finishedAt: Timestamp?
     /// What that run did, a JSON object by kind.
-    public let lastReport: [UInt8]?
+    package let lastReport: [UInt8]?
 
     /// Reads it from ``RetentionStatements/status``.
     init(_ rows: Rows, now: Timestamp) throws {
@@ -25,7 +25,7 @@ public struct RetentionStatus: Sendable {
     }
 
     /// Whether a run is due.
-    public func isDue(at now: Timestamp) -> Bool {
+    package func isDue(at now: Timestamp) -> Bool {
         dueAt.map { $0 <= now || $0 > Self.latestDue(at: now) } ?? true
     }
 

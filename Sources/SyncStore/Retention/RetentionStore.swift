@@ -1,15 +1,15 @@
-public import Foundation
+package import Foundation
 import Logging
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// What retention does in the database: small steps, each a transaction under the locks of the lanes that it touches.
 ///
 /// Whoever works has a lease, which every step renews; so it is one replica at a time, and one that was killed loses its
 /// turn after a minute.
-public struct RetentionStore: Sendable {
+package struct RetentionStore: Sendable {
     /// For how long a replica has its turn without a sign of life, in seconds.
-    public static let leaseSeconds: Double = 60
+    package static let leaseSeconds: Double = 60
     /// Organizations whose debts are looked at in one statement.
     static let organizationsAtATime = 500
     /// How long a step waits for a lane, in milliseconds: those who wait for its other lanes wait with it.
@@ -32,7 +32,7 @@ public struct RetentionStore: Sendable {
     // MARK: - Whose turn it is
 
     /// Claims the turn; nil while another has it or, unless it is forced, no run is due.
-    public func claim(owner: UUID, isForced: Bool = false) async throws(Problem) -> RetentionLease? {
+    package func claim(owner: UUID, isForced: Bool = false) async throws(Problem) -> RetentionLease? {
         var parameters = Parameters()
         parameters.add(owner)
         parameters.add(timestamp: now().microseconds)
@@ -55,7 +55,7 @@ public struct RetentionStore: Sendable {
     ///   - due: when the next run is due.
     /// - Returns: when the run ended, as it was written.
     @discardableResult
-    public func release(
+    package func release(
         _ lease: RetentionLease,
         report: RetentionReport?,
         due: Timestamp
@@ -72,7 +72,7 @@ public struct RetentionStore: Sendable {
     }
 
     /// Asks for a run at once, of whichever replica comes to it.
-    public func ask() async throws(Problem) {
+    package func ask() async throws(Problem) {
         var parameters = Parameters()
         parameters.add(timestamp: now().microseconds)
         _ = try await run(RetentionStatements.ask, parameters, "ask for retention")
@@ -80,10 +80,10 @@ public struct RetentionStore: Sendable {
     }
 
     /// A value each time that somebody asked this process for a run. For one reader.
-    public var requests: AsyncStream<Void> { asked.stream }
+    package var requests: AsyncStream<Void> { asked.stream }
 
     /// How retention stands.
-    public func status() async throws(Problem) -> RetentionStatus {
+    package func status() async throws(Problem) -> RetentionStatus {
         let rows = try await run(RetentionStatements.status, Parameters(), "read how retention stands")
         do {
             return try RetentionStatus(rows, now: now())
@@ -95,7 +95,8 @@ public struct RetentionStore: Sendable {
     // MARK: - What there is to do
 
     /// A page of organizations by id, with what is due in each. The page is empty at the end.
-    public func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt] {
+    package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt]
+    {
         var parameters = Parameters()
         parameters.add(organization)
         parameters.add(Int64(Self.organizationsAtATime))
@@ -120,7 +121,7 @@ public struct RetentionStore: Sendable {
     ///   - lease: nil to look only: then nothing is changed, and `changed` says what would be.
     /// - Returns: what it came to; nil when the turn was lost.
     /// - Throws: `overloaded` when lanes stay locked, `store_unavailable`.
-    public func step(
+    package func step(
         _ kind: RetentionKind,
         of organization: UUID,
         after place: RetentionPlace?,

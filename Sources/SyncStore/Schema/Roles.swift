@@ -1,14 +1,14 @@
-public import Postgres
+package import Postgres
 
 /// The roles that are less than the owner of the tables: what `sql/roles.sql` makes and grants.
-public enum Roles {
+package enum Roles {
     /// For the login roles of gateways.
-    public static let gateway = "sluice_gateway"
+    package static let gateway = "sluice_gateway"
     /// For the login roles of tenants' analysts.
-    public static let reader = "sluice_reader"
+    package static let reader = "sluice_reader"
 
     /// What a superuser has to execute where the tables' owner may not create roles.
-    public static let creation = "CREATE ROLE \(gateway) NOLOGIN; CREATE ROLE \(reader) NOLOGIN"
+    package static let creation = "CREATE ROLE \(gateway) NOLOGIN; CREATE ROLE \(reader) NOLOGIN"
 
     static let script = String(decoding: PackageResources.roles_sql, as: UTF8.self)
 
@@ -22,7 +22,7 @@ public enum Roles {
     )
 
     /// Whether the roles were once granted what they need in this database, so that this is to be kept up to date.
-    public static func isGranted(on connection: Connection) async throws(PostgresError) -> Bool {
+    package static func isGranted(on connection: Connection) async throws(PostgresError) -> Bool {
         try await connection.run(Query(isGrantedStatement)).bool(0, 0)
     }
 
@@ -33,7 +33,7 @@ public enum Roles {
     /// others wait behind it: so it gives up after a second, and tries again a little later.
     ///
     /// - Throws: SQLSTATE 42501 where the connection's role may not; then nothing was changed.
-    public static func grant(on connection: Connection) async throws(PostgresError) {
+    package static func grant(on connection: Connection) async throws(PostgresError) {
         for _ in 1..<attempts {
             do throws(PostgresError) {
                 return try await grantOnce(on: connection)

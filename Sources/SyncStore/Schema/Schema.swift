@@ -1,12 +1,12 @@
-public import Postgres
+package import Postgres
 
 /// The gateway's schema: the files of `sql/migrations`, which the build puts into the binary.
-public enum Schema {
+package enum Schema {
     /// Partitions of each partitioned table, unless a migration is told otherwise.
-    public static let defaultPartitions = 16
+    package static let defaultPartitions = 16
 
     /// Every migration, in order; a test compares the list with the folder.
-    public static let migrations = [
+    package static let migrations = [
         Migration(name: "0001_base", sql: String(decoding: PackageResources._001_base_sql, as: UTF8.self)),
         Migration(name: "0002_upstream", sql: String(decoding: PackageResources._002_upstream_sql, as: UTF8.self)),
         Migration(name: "0003_delivery", sql: String(decoding: PackageResources._003_delivery_sql, as: UTF8.self)),
@@ -36,7 +36,7 @@ public enum Schema {
     /// Applies what is missing.
     ///
     /// - Parameter partitions: 1 to 1,024; counts when the tables are made, later runs keep what is there.
-    public static func migrator(partitions: Int = defaultPartitions) -> Migrator {
+    package static func migrator(partitions: Int = defaultPartitions) -> Migrator {
         Migrator(migrations: migrations, variables: ["partitions": String(partitions)])
     }
 }

@@ -1,21 +1,21 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// What became of an organization whose rows were to be sealed.
-public struct SealedRows: Sendable, Hashable {
+package struct SealedRows: Sendable, Hashable {
     /// Rows looked at.
-    public var examined = 0
+    package var examined = 0
     /// Rows that were written anew.
-    public var sealed = 0
+    package var sealed = 0
     /// Values that cannot be opened; they were left as they are.
-    public var unreadable = 0
+    package var unreadable = 0
     /// The first of these in words, for an operator to look at; they name rows, and no content.
-    public var unreadableValues: [String] = []
+    package var unreadableValues: [String] = []
     /// How many are named at most.
-    public static let namedValues = 20
+    package static let namedValues = 20
     /// Data keys that were dropped, because nothing is sealed under them any more.
-    public var droppedKeys = 0
+    package var droppedKeys = 0
     /// Whether a value is left under an older data key that another configuration opens.
     fileprivate var needsOlderKeys = false
 
@@ -80,7 +80,7 @@ extension Seal {
 extension KeyRotation {
     /// How long after a data key was made a gateway that has not heard of it may still write under the one before, in
     /// seconds: five until it looks again, and as long as any transaction takes, twice over.
-    public static let grace: Double = 60
+    package static let grace: Double = 60
     /// Rows that one statement looks at.
     static let scan: Int64 = 500
     /// Rows that one transaction writes.
@@ -97,7 +97,7 @@ extension KeyRotation {
     /// - Returns: nil where there is no such organization.
     /// - Throws: `validation_failed` where the organization has no data key and there is no master key to wrap one;
     ///   `store_unavailable` while its data are locked.
-    public func sealRows(
+    package func sealRows(
         of organization: UUID,
         grace: Double = KeyRotation.grace,
         dropsKeys: Bool = true,
@@ -128,7 +128,7 @@ extension KeyRotation {
 
     /// Makes an organization's first data key, if it has none and a master key is to wrap one; false where there is no
     /// such organization. For whoever seals many: then only the first of them is waited for.
-    public func prepare(_ organization: UUID) async throws(Problem) -> Bool {
+    package func prepare(_ organization: UUID) async throws(Problem) -> Bool {
         catalog.invalidate(organization)
         return try await isThere(organization)
     }

@@ -1,10 +1,10 @@
-public import Foundation
+package import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// What operators do about data keys, while gateways run: which there are, rewrapping under another master key, renewal,
 /// and sealing what is stored in the plain or under an older key.
-public struct KeyRotation: Sendable {
+package struct KeyRotation: Sendable {
     /// Keys that one statement reads at most.
     static let page: Int64 = 500
 
@@ -15,21 +15,21 @@ public struct KeyRotation: Sendable {
     let failure: StoreFailure
 
     /// One data key of one organization.
-    public struct Key: Sendable, Hashable {
+    package struct Key: Sendable, Hashable {
         /// Whose it is.
-        public let organization: UUID
+        package let organization: UUID
         /// The highest one of an organization seals.
-        public let number: Int32
+        package let number: Int32
         /// What wraps it: name and check value.
-        public let masterKey: String
+        package let masterKey: String
         /// When it was made.
-        public let createdAt: Timestamp
+        package let createdAt: Timestamp
     }
 
     /// Data keys behind an organization and a number, by these.
     ///
     /// - Returns: at most 500; fewer at the end.
-    public func keys(after organization: UUID, _ number: Int32) async throws(Problem) -> [Key] {
+    package func keys(after organization: UUID, _ number: Int32) async throws(Problem) -> [Key] {
         try await stored(after: organization, number, besides: "").map(\.key)
     }
 
@@ -55,7 +55,7 @@ public struct KeyRotation: Sendable {
     /// - Returns: how many were rewrapped, and how many master keys of others remain in use because they are not
     ///   configured here.
     /// - Throws: `validation_failed` where no master key wraps.
-    public func rewrap(_ progress: (Int) -> Void) async throws(Problem) -> (rewrapped: Int, unknown: Int) {
+    package func rewrap(_ progress: (Int) -> Void) async throws(Problem) -> (rewrapped: Int, unknown: Int) {
         let (masters, master) = try wrapping()
         var (rewrapped, unknown) = (0, 0)
         var last = (organization: UUID.least, number: Int32(0))
@@ -88,7 +88,7 @@ public struct KeyRotation: Sendable {
     /// five seconds.
     ///
     /// - Returns: its number; nil where there is no such organization.
-    public func renew(_ organization: UUID) async throws(Problem) -> Int32? {
+    package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
         let (_, master) = try wrapping()
         do {
             while true {
@@ -183,5 +183,5 @@ public struct KeyRotation: Sendable {
 
 extension Problem {
     /// Whether it says that an organization's data cannot be opened, and not that the database is away.
-    public var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
+    package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
 }

@@ -1,20 +1,20 @@
 import Foundation
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// What a bulk call came to.
-public struct BulkOutcome: Sendable {
+package struct BulkOutcome: Sendable {
     /// Mutations that fitted the request when they were looked for.
-    public var matched = 0
+    package var matched = 0
     /// Mutations that were settled. Fewer than matched where some did not allow it, more where dependants went too.
-    public var settled = 0
+    package var settled = 0
 }
 
 /// Settling over all users of an organization, lane by lane, a bounded number of mutations a transaction. A call that
 /// ends early has settled what it has settled, and can be repeated.
 extension Settlement {
     /// Retries whatever the request means and can be retried.
-    public func retry(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
+    package func retry(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
         try await settle(request, organization.id, isReversed: false) { lane, ids throws(Problem) in
             let plan = try await commit(lane, ids, "retry mutations") { reader, _, subjects, plan in
                 var graph: DependencyGraph?
@@ -37,7 +37,7 @@ extension Settlement {
     /// Discards whatever the request means and can be discarded; with dependants only where it says what becomes of them.
     ///
     /// Works from the end of each lane, so that what depends on others of the request goes before them.
-    public func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
+    package func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
         try await settle(request, organization.id, isReversed: true) { lane, ids throws(Problem) in
             if request.dependants == nil {
                 return try await discardUnneeded(ids, lane) { _, found in

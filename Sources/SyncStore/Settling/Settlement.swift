@@ -1,11 +1,11 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// What a person does about mutations that stand still: retry, discard, resolve (product rules 4, 6 and 12). Each is
 /// one transaction under the lane's lock; a mutation that is being sent is never touched.
-public struct Settlement: Sendable {
+package struct Settlement: Sendable {
     /// Mutations that one transaction discards or lets go of: it holds the lane for less than a second.
     static let batch = 5_000
     /// Tries of one transaction at an id that another replica takes meanwhile.
@@ -23,7 +23,7 @@ public struct Settlement: Sendable {
     ///
     /// - Returns: the mutation as it then is, JSON; nil when the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
-    public func retry(
+    package func retry(
         _ id: UUID,
         _ request: RetryRequest,
         organization: Organization,
@@ -42,7 +42,7 @@ public struct Settlement: Sendable {
     ///
     /// - Returns: the mutation as it then is, JSON; nil when the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
-    public func resolve(
+    package func resolve(
         _ id: UUID,
         _ request: ResolveRequest,
         organization: Organization,
@@ -72,7 +72,7 @@ public struct Settlement: Sendable {
     ///   the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when there are dependants and the request does
     ///   not say what becomes of them.
-    public func discard(
+    package func discard(
         _ id: UUID,
         _ request: DiscardRequest,
         organization: Organization,

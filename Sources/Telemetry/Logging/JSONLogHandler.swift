@@ -1,23 +1,23 @@
-public import Logging
+package import Logging
 
 /// Writes one JSON object a line: `time` (RFC 3339, UTC, milliseconds), `level`, `message`, `logger`, and each
 /// metadata key as a further member.
 ///
 /// Numbers and truth values given as `.stringConvertible` stay JSON numbers and booleans; dictionaries and arrays
 /// keep their shape. A metadata key that is one of the four names above gets an underscore at its end.
-public struct JSONLogHandler: LogHandler {
+package struct JSONLogHandler: LogHandler {
     /// See `LogHandler`.
-    public var logLevel: Logger.Level = .info
+    package var logLevel: Logger.Level = .info
     /// See `LogHandler`.
-    public var metadata: Logger.Metadata = [:]
+    package var metadata: Logger.Metadata = [:]
     /// See `LogHandler`.
-    public var metadataProvider: Logger.MetadataProvider?
+    package var metadataProvider: Logger.MetadataProvider?
 
     private let label: String
     private let writer: LineWriter
 
     /// A handler for the logger of this label.
-    public init(
+    package init(
         label: String,
         metadataProvider: Logger.MetadataProvider? = nil,
         writer: LineWriter = .standardOutput
@@ -28,13 +28,13 @@ public struct JSONLogHandler: LogHandler {
     }
 
     /// See `LogHandler`.
-    public subscript(metadataKey key: String) -> Logger.MetadataValue? {
+    package subscript(metadataKey key: String) -> Logger.MetadataValue? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
     /// See `LogHandler`.
-    public func log(event: LogEvent) {
+    package func log(event: LogEvent) {
         var line = JSONLogLine()
         line.add("time", time: .now())
         line.add("level", event.level.rawValue)

@@ -5,22 +5,22 @@ import Synchronization
 ///
 /// Unbuffered, one write(2) a line: a crash loses nothing, and what collects the logs never sees half a line. The
 /// lock keeps lines of two threads apart where the kernel does not, in pipes and beyond 4 KiB.
-public final class LineWriter: Sendable {
+package final class LineWriter: Sendable {
     /// The process's standard output.
-    public static let standardOutput = LineWriter(fileDescriptor: 1)
+    package static let standardOutput = LineWriter(fileDescriptor: 1)
 
     /// The process's standard error.
-    public static let standardError = LineWriter(fileDescriptor: 2)
+    package static let standardError = LineWriter(fileDescriptor: 2)
 
     private let descriptor: Mutex<Int32>
 
     /// A writer for a descriptor that stays its owner's to close, not before the last line.
-    public init(fileDescriptor: Int32) {
+    package init(fileDescriptor: Int32) {
         self.descriptor = Mutex(fileDescriptor)
     }
 
     /// Whether a person may be reading.
-    public var isTerminal: Bool {
+    package var isTerminal: Bool {
         descriptor.withLock { isatty($0) == 1 }
     }
 

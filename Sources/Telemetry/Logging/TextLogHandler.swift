@@ -1,17 +1,17 @@
 import Glibc
-public import Logging
+package import Logging
 
 /// Writes a line for a person: time (UTC), level, message, `key=value`. The level is coloured on a terminal, unless
 /// `NO_COLOR` is set.
 ///
 /// Control characters are escaped everywhere: what a client sent must neither forge a line nor drive the terminal.
-public struct TextLogHandler: LogHandler {
+package struct TextLogHandler: LogHandler {
     /// See `LogHandler`.
-    public var logLevel: Logger.Level = .info
+    package var logLevel: Logger.Level = .info
     /// See `LogHandler`.
-    public var metadata: Logger.Metadata = [:]
+    package var metadata: Logger.Metadata = [:]
     /// See `LogHandler`.
-    public var metadataProvider: Logger.MetadataProvider?
+    package var metadataProvider: Logger.MetadataProvider?
 
     private let label: String
     private let writer: LineWriter
@@ -20,7 +20,7 @@ public struct TextLogHandler: LogHandler {
     /// A handler for the logger of this label.
     ///
     /// - Parameter colours: whether to colour the level; nil asks the terminal.
-    public init(
+    package init(
         label: String,
         metadataProvider: Logger.MetadataProvider? = nil,
         writer: LineWriter = .standardOutput,
@@ -33,13 +33,13 @@ public struct TextLogHandler: LogHandler {
     }
 
     /// See `LogHandler`.
-    public subscript(metadataKey key: String) -> Logger.MetadataValue? {
+    package subscript(metadataKey key: String) -> Logger.MetadataValue? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
     /// See `LogHandler`.
-    public func log(event: LogEvent) {
+    package func log(event: LogEvent) {
         var line: [UInt8] = []
         line.reserveCapacity(256)
         LogTime.now().append(separator: UInt8(ascii: " "), zone: false, to: &line)

@@ -1,5 +1,5 @@
 /// What a metric's numbers mean, in the exposition format's own words.
-public enum MetricKind: String, Sendable {
+package enum MetricKind: String, Sendable {
     /// A number that only grows while the process lives.
     case counter
     /// A number that goes up and down.

@@ -4,7 +4,7 @@ extension PrometheusRegistry {
     /// Adds what every Prometheus dashboard expects of a process: `process_cpu_seconds_total`,
     /// `process_resident_memory_bytes`, `process_start_time_seconds`, `process_open_fds` and `process_max_fds`,
     /// read from the kernel at each scrape. What cannot be read is left out.
-    public func addProcessMetrics() {
+    package func addProcessMetrics() {
         describe("process_cpu_seconds_total", kind: .counter, help: "User and system CPU time spent, in seconds.")
         describe("process_resident_memory_bytes", kind: .gauge, help: "Resident memory size, in bytes.")
         describe("process_start_time_seconds", kind: .gauge, help: "Start of the process, in seconds since 1970.")

@@ -1,25 +1,25 @@
-public import CoreMetrics
+package import CoreMetrics
 
 /// Lets swift-metrics, and every library that counts through it, count in a ``PrometheusRegistry``.
 ///
 /// `Counter` and `FloatingPointCounter` are counters (`_total` is added where it is missing), `Meter` and `Gauge`
 /// gauges, `Recorder` a histogram, `Timer` a histogram in seconds (`_seconds` is added where it is missing).
-public struct PrometheusMetricsFactory: MetricsFactory {
+package struct PrometheusMetricsFactory: MetricsFactory {
     /// Where the handlers count.
-    public let registry: PrometheusRegistry
+    package let registry: PrometheusRegistry
 
     /// A factory over `registry`; give it to `MetricsSystem.bootstrap`.
-    public init(_ registry: PrometheusRegistry) {
+    package init(_ registry: PrometheusRegistry) {
         self.registry = registry
     }
 
     /// See ``MetricsFactory``.
-    public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         registry.counter(label, dimensions)
     }
 
     /// See ``MetricsFactory``.
-    public func makeFloatingPointCounter(
+    package func makeFloatingPointCounter(
         label: String,
         dimensions: [(String, String)]
     ) -> any FloatingPointCounterHandler {
@@ -27,12 +27,12 @@ public struct PrometheusMetricsFactory: MetricsFactory {
     }
 
     /// See ``MetricsFactory``.
-    public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+    package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
         registry.gauge(label, dimensions)
     }
 
     /// See ``MetricsFactory``. Without `aggregate` it is a gauge, which is how swift-metrics makes its `Gauge`.
-    public func makeRecorder(
+    package func makeRecorder(
         label: String,
         dimensions: [(String, String)],
         aggregate: Bool
@@ -43,32 +43,32 @@ public struct PrometheusMetricsFactory: MetricsFactory {
     }
 
     /// See ``MetricsFactory``.
-    public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         registry.histogram(exposedName: MetricNames.timer(label), dimensions, buckets: MetricBuckets.seconds)
     }
 
     /// The series disappears from the scrape, for everyone who shares it.
-    public func destroyCounter(_ handler: any CounterHandler) {
+    package func destroyCounter(_ handler: any CounterHandler) {
         registry.remove(handler)
     }
 
     /// The series disappears from the scrape, for everyone who shares it.
-    public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {
+    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {
         registry.remove(handler)
     }
 
     /// The series disappears from the scrape, for everyone who shares it.
-    public func destroyMeter(_ handler: any MeterHandler) {
+    package func destroyMeter(_ handler: any MeterHandler) {
         registry.remove(handler)
     }
 
     /// The series disappears from the scrape, for everyone who shares it.
-    public func destroyRecorder(_ handler: any RecorderHandler) {
+    package func destroyRecorder(_ handler: any RecorderHandler) {
         registry.remove(handler)
     }
 
     /// The series disappears from the scrape, for everyone who shares it.
-    public func destroyTimer(_ handler: any TimerHandler) {
+    package func destroyTimer(_ handler: any TimerHandler) {
         registry.remove(handler)
     }
 }

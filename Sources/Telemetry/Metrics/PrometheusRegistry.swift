@@ -8,12 +8,12 @@ import Synchronization
 ///
 /// Bounded: a metric has at most ``seriesLimit`` label sets; what comes above that counts in one series labelled
 /// `overflow="true"`, and `sluice_metrics_dropped_series_total` says how often that happened.
-public final class PrometheusRegistry: Sendable {
+package final class PrometheusRegistry: Sendable {
     /// What `Content-Type` goes with ``render(into:)``.
-    public static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+    package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// The most label sets a metric may have, the overflow series not counted.
-    public let seriesLimit: Int
+    package let seriesLimit: Int
 
     private struct Description {
         var help: String
@@ -33,7 +33,7 @@ public final class PrometheusRegistry: Sendable {
     /// An empty registry.
     ///
     /// - Parameter seriesLimit: the most label sets a metric may have; at least 1.
-    public init(seriesLimit: Int = 1_000) {
+    package init(seriesLimit: Int = 1_000) {
         self.seriesLimit = max(1, seriesLimit)
         let name = "sluice_metrics_dropped_series_total"
         let help = "Requests for a series that were refused: too many label sets, or a name of another type."
@@ -51,7 +51,7 @@ public final class PrometheusRegistry: Sendable {
     ///   - kind: with a kind, the name is refused to metrics of another one.
     ///   - help: one sentence for the reader of a dashboard.
     ///   - buckets: for histograms, the upper bounds; sorted here, duplicates and infinities dropped.
-    public func describe(_ name: String, kind: MetricKind? = nil, help: String, buckets: [Double]? = nil) {
+    package func describe(_ name: String, kind: MetricKind? = nil, help: String, buckets: [Double]? = nil) {
         let bounds = buckets.map { Set($0.filter(\.isFinite)).sorted() }
         state.withLock {
             $0.descriptions[MetricNames.metric(name)] = Description(help: help, kind: kind, buckets: bounds)
@@ -61,18 +61,18 @@ public final class PrometheusRegistry: Sendable {
     /// Runs `collect` at the start of every scrape, on the scraper's thread: it copies numbers that others keep
     /// (a pool's size, the kernel's counters) by ``setGauge(_:_:to:)`` and ``setCounter(_:_:to:)``. It must not
     /// wait for anything.
-    public func onScrape(_ collect: @escaping @Sendable (_ registry: PrometheusRegistry) -> Void) {
+    package func onScrape(_ collect: @escaping @Sendable (_ registry: PrometheusRegistry) -> Void) {
         state.withLock { $0.collectors.append(collect) }
     }
 
     /// Sets a gauge by name; for collectors. Elsewhere, hold a `Gauge` or `Meter`.
-    public func setGauge(_ name: String, _ labels: [(String, String)] = [], to value: Double) {
+    package func setGauge(_ name: String, _ labels: [(String, String)] = [], to value: Double) {
         gauge(name, labels).set(value)
     }
 
     /// Sets all series of a gauge at once, and forgets those that are not among them; for collectors whose labels come
     /// and go. A name that is taken by another kind is left alone.
-    public func setGauges(_ name: String, _ values: [(labels: [(String, String)], value: Double)]) {
+    package func setGauges(_ name: String, _ values: [(labels: [(String, String)], value: Double)]) {
         let series = values.map { (LabelSet($0.labels), $0.value) }
         let name = MetricNames.exposed(name, as: .gauge)
         state.withLock { state in
@@ -86,7 +86,7 @@ public final class PrometheusRegistry: Sendable {
 
     /// Sets a counter to a total that is kept elsewhere; for collectors. The total should never go down while the
     /// process lives.
-    public func setCounter(_ name: String, _ labels: [(String, String)] = [], to total: Double) {
+    package func setCounter(_ name: String, _ labels: [(String, String)] = [], to total: Double) {
         counter(name, labels).set(total)
     }
 
@@ -154,7 +154,7 @@ public final class PrometheusRegistry: Sendable {
     // MARK: - Text
 
     /// Appends the text of all metrics, sorted by name and labels. Runs the collectors first.
-    public func render(into bytes: inout [UInt8]) {
+    package func render(into bytes: inout [UInt8]) {
         for collect in state.withLock({ $0.collectors }) {
             collect(self)
         }
@@ -169,7 +169,7 @@ public final class PrometheusRegistry: Sendable {
     }
 
     /// The text of all metrics, as ``render(into:)`` writes it.
-    public func renderText() -> String {
+    package func renderText() -> String {
         var bytes: [UInt8] = []
         render(into: &bytes)
         return String(decoding: bytes, as: UTF8.self)

@@ -1,13 +1,13 @@
-public import Logging
-public import ServiceLifecycle
-public import SyncModel
+package import Logging
+import ServiceLifecycle
+package import SyncModel
 import Synchronization
 
 /// Keeps the keys of a ``TokenVerifier`` fresh: fetches those that providers publish, and looks whether files of keys
 /// and issuers have changed. What it cannot get leaves in force what is in force.
-public final class KeyKeeper: Service, Sendable {
+package final class KeyKeeper: Service, Sendable {
     /// Reads all issuers anew, files included.
-    public typealias Load = @Sendable () throws -> TokenConfiguration
+    package typealias Load = @Sendable () throws -> TokenConfiguration
 
     /// How often files are read, in seconds. They are small, and reading one tells more than its times do.
     static let filePause: Double = 5
@@ -28,7 +28,7 @@ public final class KeyKeeper: Service, Sendable {
     private let files: Mutex<Files>
 
     /// - Parameter load: nil where there are no files.
-    public init(
+    package init(
         verifier: TokenVerifier,
         fetch: @escaping KeySetAnswer.Fetch,
         load: Load? = nil,
@@ -44,10 +44,10 @@ public final class KeyKeeper: Service, Sendable {
     }
 
     /// Whether files of keys or issuers are not as they must be, so that older ones are in force.
-    public var isFileBroken: Bool { files.withLock { $0.complaint != nil } }
+    package var isFileBroken: Bool { files.withLock { $0.complaint != nil } }
 
     /// Works until graceful shutdown.
-    public func run() async throws {
+    package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
             group.addTask { await self.keepTicking() }
@@ -150,5 +150,5 @@ public final class KeyKeeper: Service, Sendable {
 
 extension KeyKeeper: CustomStringConvertible {
     /// Short, for logs of services: what it is made of holds secrets.
-    public var description: String { "KeyKeeper" }
+    package var description: String { "KeyKeeper" }
 }

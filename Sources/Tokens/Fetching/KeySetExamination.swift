@@ -3,7 +3,7 @@ extension TokenKeySource {
     ///
     /// - Returns: how many keys are usable, and of each other one its position, counted from 1, and why it is not.
     /// - Throws: ``TokenConfigurationError`` where it is no JWKS document.
-    public func examine() async throws -> (usable: Int, skipped: [String]) {
+    package func examine() async throws -> (usable: Int, skipped: [String]) {
         guard text.utf8.count <= Self.maximumBytes else {
             throw TokenConfigurationError("\(name) is larger than \(Self.maximumBytes) bytes.")
         }

@@ -1,9 +1,9 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// Somebody whose tokens are accepted, with the keys that they are signed by and the organizations that they may name.
-public struct TrustedIssuer: Sendable, Equatable {
+package struct TrustedIssuer: Sendable, Equatable {
     /// Whom an issuer speaks for.
-    public enum Organizations: Sendable, Equatable {
+    package enum Organizations: Sendable, Equatable {
         /// Every organization of the gateway.
         case any
         /// These alone. A token that names another is answered as if that organization did not exist.
@@ -18,24 +18,24 @@ public struct TrustedIssuer: Sendable, Equatable {
     }
 
     /// The `iss` of its tokens. Nil takes tokens without one and those whose `iss` is no other issuer's.
-    public var issuer: String?
+    package var issuer: String?
     /// What `aud` must be, or hold; nil accepts any, or none.
-    public var audience: String?
+    package var audience: String?
     /// The claim that holds the user's UUID.
-    public var userClaim: String
+    package var userClaim: String
     /// The claim that holds the organization's UUID.
-    public var organizationClaim: String
+    package var organizationClaim: String
     /// Whom it speaks for.
-    public var organizations: Organizations
+    package var organizations: Organizations
     /// The secret of its HS256 tokens, at least 16 bytes; nil: it has none.
-    public var secret: [UInt8]?
+    package var secret: [UInt8]?
     /// Public keys at hand, for RS256, ES256 and EdDSA.
-    public var keys: [TokenKeySource]
+    package var keys: [TokenKeySource]
     /// Where it publishes its public keys; nil: nowhere.
-    public var jwksURL: String?
+    package var jwksURL: String?
 
     /// An issuer; it is checked when a ``TokenVerifier`` is made of it.
-    public init(
+    package init(
         issuer: String?,
         audience: String? = nil,
         userClaim: String = "sub",
@@ -58,5 +58,5 @@ public struct TrustedIssuer: Sendable, Equatable {
 
 extension TrustedIssuer: CustomStringConvertible {
     /// Its name: what it is made of holds a secret.
-    public var description: String { "TrustedIssuer(\(issuer ?? "without a name"))" }
+    package var description: String { "TrustedIssuer(\(issuer ?? "without a name"))" }
 }

@@ -31,7 +31,7 @@ enum FuzzTarget: String, CaseIterable {
 
 /// What libFuzzer calls with each input.
 @_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+package func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     FuzzTarget.chosen.run(Array(UnsafeBufferPointer(start: start, count: count)))
     return 0
 }

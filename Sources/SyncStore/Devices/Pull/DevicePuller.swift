@@ -1,17 +1,17 @@
-public import Foundation
+package import Foundation
 import JSONText
 import Metrics
 import Postgres
-public import SyncModel
+package import SyncModel
 
 /// Shows the feed in a device's own ids (seed 002): what the device has not seen yet gets the next free numbers.
 ///
 /// Such an assignment is tentative. The page's cursor names it; pulling from there confirms it, and pulled again from the
 /// old cursor it is made anew. The feed is read first and the device's numbers after it: a push commits both together, so
 /// whatever the page shows of the device's own has its number.
-public struct DevicePuller: Sendable {
+package struct DevicePuller: Sendable {
     /// What is counted: numbers given to devices.
-    public static let assigned = "sluice_local_ids_assigned_total"
+    package static let assigned = "sluice_local_ids_assigned_total"
 
     let feed: FeedReader
     let devices: DeviceRegistry
@@ -84,7 +84,7 @@ public struct DevicePuller: Sendable {
     /// - Throws: `invalid_request` for a cursor that is not ours, and for counters of types without device ids;
     ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where what a page assigned is not known any more; `validation_failed` where a type has no
     ///   numbers left.
-    public func pull(
+    package func pull(
         _ request: PullRequest,
         device: UUID,
         organization: Organization,
