@@ -66,9 +66,19 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "GroupCommit",
+            dependencies: [
+                "SyncModel", "Postgres",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "SyncStore",
             dependencies: [
-                "SyncModel", "Postgres", "JSONText",
+                "GroupCommit", "SyncModel", "Postgres", "JSONText",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -91,7 +101,7 @@ let package = Package(
         .target(
             name: "SyncHTTP",
             dependencies: [
-                "CContract", "SyncModel", "SyncStore", "Tokens", "JSONText", "Telemetry",
+                "CContract", "GroupCommit", "SyncModel", "SyncStore", "Tokens", "JSONText", "Telemetry",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -260,7 +270,7 @@ let package = Package(
         .testTarget(
             name: "SyncStoreTests",
             dependencies: [
-                "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
+                "GroupCommit", "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],

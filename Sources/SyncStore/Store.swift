@@ -1,3 +1,4 @@
+import GroupCommit
 package import Logging
 package import Postgres
 package import SyncModel
@@ -98,27 +99,32 @@ package final class Store: Sendable {
             return listening
         }
         let notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
-        let pushes = Self.committers(
-            of: PushWork(catalog: catalog, notifier: notifier, deviceLimit: configuration.devicesPerUser, now: now),
-            configuration,
-            failure: failure,
-            metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes"),
+        let hot = Self.connection(configuration, settings: Self.hotSettings(with: configuration.patience))
+        let pushes = Committers(
+            configuration.committers,
+            doing: PushWork(
+                catalog: catalog,
+                notifier: notifier,
+                deviceLimit: configuration.devicesPerUser,
+                now: now,
+                failure: failure
+            ),
             hasHeavyDesk: true,
-            catalog: catalog,
+            connection: hot,
+            metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes"),
             patience: configuration.patience.push
         )
-        let lanes = Self.committers(
-            of: LaneWork(
+        let lanes = Committers(
+            configuration.committers,
+            doing: LaneWork(
                 catalog: catalog,
                 notifier: notifier,
                 leaseSeconds: configuration.leaseSeconds,
                 now: now,
-                logger: logger
+                failure: failure
             ),
-            configuration,
-            failure: failure,
+            connection: hot,
             metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps"),
-            catalog: catalog,
             patience: configuration.patience.laneStep
         )
         self.pool = pool
@@ -127,6 +133,7 @@ package final class Store: Sendable {
         self.notifier = notifier
         self.pushes = PushCommit(
             committers: pushes,
+            catalog: catalog,
             stuckMutations: stuckMutations,
             holds: HoldReader(pool: pool, now: now)
         )
@@ -140,6 +147,7 @@ package final class Store: Sendable {
         )
         self.lanes = LaneStore(
             committers: lanes,
+            catalog: catalog,
             pool: pool,
             failure: failure
         )
@@ -240,32 +248,6 @@ package final class Store: Sendable {
     /// Closes the pool; committers close theirs when they end.
     package func close() async {
         await pool.close()
-    }
-
-    private static func committers<Work: GroupWork>(
-        of work: Work,
-        _ configuration: StoreConfiguration,
-        failure: StoreFailure,
-        metrics: CommitMetrics,
-        hasHeavyDesk: Bool = false,
-        catalog: Catalog,
-        patience: Duration
-    ) -> Committers<Work> {
-        let desks = max(1, configuration.committers)
-        let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk)
-        let committers = (0..<(hasHeavyDesk ? desks + 1 : desks)).map { desk in
-            Committer(
-                work: work,
-                queue: queue,
-                desk: desk,
-                connection: CommitterConnection(
-                    connection(configuration, settings: hotSettings(with: configuration.patience))
-                ),
-                failure: failure,
-                metrics: metrics
-            )
-        }
-        return Committers(committers, of: queue, catalog: catalog, patience: patience)
     }
 
     private static func connection(

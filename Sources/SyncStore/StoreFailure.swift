@@ -36,9 +36,6 @@ struct StoreFailure: Sendable {
     /// they are not ours.
     private static let lostStatements: Set = ["26000", "42P05"]
 
-    /// Seconds after which to try again when the database is away.
-    static let retryAfter = 2
-
     /// Says in the log that an answer was given without something, since that could not be read. Once a second at most.
     func note(_ error: any Error, leavingOut what: StaticString) {
         var metadata: Logger.Metadata = ["left_out": "\(what)", "error": "\(error)"]
@@ -54,17 +51,17 @@ struct StoreFailure: Sendable {
         if let problem = error as? Problem { return problem }
         if let error = error as? SealError { return problem(error, what) }
         guard let error = error as? PostgresError else {
-            if error is CancellationError { return Self.overloaded("the request was given up") }
+            if error is CancellationError { return .overloaded("the request was given up") }
             logger.error("store failed", metadata: ["operation": "\(what)", "error": "\(error)"])
             return Problem(.internalError, "the request could not be completed")
         }
-        if error.kind == .cancelled { return Self.overloaded("the request was given up") }
+        if error.kind == .cancelled { return .overloaded("the request was given up") }
         var metadata: Logger.Metadata = ["operation": "\(what)", "error": "\(error.message)"]
         metadata["statement"] = error.statement.map { "\($0)" }
         metadata["sqlstate"] = error.sqlState.map { "\($0)" }
         if error.isRetryable {
             logger.warning("store is contended", metadata: metadata)
-            return Self.overloaded("too much is going on for these entities just now")
+            return .overloaded("too much is going on for these entities just now")
         }
         if error.kind == .timedOut {
             // the database is there: it was too much for one statement
@@ -73,7 +70,7 @@ struct StoreFailure: Sendable {
         }
         if error.isUnavailable {
             logger.log(level: warned.isDue() ? .warning : .debug, "store is unavailable", metadata: metadata)
-            return Self.unavailable
+            return .storeUnavailable
         }
         if let sqlState = error.sqlState, Self.lostStatements.contains(sqlState) {
             metadata["reason"] =
@@ -83,7 +80,7 @@ struct StoreFailure: Sendable {
                 "store lost its prepared statements",
                 metadata: metadata
             )
-            return Self.unavailable
+            return .storeUnavailable
         }
         logger.error("store refused a statement", metadata: metadata)
         return Problem(.internalError, "the request could not be completed")
@@ -135,20 +132,8 @@ struct StoreFailure: Sendable {
     /// What is wrong with one organization, while the database is there.
     static let sealedRetryAfter = 30
 
-    static var unavailable: Problem {
-        var problem = Problem(.storeUnavailable, "the database cannot be reached; nothing was lost, try again")
-        problem.retryAfter = retryAfter
-        return problem
-    }
-
     /// One thing took too long, while the database is there.
-    static var tooLong: Problem { overloaded("this took too long just now") }
-
-    static func overloaded(_ detail: String) -> Problem {
-        var problem = Problem(.overloaded, detail + "; try again")
-        problem.retryAfter = 1
-        return problem
-    }
+    static var tooLong: Problem { .overloaded("this took too long just now") }
 }
 
 /// Names of what the store counts.

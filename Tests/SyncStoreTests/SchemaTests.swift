@@ -1,4 +1,5 @@
 import Foundation
+import GroupCommit
 import JSONText
 import Postgres
 import SyncModel

@@ -6,6 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import GroupCommit
 @testable import SyncStore
 
 /// Work that takes as long as its jobs say, and notes which groups were tried.
@@ -28,8 +29,12 @@ private struct Naps: GroupWork {
         func add(_ lanes: [LaneKey]) { state.withLock { $0.append(lanes) } }
     }
 
-    let what: StaticString = "nap"
     let tries = Tries()
+    private let failure: StoreFailure = {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        return StoreFailure(logger: logger)
+    }()
     private static let nap = Statement("test_nap", "SELECT 1 FROM pg_sleep($1::text::float8)")
 
     func commit(_ group: [Job], on connection: Connection, _ certainty: Certainty) async throws {
@@ -40,6 +45,7 @@ private struct Naps: GroupWork {
         for job in group { job.reply.send(.success(true)) }
     }
 
+    func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "nap") }
     func isStale(_ error: PostgresError) -> Bool { false }
     func forget(_ group: [Job]) {}
 }
@@ -52,23 +58,20 @@ private struct Naps: GroupWork {
         let result = await withCheckedContinuation { continuation in
             let reply = OnceReply<Bool>(continuation)
             let job = Naps.Job(lane: lane, isTooMuch: isTooMuch, reply: reply)
-            if !committer.queue.add(job, desk: 0) { reply.send(.failure(StoreFailure.unavailable)) }
+            if !committer.queue.add(job, desk: 0) { reply.send(.failure(Problem.storeUnavailable)) }
         }
         if case .failure(let problem) = result { return problem.code }
         return nil
     }
 
     private func committer(_ database: TestDatabase, _ work: Naps) -> Committer<Naps> {
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
-        return Committer(
+        Committer(
             work: work,
             queue: GroupQueue(desks: 1, hasHeavyDesk: false),
             desk: 0,
             connection: CommitterConnection(
                 ConnectionConfiguration(uri: database.uri, statementTimeout: .milliseconds(2_400))
             ),
-            failure: StoreFailure(logger: logger),
             metrics: CommitMetrics(prefix: "test_group", jobs: "jobs")
         )
     }

@@ -132,7 +132,7 @@ extension EntityTypeRequest {
     /// Why a type in use was not changed.
     fileprivate func refusal(of type: EntityType?) throws -> Problem {
         // whoever changed it at the same time has undone what was in the way
-        let overtaken = StoreFailure.overloaded("the entity type is being changed by somebody else")
+        let overtaken = Problem.overloaded("the entity type is being changed by somebody else")
         guard let type else { return overtaken }
         if let idSpace, idSpace != type.idSpace {
             let detail = "'\(type.name)' has mutations or entities: its id space stays as it is; use another type"

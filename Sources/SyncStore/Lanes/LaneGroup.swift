@@ -1,4 +1,5 @@
 import Foundation
+import GroupCommit
 import Postgres
 import SyncModel
 

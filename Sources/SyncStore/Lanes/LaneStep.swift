@@ -1,4 +1,5 @@
 package import Foundation
+import GroupCommit
 package import SyncModel
 
 /// One step of a lane's worker: what it wants written before it goes on.

@@ -1,4 +1,5 @@
 package import Foundation
+import GroupCommit
 import Postgres
 import ServiceLifecycle
 package import SyncModel
@@ -7,11 +8,13 @@ package import SyncModel
 /// its worker, and its token only grows.
 package final class LaneStore: Service {
     private let committers: Committers<LaneWork>
+    private let catalog: Catalog
     let pool: Pool
     let failure: StoreFailure
 
-    init(committers: Committers<LaneWork>, pool: Pool, failure: StoreFailure) {
+    init(committers: Committers<LaneWork>, catalog: Catalog, pool: Pool, failure: StoreFailure) {
         self.committers = committers
+        self.catalog = catalog
         self.pool = pool
         self.failure = failure
     }
@@ -33,7 +36,7 @@ package final class LaneStore: Service {
         heldUntil: Timestamp? = nil,
         releases: Bool = false
     ) async throws(Problem) -> LaneTurn {
-        try await committers.submit(to: lane.organization) { reply in
+        try await committers.submit(ofPartition: catalog.entry(lane.organization).partition) { reply in
             LaneJob(
                 lane: lane,
                 step: step,

@@ -1,4 +1,5 @@
 import Foundation
+import GroupCommit
 import JSONText
 import Logging
 import Postgres
@@ -7,12 +8,11 @@ import SyncModel
 /// Commits groups of lane steps. One group is three round trips: lock lanes and entities; write what came of requests,
 /// release what waited for them and read what comes next; mark that as in flight and commit.
 struct LaneWork: GroupWork {
-    let what: StaticString = "run lanes"
     let catalog: Catalog
     let notifier: ChangeNotifier
     let leaseSeconds: Double
     let now: TimeSource
-    let logger: Logger
+    let failure: StoreFailure
     private let ids = UUIDv7Generator()
 
     init(
@@ -20,13 +20,13 @@ struct LaneWork: GroupWork {
         notifier: ChangeNotifier,
         leaseSeconds: Double,
         now: @escaping TimeSource,
-        logger: Logger
+        failure: StoreFailure
     ) {
         self.catalog = catalog
         self.notifier = notifier
         self.leaseSeconds = leaseSeconds
         self.now = now
-        self.logger = logger
+        self.failure = failure
     }
 
     func commit(_ group: [LaneJob], on connection: Connection, _ certainty: Certainty) async throws {
@@ -40,7 +40,7 @@ struct LaneWork: GroupWork {
         do {
             try await run(group, entries, certainty, moment, on: connection)
         } catch let error as SealError where Self.isDamaged(group, entries, error, moment) {
-            logger.error("lane waits: what was in flight cannot be opened", metadata: ["reason": "\(error)"])
+            failure.logger.error("lane waits: what was in flight cannot be opened", metadata: ["reason": "\(error)"])
             _ = try await connection.run([.rollback])
             try await leaveAlone(group, moment, on: connection)
         }
@@ -78,10 +78,10 @@ struct LaneWork: GroupWork {
         steps.choose()
         _ = try await connection.run(try steps.finalQueries)
         for reason in steps.sealed {
-            logger.error("lane waits: its head cannot be opened", metadata: ["reason": "\(reason)"])
+            failure.logger.error("lane waits: its head cannot be opened", metadata: ["reason": "\(reason)"])
         }
         for note in steps.notes {
-            logger.error(
+            failure.logger.error(
                 "lane was inconsistent",
                 metadata: [
                     "organization": "\(note.lane.organization.lowercased)", "user": "\(note.lane.user.lowercased)",
@@ -109,6 +109,8 @@ struct LaneWork: GroupWork {
             }
         }
     }
+
+    func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "run lanes") }
 
     func isStale(_ error: PostgresError) -> Bool { false }
 

@@ -1,15 +1,23 @@
 package import Foundation
+import GroupCommit
 import ServiceLifecycle
 package import SyncModel
 
 /// Takes pushes in and commits them in groups.
 package final class PushCommit: Service {
     private let committers: Committers<PushWork>
+    private let catalog: Catalog
     private let stuckMutations: StuckMutations
     private let holds: HoldReader
 
-    init(committers: Committers<PushWork>, stuckMutations: StuckMutations, holds: HoldReader) {
+    init(
+        committers: Committers<PushWork>,
+        catalog: Catalog,
+        stuckMutations: StuckMutations,
+        holds: HoldReader
+    ) {
         self.committers = committers
+        self.catalog = catalog
         self.stuckMutations = stuckMutations
         self.holds = holds
     }
@@ -27,7 +35,8 @@ package final class PushCommit: Service {
         isStrict: Bool,
         traceparent: String? = nil
     ) async throws(Problem) -> PushAnswer {
-        var answer = try await committers.submit(to: organization.id) { reply in
+        let partition = try await catalog.entry(organization.id).partition
+        var answer = try await committers.submit(ofPartition: partition) { reply in
             PushJob(
                 push: push,
                 organization: organization,

@@ -1,4 +1,5 @@
 import Foundation
+import GroupCommit
 import SyncModel
 
 /// A push to be planned: what came in, and whose it is.

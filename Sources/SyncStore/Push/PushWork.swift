@@ -1,4 +1,5 @@
 import Foundation
+import GroupCommit
 import Postgres
 import SyncModel
 
@@ -6,20 +7,27 @@ import SyncModel
 /// everything and commit. Pushes of which something would be refused have a further one, in which everything is looked up
 /// that they name: a refusal rests on nothing that is merely remembered.
 struct PushWork: GroupWork {
-    let what: StaticString = "commit pushes"
     let catalog: Catalog
     let notifier: ChangeNotifier
     let now: TimeSource
     /// Devices that a user may have.
     let deviceLimit: Int
+    let failure: StoreFailure
     private let hints = WatermarkHints()
     private let ids = UUIDv7Generator()
 
-    init(catalog: Catalog, notifier: ChangeNotifier, deviceLimit: Int, now: @escaping TimeSource) {
+    init(
+        catalog: Catalog,
+        notifier: ChangeNotifier,
+        deviceLimit: Int,
+        now: @escaping TimeSource,
+        failure: StoreFailure
+    ) {
         self.catalog = catalog
         self.notifier = notifier
         self.deviceLimit = deviceLimit
         self.now = now
+        self.failure = failure
     }
 
     func commit(_ group: [PushJob], on connection: Connection, _ certainty: Certainty) async throws {
@@ -59,6 +67,8 @@ struct PushWork: GroupWork {
         let feeds = try writer.feeds(await connection.run(writer.queries))
         finish(group, plan, feeds, at: moment)
     }
+
+    func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "commit pushes") }
 
     func isStale(_ error: PostgresError) -> Bool {
         error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"

@@ -1,4 +1,5 @@
 import Foundation
+import GroupCommit
 import Logging
 import Postgres
 import ServiceLifecycle
@@ -51,7 +52,7 @@ package final class RequestQuotas: Service {
         let result = await withCheckedContinuation { continuation in
             let reply = OnceReply<QuotaStanding>(continuation)
             let known = state.withLock { state -> Result<QuotaStanding, Problem>? in
-                if state.isClosed { return .failure(StoreFailure.unavailable) }
+                if state.isClosed { return .failure(Problem.storeUnavailable) }
                 if let known = ask(&state, organization.id, quota, moment) { return known }
                 state.entries[organization.id]?.waiters.append(reply)
                 return nil
@@ -69,7 +70,7 @@ package final class RequestQuotas: Service {
             defer { state.entries = [:] }
             return state.entries.values.flatMap(\.waiters)
         }
-        for waiter in left { waiter.send(.failure(StoreFailure.unavailable)) }
+        for waiter in left { waiter.send(.failure(Problem.storeUnavailable)) }
     }
 
     // MARK: - From memory

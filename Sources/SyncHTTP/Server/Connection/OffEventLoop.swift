@@ -1,5 +1,5 @@
+import GroupCommit
 import SyncModel
-import SyncStore
 
 /// What takes longer than the other connections of an event loop should wait for: it runs elsewhere.
 enum OffEventLoop {

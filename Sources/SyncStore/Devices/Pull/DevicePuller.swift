@@ -125,7 +125,7 @@ package struct DevicePuller: Sendable {
         for _ in 0..<TentativePages.attempts {
             if let view = try await lookOnce(call, after: cursor) { return view }
         }
-        throw StoreFailure.overloaded("the device pulls several times at once")
+        throw Problem.overloaded("the device pulls several times at once")
     }
 
     /// Nil where another pull of the device was faster.

@@ -5,40 +5,37 @@ import SyncModel
 import Synchronization
 
 /// Commits one group after another on a connection of its own.
-final class Committer<Work: GroupWork>: Sendable {
+package final class Committer<Work: GroupWork>: Sendable {
     /// Tries of one group at serialization failures, deadlocks and races.
     static var attempts: Int { 6 }
     /// The smallest part of the usual time that half a group has: an eighth.
     static var smallestShare: Int { 8 }
 
-    let queue: GroupQueue<Work.Job>
+    package let queue: GroupQueue<Work.Job>
     /// Whose groups it commits.
     let desk: Int
     private let work: Work
     private let connection: CommitterConnection
-    private let failure: StoreFailure
     private let metrics: CommitMetrics
     /// The group that is being committed.
     private let inHand = Mutex([Work.Job]())
 
-    init(
+    package init(
         work: Work,
         queue: GroupQueue<Work.Job>,
         desk: Int,
         connection: CommitterConnection,
-        failure: StoreFailure,
         metrics: CommitMetrics
     ) {
         self.work = work
         self.queue = queue
         self.desk = desk
         self.connection = connection
-        self.failure = failure
         self.metrics = metrics
     }
 
     /// Runs until the queue is closed and empty.
-    func run() async {
+    package func run() async {
         while let group = await queue.next(at: desk) {
             let start = ContinuousClock.now
             inHand.withLock { $0 = group }
@@ -53,7 +50,7 @@ final class Committer<Work: GroupWork>: Sendable {
     func expire(after age: Duration) {
         let now = ContinuousClock.now
         let late = inHand.withLock { $0.filter { now - $0.enqueuedAt >= age } } + queue.expired(age, now: now)
-        for job in late { job.refuse(StoreFailure.unavailable) }
+        for job in late { job.refuse(Problem.storeUnavailable) }
     }
 
     // MARK: - One group
@@ -152,7 +149,7 @@ final class Committer<Work: GroupWork>: Sendable {
     }
 
     private func fail(_ group: [Work.Job], _ error: any Error) {
-        let problem = failure.problem(error, doing: work.what)
+        let problem = work.problem(error)
         for job in group { job.refuse(problem) }
         // nobody behind gets another answer while the database is away: tell them now
         guard (error as? PostgresError)?.isUnavailable == true else { return }

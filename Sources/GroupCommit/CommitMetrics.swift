@@ -1,7 +1,7 @@
 import Metrics
 
 /// What group commit tells about itself.
-struct CommitMetrics: Sendable {
+package struct CommitMetrics: Sendable {
     /// Why a group is tried again.
     enum Retry: String, CaseIterable {
         /// What was left out of the first reading is needed after all.
@@ -28,7 +28,7 @@ struct CommitMetrics: Sendable {
     /// - Parameters:
     ///   - prefix: what the metrics' names begin with.
     ///   - jobs: what the members of a group are called.
-    init(prefix: String, jobs: String) {
+    package init(prefix: String, jobs: String) {
         self.jobs = Recorder(label: "\(prefix)_\(jobs)")
         mutations = Recorder(label: "\(prefix)_mutations")
         duration = Timer(label: "\(prefix)_duration_seconds")

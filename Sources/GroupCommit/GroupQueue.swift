@@ -1,9 +1,9 @@
 import Foundation
-import SyncModel
+package import SyncModel
 import Synchronization
 
 /// The jobs that wait for the committers, each of which has a desk. Bounded and fair: ``GroupLine`` says who comes next.
-final class GroupQueue<Job: GroupJob>: Sendable {
+package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Jobs that may wait; beyond it the gateway is overloaded.
     static var capacity: Int { 4_096 }
 
@@ -25,19 +25,19 @@ final class GroupQueue<Job: GroupJob>: Sendable {
     private let state: Mutex<State>
 
     /// - Parameter hasHeavyDesk: whether there is one more, for what is heavy; it has the highest number.
-    init(desks: Int, hasHeavyDesk: Bool, limits: GroupLimits = GroupLimits()) {
+    package init(desks: Int, hasHeavyDesk: Bool, limits: GroupLimits = GroupLimits()) {
         self.desks = desks
         let line = GroupLine(desks: desks, hasHeavyDesk: hasHeavyDesk, capacity: Self.capacity, limits: limits)
         state = Mutex(State(line: line))
     }
 
     /// Jobs that wait now.
-    var count: Int { state.withLock { $0.line.count } }
+    package var count: Int { state.withLock { $0.line.count } }
 
     /// Adds a job; false when as many wait as may, or the queue is closed.
     ///
     /// - Parameter desk: where the organization's light work is done.
-    func add(_ job: Job, desk: Int) -> Bool {
+    package func add(_ job: Job, desk: Int) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (false, nil) }
             let ticket = state.lastTicket + 1
@@ -103,7 +103,7 @@ final class GroupQueue<Job: GroupJob>: Sendable {
     }
 
     /// Takes no more; what waits is still handed out.
-    func close() {
+    package func close() {
         let consumers = state.withLock { state in
             state.isClosed = true
             defer { state.consumers = [:] }

@@ -1,8 +1,8 @@
-import Postgres
-import SyncModel
+package import Postgres
+package import SyncModel
 
 /// One piece of work on one lane that is committed together with others.
-protocol GroupJob: Sendable {
+package protocol GroupJob: Sendable {
     /// A lane takes part in a group once.
     var lane: LaneKey { get }
     /// What it adds to a group's bound on mutations.
@@ -17,24 +17,24 @@ protocol GroupJob: Sendable {
 }
 
 /// What a group has learnt from tries before this one.
-struct Certainty: Sendable {
+package struct Certainty: Sendable {
     /// Whether keys, ids and watermarks are all to be looked up.
-    var looksUpAll = false
+    package var looksUpAll = false
     /// Whether organizations' data keys were read again after a value under an unknown one was met: then it stays closed.
-    var hasNewestKeys = false
+    package var hasNewestKeys = false
 }
 
 /// What a committer does with a group: one transaction.
-protocol GroupWork: Sendable {
+package protocol GroupWork: Sendable {
     associatedtype Job: GroupJob
-    /// What is done, for the log.
-    var what: StaticString { get }
-
     /// Reads, decides, writes and commits, and answers the jobs.
     ///
     /// - Parameter certainty: what is not to be taken from what is remembered.
     /// - Throws: `PostgresError`, ``Setback``, or what `Catalog` throws; then nothing of the group is committed.
     func commit(_ group: [Job], on connection: Connection, _ certainty: Certainty) async throws
+
+    /// What a job is told that failed; the log has the rest.
+    func problem(_ error: any Error) -> Problem
 
     /// Whether an error of the database says that what is remembered of organizations is out of date.
     func isStale(_ error: PostgresError) -> Bool
@@ -44,7 +44,7 @@ protocol GroupWork: Sendable {
 }
 
 /// What is to be done about a group that was not committed.
-enum Setback: Error {
+package enum Setback: Error {
     /// Try again, this time looking up everything.
     case readAgain
     /// Try again after a little while.

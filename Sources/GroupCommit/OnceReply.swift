@@ -1,22 +1,22 @@
-import SyncModel
+package import SyncModel
 import Synchronization
 
 /// Where the answer to a job goes. The first one counts: a push that was answered for want of time may still be
 /// committed, and is a repetition when it comes again.
-final class OnceReply<Value: Sendable>: Sendable {
-    typealias Continuation = CheckedContinuation<Result<Value, Problem>, Never>
+package final class OnceReply<Value: Sendable>: Sendable {
+    package typealias Continuation = CheckedContinuation<Result<Value, Problem>, Never>
 
     private let continuation: Mutex<Continuation?>
 
-    init(_ continuation: Continuation) {
+    package init(_ continuation: Continuation) {
         self.continuation = Mutex(continuation)
     }
 
     /// Whether it was answered.
-    var isSent: Bool { continuation.withLock { $0 == nil } }
+    package var isSent: Bool { continuation.withLock { $0 == nil } }
 
     /// Answers, unless that was done.
-    func send(_ result: Result<Value, Problem>) {
+    package func send(_ result: Result<Value, Problem>) {
         let waiting = continuation.withLock { continuation in
             defer { continuation = nil }
             return continuation

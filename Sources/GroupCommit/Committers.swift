@@ -1,7 +1,7 @@
 import Foundation
-import Postgres
+package import Postgres
 import ServiceLifecycle
-import SyncModel
+package import SyncModel
 
 /// Takes jobs in and commits them in groups: while a committer is busy, arrivals queue; when it is free it takes what is
 /// there. No timer, so no added latency when idle.
@@ -9,43 +9,58 @@ import SyncModel
 /// An organization always goes to the same committer, so two groups of one process never wait for each other; and so do
 /// all of a partition, for the first row that a statement writes to a partition costs more than the next ten. What is
 /// heavy goes to a committer of its own, on a thread of its own, while nothing else of its organization is committed.
-final class Committers<Work: GroupWork>: Service {
+package final class Committers<Work: GroupWork>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
-    private let catalog: Catalog
     private let patience: Duration
 
-    /// - Parameter patience: how long a job may wait, queued or for the database, before it is answered that the store
-    ///   is unavailable.
-    init(
-        _ committers: [Committer<Work>],
-        of queue: GroupQueue<Work.Job>,
-        catalog: Catalog,
+    /// - Parameters:
+    ///   - count: committers of what is not heavy; each has a connection of its own.
+    ///   - hasHeavyDesk: whether one more commits what is heavy.
+    ///   - patience: how long a job may wait, queued or for the database, before it is answered that the store is
+    ///     unavailable.
+    package init(
+        _ count: Int,
+        doing work: Work,
+        hasHeavyDesk: Bool = false,
+        connection: ConnectionConfiguration,
+        metrics: CommitMetrics,
         patience: Duration
     ) {
+        let desks = max(1, count)
+        let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk)
         self.queue = queue
-        self.committers = committers
-        self.catalog = catalog
         self.patience = patience
+        committers = (0..<(hasHeavyDesk ? desks + 1 : desks)).map { desk in
+            Committer(
+                work: work,
+                queue: queue,
+                desk: desk,
+                connection: CommitterConnection(connection),
+                metrics: metrics
+            )
+        }
     }
 
     /// Has a job committed together with others, and waits for its answer.
-    func submit<Value: Sendable>(
-        to organization: UUID,
+    ///
+    /// - Parameter partition: of its organization; a partition's jobs all go to one committer.
+    package func submit<Value: Sendable>(
+        ofPartition partition: Int,
         _ job: (OnceReply<Value>) -> Work.Job
     ) async throws(Problem) -> Value {
-        let desk = try await catalog.entry(organization).partition % queue.desks
+        let desk = partition % queue.desks
         let result = await withCheckedContinuation { continuation in
             let reply = OnceReply<Value>(continuation)
             if !queue.add(job(reply), desk: desk) {
-                reply.send(.failure(StoreFailure.overloaded("too much is waiting to be written")))
+                reply.send(.failure(Problem.overloaded("too much is waiting to be written")))
             }
         }
         return try result.get()
     }
 
     /// Runs the committers until graceful shutdown; what is queued by then is finished.
-    func run() async throws {
+    package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {
                 guard committer.desk == queue.desks else {
@@ -70,5 +85,5 @@ final class Committers<Work: GroupWork>: Service {
     }
 
     /// Jobs that wait in all queues, for metrics.
-    var waiting: Int { queue.count }
+    package var waiting: Int { queue.count }
 }

@@ -1,8 +1,8 @@
-import Postgres
+package import Postgres
 import Synchronization
 
 /// A committer's own connection: opened at first use and again after it broke, not more often than four times a second.
-final class CommitterConnection: Sendable {
+package final class CommitterConnection: Sendable {
     private struct State {
         var connection: Connection?
         /// How long a statement may take on it now.
@@ -13,7 +13,7 @@ final class CommitterConnection: Sendable {
     private let configuration: ConnectionConfiguration
     private let state: Mutex<State>
 
-    init(_ configuration: ConnectionConfiguration) {
+    package init(_ configuration: ConnectionConfiguration) {
         self.configuration = configuration
         state = Mutex(State(limit: configuration.statementTimeout))
     }
@@ -36,7 +36,7 @@ final class CommitterConnection: Sendable {
         return connection
     }
 
-    static let limitStatement = Statement(
+    package static let limitStatement = Statement(
         "commit_limit",
         "SELECT set_config('statement_timeout', $1, false)"
     )

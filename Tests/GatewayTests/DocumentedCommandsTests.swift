@@ -1,0 +1,142 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// What the docs tell an operator to type, typed. The README's commands and the tutorial's are in `DevTests`.
+@Suite(.timeLimit(.minutes(10))) struct DocumentedCommandsTests {
+    /// A shell in a folder of its own, with `sluice` on its path, a database and what its docs take for granted.
+    private struct Place {
+        let folder: String
+        let database: TestDatabase
+        let ports: (Int, Int)
+
+        init(_ database: TestDatabase) throws {
+            self.database = database
+            folder = NSTemporaryDirectory() + "documented-\(UUID().uuidString)"
+            ports = try (GatewayProcess.freePort(), GatewayProcess.freePort())
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            try "a secret that only the tests know, of decent length"
+                .write(toFile: "\(folder)/jwt", atomically: true, encoding: .utf8)
+        }
+
+        /// Runs a script to its end and answers what it printed.
+        func run(_ script: String, _ environment: [String: String] = [:]) async throws -> String {
+            var settings = [
+                "SLUICE_DATABASE_URL": database.uri, "OWNER_URL": database.uri,
+                "SLUICE_JWT_SECRET_FILE": "\(folder)/jwt",
+                "SLUICE_PUBLIC_ADDRESS": "127.0.0.1:\(ports.0)", "SLUICE_OPERATIONS_ADDRESS": "127.0.0.1:\(ports.1)",
+                "SLUICE_STATEMENT_SECONDS": "20",
+                "PATH": URL(filePath: Program.path).deletingLastPathComponent().path + ":"
+                    + (ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"),
+            ]
+            settings.merge(environment) { $1 }
+            let shell = try Program(
+                shell: "exec bash <<'END OF IT'\nset -e -o pipefail; cd '\(folder)'\n\(script)\nEND OF IT",
+                environment: settings
+            )
+            #expect(try await shell.end() == 0, "\(script)\n\(shell.output)\(shell.complaint)")
+            return shell.output
+        }
+
+        func end() async throws {
+            try FileManager.default.removeItem(atPath: folder)
+            try await database.close()
+        }
+    }
+
+    /// The shell's commands of a page, a block each.
+    private static func commands(in page: String) throws -> [String] {
+        try Repository.text(page).components(separatedBy: "```sh\n").dropFirst()
+            .compactMap { $0.components(separatedBy: "```").first }
+    }
+
+    @Test func `the first tenant is made as its page says`() async throws {
+        let place = try await Place(TestDatabase.make())
+        let blocks = try Self.commands(in: "docs/first-tenant.md")
+        try #require(blocks.count == 5)
+        // the token is made before the gateway starts; who types has two terminals, and reads what the first one says
+        let start = blocks[0].split(separator: "\n", omittingEmptySubsequences: false).map { line in
+            if line.hasPrefix("export") { return "" }
+            if line.hasPrefix("sluice organizations create") { return line.prefix { $0 != "#" } + "| tee made" }
+            // the tests' server has no fsync, which is the one thing that is wrong with it
+            if line.hasPrefix("sluice doctor") { return "sluice doctor > examined || grep -c ^failed examined" }
+            if line.hasPrefix("sluice serve") {
+                return "sluice serve > log & trap 'kill %1; wait' EXIT\n"
+                    + "until sluice healthcheck --ready; do sleep 0.1; done"
+            }
+            return String(line)
+        }
+        #expect(start.filter { $0.contains("tee made") || $0.contains("trap") }.count == 2)
+        let told = blocks[1].replacing("127.0.0.1:8081", with: "127.0.0.1:\(place.ports.1)")
+            .replacing(
+                "OPERATOR_TOKEN=…  ORGANIZATION=…",
+                with: "OPERATOR_TOKEN  ORGANIZATION=$(grep -oE '[0-9a-f-]{36}' made)"
+            )
+        #expect(told.contains("tee made") == false && told.contains("grep"))
+        // the key set is nowhere: the page's third block is looked at by `sluice doctor` alone
+        let output = try await place.run(
+            """
+            sluice token --operator > operator
+            export OPERATOR_TOKEN=$(sed -n 's/^token: //p' operator)
+            export $(grep ^SLUICE_OPERATOR_TOKEN= operator)
+            \(start.joined(separator: "\n"))
+            \(told)
+            (\(blocks[2])
+            sluice doctor || echo "doctor says $?")
+            \(blocks[3].replacing("curl -sS", with: "curl -sS --fail-with-body"))
+            echo
+            \(blocks[4].replacing("curl -sS", with: "curl -sS --fail-with-body"))
+            echo
+            TOKEN=$(sluice token --organization $ORGANIZATION --user 0192f0c2-2345-7abc-8def-0123456789ab)
+            curl -sS --fail-with-body http://127.0.0.1:\(place.ports.0)/v1/backlog -H "Authorization: Bearer $TOKEN"
+            """
+        )
+        #expect(output.contains("\n1\n") && output.contains(#""name":"Acme Ltd""#))
+        #expect(output.contains(#""conflict_resolution":"manual""#) && output.contains(#""entity_types":"registered""#))
+        #expect(output.contains(#""id_space":"mapped""#) && output.contains(#""visibility":"organization""#))
+        #expect(output.contains("doctor says 1") && output.contains("id.example"))
+        try await place.end()
+    }
+
+    @Test func `roles are made and a backup is restored as operations says`() async throws {
+        let place = try await Place(LiveGateway.migratedDatabase())
+        let blocks = try Self.commands(in: "docs/operations.md")
+        let roles = try #require(blocks.first { $0.contains("--roles") })
+        let backup = try #require(blocks.first { $0.contains("pg_restore") })
+        let suffix = "_\(UInt32.random(in: 0...(.max)))"
+        let (gateway, analyst) = ("t_gateway\(suffix)", "acme_analyst\(suffix)")
+        let own = roles.replacing("CREATE ROLE gateway", with: "CREATE ROLE \(gateway)")
+            .replacing("TO gateway\"", with: "TO \(gateway)\"").replacing("acme_analyst", with: analyst)
+            .replacing("psql -c", with: "psql -q -d \"$OWNER_URL\" -c")
+            .replacing("0192f0c1-2345-7abc-8def-0123456789ab", with: "$ORGANIZATION")
+        let made = try await place.run(
+            """
+            sluice organizations create Acme > made
+            export ORGANIZATION=$(grep -oE '[0-9a-f-]{36}' made)
+            \(own)
+            sluice organizations readers list $ORGANIZATION
+            """
+        )
+        #expect(made.contains(analyst))
+
+        let empty = try await TestDatabase.make()
+        // the server's own programs, whatever version stands first on the path
+        let restored = try await place.run(
+            """
+            export PATH="$(ls -d /usr/lib/postgresql/*/bin | tail -1):$PATH"
+            \(backup.replacing("# to restore:", with: "OWNER_URL=$EMPTY_URL\nexport SLUICE_DATABASE_URL=$EMPTY_URL\n# to restore:"))
+            sluice organizations list
+            """,
+            ["EMPTY_URL": empty.uri]
+        )
+        #expect(restored.contains("Acme"))
+        try await empty.close()
+        _ = try await place.run(
+            """
+            psql -q -d "$OWNER_URL" -c "DROP OWNED BY \(gateway), \(analyst)" -c "DROP ROLE \(gateway), \(analyst)"
+            """
+        )
+        try await place.end()
+    }
+}
