@@ -186,8 +186,7 @@ import Testing
     }
 
     @Test func adoptionAndDiscardSayWhatBecomesOfTheNumber() throws {
-        var lane = LaneState()
-        lane.openCount = 2
+        let lane = LaneState(openCount: 2)
         let conflict = subject(
             .conflict,
             .create,

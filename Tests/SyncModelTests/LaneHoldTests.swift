@@ -25,10 +25,7 @@ import Testing
     }
 
     private static func lane(readyAt: Timestamp? = nil, isLeased: Bool = false) -> LaneState {
-        var lane = LaneState()
-        lane.readyAt = readyAt
-        lane.leaseOwner = isLeased ? UUID() : nil
-        return lane
+        LaneState(readyAt: readyAt, leaseOwner: isLeased ? UUID() : nil)
     }
 
     private static func hold(

@@ -232,9 +232,7 @@ import Testing
         let subject = subject(.failed)
         let ids = [subject.record.id] + (0..<7).map { _ in UUID() }
         let graph = DependencyGraph((1..<8).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0 + 1)) })
-        var lane = LaneState()
-        lane.openCount = 8
-        lane.haltedBy = subject.record.id
+        let lane = LaneState(openCount: 8, haltedBy: subject.record.id)
         let planner = try DiscardPlanner([subject], graph: graph, choice: .discard, limit: 3)
         var plan = SettlePlan(lane)
         planner.plan(DiscardPlanner.Knowledge(), into: &plan)

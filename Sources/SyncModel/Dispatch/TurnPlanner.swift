@@ -115,15 +115,12 @@ package struct TurnPlanner: Sendable {
     /// How long a lane waits that has nowhere to send to, in seconds.
     static let pauseWithoutUpstream: Double = 30
 
-    /// The lease's length, in seconds: requests time out well before its end.
-    package let leaseSeconds: Double
-
-    /// What is left of the lease when a request has timed out, in seconds at least.
-    package var leaseMargin: Double { min(10, leaseSeconds / 4) }
+    /// What lanes run under: requests time out well before its end.
+    let lease: LaneLease
 
     /// Creates a planner.
     package init(leaseSeconds: Double) {
-        self.leaseSeconds = leaseSeconds
+        lease = LaneLease(seconds: leaseSeconds)
     }
 
     /// Decides about a head.
@@ -184,7 +181,7 @@ package struct TurnPlanner: Sendable {
             body: try body(mutation, surroundings, own, instead: mutation.override?.payload),
             idempotencyKey: Self.idempotencyKey(of: mutation, in: surroundings.lane),
             trace: mutation.trace,
-            timeout: .seconds(min(Double(upstream.timeoutSeconds), max(1, leaseSeconds - leaseMargin)))
+            timeout: .seconds(lease.timeout(of: upstream))
         )
         return .run(dispatch(mutation, surroundings, own, .upstream(request, upstream)))
     }

@@ -119,7 +119,7 @@ package struct PushPlanner {
         records = Array(repeating: nil, count: push.entries.count)
         createdIDs = Array(repeating: nil, count: push.entries.count)
         plan.lane = snapshot.lane
-        plan.lane.changePosition += 1
+        plan.lane.change()
     }
 
     // MARK: - One accepted mutation
@@ -129,7 +129,7 @@ package struct PushPlanner {
         let unmet = unmetDependencies(of: accepted)
         var outcome = Outcome(status: unmet.isEmpty ? .pending : .blocked, serverID: serverID(of: accepted))
         // what is forwarded is sent once this is committed, and whatever comes behind it waits for its turn
-        if unmet.isEmpty, !accepted.type.isForwarded, plan.lane.haltedBy == nil, plan.lane.queuedCount == 0 {
+        if unmet.isEmpty, !accepted.type.isForwarded, plan.lane.isFree {
             apply(accepted, to: &outcome)
         }
         let record = MutationRecord(
@@ -154,8 +154,7 @@ package struct PushPlanner {
             acceptedAt: context.now,
             syncedAt: outcome.status.isFinal ? context.now : nil
         )
-        count(record)
-        plan.lane.nextPosition += 1
+        plan.lane.append(record, halts: context.organization.settings.halts(at: record.status))
         addMapping(for: accepted, record)
         noteLocalIDs(of: accepted, record)
         if !accepted.type.isInUse, !plan.typesToRegister.contains(where: { $0.name == accepted.type.name }) {
@@ -239,7 +238,6 @@ package struct PushPlanner {
         outcome.responseStatus = result.responseStatus
         outcome.error = result.error
         outcome.lastError = result.lastError
-        if context.organization.settings.halts(at: result.status) { plan.lane.haltedBy = mutation.id }
     }
 
     /// The payload with server ids in the place of client ids.
@@ -253,11 +251,6 @@ package struct PushPlanner {
         }
         let rewritten = payload.rewritten(edits) { permanent($0)?.replacement }
         return rewritten ?? Array(payload.raw)
-    }
-
-    private mutating func count(_ record: MutationRecord) {
-        if record.status.isQueued { plan.lane.enqueue(position: record.position, acceptedAt: record.acceptedAt) }
-        if !record.status.isFinal { plan.lane.openCount += 1 }
     }
 
     private mutating func addMapping(for accepted: PushJudge.Accepted, _ record: MutationRecord) {

@@ -27,6 +27,8 @@ package struct OpenMutation: Sendable {
 package struct PushSnapshot: Sendable {
     /// The user's lane.
     package var lane = LaneState()
+    /// Whether the lane's row was made for this push: the user's first.
+    package var isLaneNew = false
     /// The device's highest judged number; 0 for a new device.
     package var watermark: Int64 = 0
     /// Whether the device is known.

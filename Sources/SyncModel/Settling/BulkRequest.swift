@@ -18,7 +18,7 @@ package struct BulkRequest: Sendable {
     /// Nil for all.
     package private(set) var ids: [UUID]?
     /// `failed` and `conflict`, unless the filter names others that the move allows.
-    package private(set) var statuses: [MutationStatus] = [.failed, .conflict]
+    package private(set) var statuses = MutationStatus.forAPerson
     /// Only mutations of this type.
     package private(set) var entityType: String?
     /// Only mutations of this device.
@@ -106,7 +106,7 @@ package struct BulkRequest: Sendable {
 
     private static func allowed(_ move: Move) -> [MutationStatus] {
         switch move {
-        case .retry: [.failed, .conflict]
+        case .retry: MutationStatus.forAPerson
         case .discard: DiscardPlanner.statuses
         }
     }

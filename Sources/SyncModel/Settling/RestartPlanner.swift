@@ -36,7 +36,7 @@ package struct RestartPlanner {
         _ request: RetryRequest,
         _ knowledge: Knowledge
     ) throws(Problem) -> RestartPlanner {
-        try subject.require([.failed, .conflict], to: "retry")
+        try subject.require(MutationStatus.forAPerson, to: "retry")
         if subject.mayHaveTakenEffect, !request.edit.isEmpty, !request.isForced {
             let last = subject.hasTakenEffect ? "took effect upstream" : "is of unknown outcome"
             throw Problem(

@@ -40,7 +40,7 @@ package struct MutationRestart: Sendable {
     package var serverID: ServerID?
 
     /// `pending`, or `blocked` while it waits for another.
-    package var status: MutationStatus { dependsOn.isEmpty ? .pending : .blocked }
+    package var status: MutationStatus? { record.status.moved(to: dependsOn.isEmpty ? .pending : .blocked) }
 }
 
 /// A mutation that is given up.
@@ -67,10 +67,9 @@ package struct MutationRelease: Sendable {
     package var problem: Problem?
 
     /// Where it stands now: one that waited, and has nothing more to wait for, runs.
-    package var status: MutationStatus {
+    package var status: MutationStatus? {
         guard node.status == .blocked || node.status == .pending else { return node.status }
-        if problem != nil { return .failed }
-        return dependsOn.isEmpty ? .pending : .blocked
+        return node.status.moved(to: problem != nil ? .failed : dependsOn.isEmpty ? .pending : .blocked)
     }
 }
 
@@ -111,7 +110,7 @@ package struct SettlePlan: Sendable {
     /// Nothing yet.
     package init(_ lane: LaneState) {
         self.lane = lane
-        self.lane.changePosition += 1
+        self.lane.change()
     }
 
     /// Whether there is nothing to write.
@@ -124,7 +123,7 @@ package struct SettlePlan: Sendable {
 
     /// Adds a mutation that runs again. A create that had failed makes its mapping pending again (product rule 10).
     package mutating func add(_ restart: MutationRestart) {
-        count(DependencyNode(restart.record), restart.status)
+        settle(DependencyNode(restart.record), as: restart.status)
         restarts.append(restart)
         let record = restart.record
         guard record.operation == .create, let clientID = record.localID else { return }
@@ -142,7 +141,7 @@ package struct SettlePlan: Sendable {
     /// Adds a mutation that is given up. The mapping of a create goes with it, unless the server's entity takes its
     /// place.
     mutating func add(_ discard: MutationDiscard) {
-        count(discard.node, .discarded)
+        settle(discard.node, as: discard.node.status.moved(to: .discarded))
         discards.append(discard)
         guard discard.node.operation == .create, let clientID = discard.node.entity.localID else { return }
         let serverID = discard.resolution == .serverWins ? discard.serverID : nil
@@ -168,12 +167,12 @@ package struct SettlePlan: Sendable {
 
     /// Adds a mutation whose dependencies change.
     mutating func add(_ release: MutationRelease) {
-        count(release.node, release.status)
+        settle(release.node, as: release.status)
         releases.append(release)
     }
 
-    private mutating func count(_ node: DependencyNode, _ status: MutationStatus) {
-        assert(node.status == status || node.status.canBecome(status))
-        lane.count(node.id, position: node.position, acceptedAt: node.acceptedAt, from: node.status, to: status)
+    /// Of a move that does not exist nothing is counted, for it is not written.
+    private mutating func settle(_ node: DependencyNode, as status: MutationStatus?) {
+        if let status { lane.settle(node, as: status) }
     }
 }

@@ -29,6 +29,9 @@ package enum MutationStatus: String, Sendable, Hashable, CaseIterable {
         }
     }
 
+    /// What only a person moves, or retention after a long time: in the order in which it is named.
+    package static let forAPerson: [MutationStatus] = [.failed, .conflict]
+
     /// Whether the lane will come to it by itself, without a person or another mutation moving first.
     package var isQueued: Bool { self == .pending || self == .inFlight }
 
@@ -38,7 +41,18 @@ package enum MutationStatus: String, Sendable, Hashable, CaseIterable {
         self == .succeeded || (self == .discarded && resolution == .serverWins)
     }
 
-    /// The moves that exist (seed 001, `status_transition_must_be_valid`). Everything that writes a status asks here.
+    /// Where a mutation stands once it is moved, or stays where it is. Everything that writes a status takes it from here,
+    /// or, where a statement does, the statuses that it may move (`MutationStatus.reached(from:)` in SyncStore).
+    ///
+    /// - Returns: nil for a move that does not exist, which stops a debug build: the column refuses NULL, so nothing of
+    ///   the transaction is written.
+    package func moved(to next: MutationStatus) -> MutationStatus? {
+        let isPossible = self == next || canBecome(next)
+        assert(isPossible, "no mutation that is \(rawValue) becomes \(next.rawValue)")
+        return isPossible ? next : nil
+    }
+
+    /// The moves that exist (seed 001, `status_transition_must_be_valid`): the table that ``moved(to:)`` goes by.
     package func canBecome(_ next: MutationStatus) -> Bool {
         switch (self, next) {
         case (.pending, .inFlight), (.pending, .blocked), (.pending, .discarded): true

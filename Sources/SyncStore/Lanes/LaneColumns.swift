@@ -76,33 +76,18 @@ struct FlightRow {
 
 /// What came of a mutation. A class: it is read column by column, and never copied.
 final class OutcomeRow: Sendable {
-    let lane: LaneKey
-    let id: UUID
-    let outcome: Outcome
-    let version: Int64?
-    let changePosition: Int64
-    let from: MutationStatus
+    private let lane: LaneKey
+    private let result: LaneOutcome
+    private let changePosition: Int64
     /// As they are stored.
     private let responseBody, error, sentPayload: [UInt8]?
     private let lastError: String?
 
-    init(
-        _ lane: LaneKey,
-        _ id: UUID,
-        _ outcome: Outcome,
-        _ version: Int64?,
-        _ state: LaneState,
-        from: MutationStatus,
-        _ seals: SealTable
-    ) throws(SealError) {
-        // one that is sent otherwise stays where it is
-        assert(from == outcome.status || from.canBecome(outcome.status))
+    init(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) throws(SealError) {
         self.lane = lane
-        self.id = id
-        self.outcome = outcome
-        self.version = version
+        self.result = result
         changePosition = state.changePosition
-        self.from = from
+        let (id, outcome) = (result.mutation.id, result.outcome)
         let seal = seals.lane(lane)
         responseBody = try seal.seal(json: outcome.responseBody, .responseBody, of: id)
         error = try seal.seal(json: outcome.error, .error, of: id)
@@ -112,29 +97,29 @@ final class OutcomeRow: Sendable {
 
     static let columns = Columns<OutcomeRow>(
         .lane(\.lane),
-        .uuid("id", \.id),
-        .choice("status", \.outcome.status),
-        .int4("revision", \.outcome.revision),
-        .int2("attempt_count", \.outcome.attemptCount),
-        .moment("next_retry_at", \.outcome.nextRetryAt),
-        .serverID(\.outcome.serverID),
-        .int8("version", \.version),
-        .choice("resolution", \.outcome.resolution),
-        .int2("response_status", \.outcome.responseStatus),
+        .uuid("id", \.result.mutation.id),
+        .choice("status", \.result.status),
+        .int4("revision", \.result.outcome.revision),
+        .int2("attempt_count", \.result.outcome.attemptCount),
+        .moment("next_retry_at", \.result.outcome.nextRetryAt),
+        .serverID(\.result.outcome.serverID),
+        .int8("version", \.result.version),
+        .choice("resolution", \.result.outcome.resolution),
+        .int2("response_status", \.result.outcome.responseStatus),
         .json("response_body", \.responseBody),
         .json("error", \.error),
         .text("last_error", \.lastError),
-        .int2("last_error_code", \.outcome.lastErrorCode),
-        .bool("is_outcome_unknown", \.outcome.isOutcomeUnknown),
-        .int2("conflict_retries", \.outcome.conflictRetries),
-        .text("sent_method", \.outcome.override?.method),
-        .text("sent_endpoint", \.outcome.override?.endpoint),
+        .int2("last_error_code", \.result.outcome.lastErrorCode),
+        .bool("is_outcome_unknown", \.result.outcome.isOutcomeUnknown),
+        .int2("conflict_retries", \.result.outcome.conflictRetries),
+        .text("sent_method", \.result.outcome.override?.method),
+        .text("sent_endpoint", \.result.outcome.override?.endpoint),
         .json("sent_payload", \.sentPayload),
         .int8("change_position", \.changePosition),
-        .choice("expected_status", \.from),
-        .int2("hold_count") { $0.outcome.hold?.count ?? 0 },
-        .moment("held_since", \.outcome.hold?.since),
-        .text("etag", \.outcome.etag)
+        .choice("expected_status", \.result.from),
+        .int2("hold_count") { $0.result.outcome.hold?.count ?? 0 },
+        .moment("held_since", \.result.outcome.hold?.since),
+        .text("etag", \.result.outcome.etag)
     )
 
     static func query(_ rows: [OutcomeRow], _ now: Timestamp) -> Query {
@@ -153,20 +138,15 @@ struct MappingOutcomeRow {
     let isPlain: Bool
 
     /// Creates only have one; those under a device's own id, or a global one, have none.
-    init?(
-        _ lane: LaneKey,
-        _ mutation: QueuedMutation,
-        _ outcome: Outcome,
-        _ state: LaneState,
-        _ seals: SealTable
-    ) {
+    init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
+        let mutation = result.mutation
         guard mutation.operation == .create, mutation.localNumber == nil, let clientID = mutation.localID else {
             return nil
         }
         self.lane = lane
         self.clientID = clientID
         entityType = mutation.entityType
-        self.outcome = outcome
+        outcome = result.outcome
         changePosition = state.changePosition
         isPlain = seals[lane.organization].isPlain
     }

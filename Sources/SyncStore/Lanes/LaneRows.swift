@@ -30,20 +30,22 @@ enum LaneRows {
 
     /// Reads what ``list`` names.
     static func read(_ row: inout RowReader) throws -> LaneRow {
-        let key = try row.lane()
-        var lane = LaneState()
-        lane.nextPosition = try row.int64("next_position")
-        lane.changePosition = try row.int64("change_position")
-        lane.queuedCount = try row.int32("queued_count")
-        lane.openCount = try row.int32("open_count")
-        lane.haltedBy = try row.optionalUUID("halted_by")
-        lane.readyAt = try row.optionalMoment("ready_at")
-        lane.leaseOwner = try row.optionalUUID("lease_owner")
-        lane.leaseToken = try row.int64("lease_token")
-        lane.inFlight = try row.optionalUUID("in_flight_id")
-        lane.headPosition = try row.int64("head_position")
-        lane.queuedSince = try row.optionalMoment("queued_since")
-        return LaneRow(key: key, state: lane)
+        LaneRow(
+            key: try row.lane(),
+            state: LaneState(
+                nextPosition: try row.int64("next_position"),
+                changePosition: try row.int64("change_position"),
+                queuedCount: try row.int32("queued_count"),
+                openCount: try row.int32("open_count"),
+                haltedBy: try row.optionalUUID("halted_by"),
+                readyAt: try row.optionalMoment("ready_at"),
+                leaseOwner: try row.optionalUUID("lease_owner"),
+                leaseToken: try row.int64("lease_token"),
+                inFlight: try row.optionalUUID("in_flight_id"),
+                headPosition: try row.int64("head_position"),
+                queuedSince: try row.optionalMoment("queued_since")
+            )
+        )
     }
 
     /// Locks lanes in key order and reads them. Input: organizations, users, sorted.

@@ -1,4 +1,5 @@
 import Postgres
+import SyncModel
 
 /// The statements of a group of lane steps, set-based, in the manner of ``GroupStatements``: each look-up is a lateral
 /// subquery with a fence, by index, in one partition.
@@ -65,9 +66,9 @@ enum LaneStatements {
             sent_method = k.sent_method, sent_endpoint = k.sent_endpoint, sent_payload = k.sent_payload,
             etag = k.etag, change_position = k.change_position, changed_at = \(OutcomeRow.columns.parameter(1))::timestamptz,
             synced_at = CASE
-                WHEN k.status IN ('succeeded', 'discarded') THEN \(OutcomeRow.columns.parameter(1))::timestamptz END,
-            reference_ids = CASE WHEN k.status IN ('succeeded', 'discarded') THEN NULL ELSE m.reference_ids END,
-            reference_types = CASE WHEN k.status IN ('succeeded', 'discarded') THEN NULL ELSE m.reference_types END
+                WHEN k.status IN (\(MutationStatus.finalList)) THEN \(OutcomeRow.columns.parameter(1))::timestamptz END,
+            reference_ids = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_ids END,
+            reference_types = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_types END
         FROM \(OutcomeRow.columns.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
             AND m.status = k.expected_status
@@ -183,7 +184,7 @@ enum LaneStatements {
             ) f
         )
         UPDATE mutations AS m
-        SET status = CASE WHEN w.place IS NULL THEN 'pending' ELSE 'blocked' END,
+        SET status = CASE WHEN w.place IS NULL THEN \(MutationStatus.pending.reached(from: "m")) ELSE 'blocked' END,
             depends_on = CASE
                 WHEN w.place IS NULL THEN '{}'
                 WHEN cardinality(m.depends_on) <= \(shortList) THEN w.unmet
@@ -193,7 +194,7 @@ enum LaneStatements {
             changed_at = \(BlockerRow.columns.parameter(1))
         FROM w
         WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id
-        RETURNING w.job, w.blocker, m.position, m.accepted_at, m.status, w.more
+        RETURNING w.job, m.position, m.accepted_at, m.status, w.more
         """
     )
 
@@ -263,7 +264,7 @@ enum LaneStatements {
         "lane_mark_in_flight",
         """
         UPDATE mutations AS m
-        SET status = 'in_flight', attempt_count = k.attempt_count, next_retry_at = NULL,
+        SET status = \(MutationStatus.inFlight.reached(from: "m")), attempt_count = k.attempt_count, next_retry_at = NULL,
             changed_at = \(FlightRow.columns.parameter(1))
         FROM \(FlightRow.columns.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id

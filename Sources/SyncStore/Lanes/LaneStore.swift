@@ -37,15 +37,14 @@ package final class LaneStore: Service {
         releases: Bool = false
     ) async throws(Problem) -> LaneTurn {
         try await committers.submit(ofPartition: catalog.entry(lane.organization).partition) { reply in
-            LaneJob(
+            let request = LaneRequest(
                 lane: lane,
                 step: step,
                 worker: worker,
                 heldUntil: heldUntil,
-                releases: releases,
-                enqueuedAt: .now,
-                reply: reply
+                releases: releases
             )
+            return LaneJob(request: request, enqueuedAt: .now, reply: reply)
         }
     }
 

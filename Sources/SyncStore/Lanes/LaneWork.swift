@@ -54,7 +54,7 @@ struct LaneWork: GroupWork {
         _ error: SealError,
         _ moment: Timestamp
     ) -> Bool {
-        guard group.count == 1, let job = group.first, job.step.token == nil else { return false }
+        guard group.count == 1, let job = group.first, job.request.step.token == nil else { return false }
         guard case .unknownKey = error, let entry = entries[job.lane.organization] else { return true }
         // the key may have been made a moment ago
         return entry.readAt >= moment
@@ -74,7 +74,7 @@ struct LaneWork: GroupWork {
         steps.settle { [ids] in ids.make(at: moment) }
         let settling = try steps.settleQueries
         if !settling.isEmpty { try steps.readNext(await connection.run(settling)) }
-        if steps.lacksTypes || steps.lacksKeys { throw Setback.stale }
+        if steps.isStale { throw Setback.stale }
         steps.choose()
         _ = try await connection.run(try steps.finalQueries)
         for reason in steps.sealed {
@@ -95,14 +95,14 @@ struct LaneWork: GroupWork {
     /// Lanes of organizations whose data cannot be opened are put off, not claimed: nothing of theirs is sent, counted or
     /// given up. What was in flight stays so until its lease has run out.
     private func leaveAlone(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
-        let until = moment.adding(seconds: LaneGroup.pause)
-        let claims = jobs.filter { $0.step.token == nil }.sorted { $0.lane < $1.lane }
+        let until = moment.adding(seconds: LanePlan.pause)
+        let claims = jobs.filter { $0.request.step.token == nil }.sorted { $0.lane < $1.lane }
         if !claims.isEmpty {
             let moments = claims.map { (lane: $0.lane, until: until) }
             _ = try await connection.run(LaneStore.postpone(moments, now: moment))
         }
         for job in jobs {
-            if job.step.token == nil {
+            if job.request.step.token == nil {
                 job.reply.send(.success(.released(readyAt: until)))
             } else {
                 job.refuse(StoreFailure.sealed)

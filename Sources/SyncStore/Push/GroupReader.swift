@@ -134,7 +134,7 @@ struct GroupReader {
                     Query(GroupStatements.makeLanes, LaneRows.keys(maybeNew)),
                     { rows, snapshot in
                         for var row in rows {
-                            if let push = pushOfLane[try row.lane()] { snapshot.pushes[push].lane.isNew = true }
+                            if let push = pushOfLane[try row.lane()] { snapshot.pushes[push].isLaneNew = true }
                         }
                     }
                 )
@@ -146,10 +146,8 @@ struct GroupReader {
                 { rows, snapshot in
                     for (key, lane) in try LaneRows.lanes(rows) {
                         guard let push = pushOfLane[key] else { continue }
-                        let isNew = snapshot.pushes[push].lane.isNew
                         snapshot.hasLane[push] = true
                         snapshot.pushes[push].lane = lane
-                        snapshot.pushes[push].lane.isNew = isNew
                     }
                 }
             )

@@ -69,7 +69,7 @@ struct GroupWriter {
         add(GroupStatements.writeDevices, DevicePushRow.columns, devices)
 
         // also of pushes that are refused: this commit makes their lanes, so no later push finds its user new
-        let newcomers = group.indices.filter { plan.snapshots[$0].lane.isNew }.map { group[$0].lane }.sorted()
+        let newcomers = group.indices.filter { plan.snapshots[$0].isLaneNew }.map { group[$0].lane }.sorted()
         add(GroupStatements.writeUsers, .lanes, newcomers)
     }
 

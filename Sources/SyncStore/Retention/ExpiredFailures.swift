@@ -42,7 +42,7 @@ struct ExpiredFailures {
         "retention_troubled_mutations",
         """
         SELECT m.user_id, m.id, m.accepted_at,
-            m.status IN ('failed', 'conflict') AND m.changed_at < $5 AS is_due
+            m.status IN (\(MutationStatus.list(MutationStatus.forAPerson))) AND m.changed_at < $5 AS is_due
         FROM mutations m
         WHERE m.organization_id = $1 AND m.error IS NOT NULL AND m.synced_at IS NULL AND m.accepted_at >= $2
             AND (m.accepted_at, m.user_id, m.id) > ($2, $3, $4) AND m.accepted_at < $5
@@ -87,7 +87,7 @@ extension Settlement {
     func expire(_ ids: [UUID], before cutoff: Timestamp, _ lane: LaneKey) async throws(Problem) -> Int {
         try await discardUnneeded(ids, lane) { reader, found in
             let old = try await reader.idsOlder(than: cutoff, among: found.map(\.record.id))
-            return found.filter { [.failed, .conflict].contains($0.record.status) && old.contains($0.record.id) }
+            return found.filter { MutationStatus.forAPerson.contains($0.record.status) && old.contains($0.record.id) }
         } forgetting: { ids in
             let rows = ids.map { UserIDRow(organization: lane.organization, user: lane.user, id: $0) }
             return [FinalMutation.keys.query(ExpiredFailures.forgetStatement, rows)]

@@ -50,7 +50,7 @@ final class MutationRow {
         .int2("max_attempts", \.new.mutation.maxAttempts),
         .choice("conflict_resolution", \.new.conflictResolution),
         .int8("base_version", \.new.mutation.baseVersion),
-        .choice("status", \.new.record.status),
+        .choice("status") { MutationStatus.pending.moved(to: $0.new.record.status) },
         .int4("blockers_from", \.blockers.from),
         .int4("blockers_to", \.blockers.to),
         .int8("version", \.new.record.version),

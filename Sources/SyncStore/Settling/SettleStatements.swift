@@ -248,7 +248,7 @@ enum SettleStatements {
         """
         INSERT INTO mutations AS m (
             \(unchanged), status, synced_at, resolution, server_id, server_id_is_integer, version, error)
-        SELECT \(unchangedValues), 'discarded', $4, k.resolution, coalesce(k.server_id, m.server_id),
+        SELECT \(unchangedValues), \(MutationStatus.discarded.reached(from: "m")), $4, k.resolution, coalesce(k.server_id, m.server_id),
             CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
             coalesce(k.version, m.version), coalesce(k.error, m.error)
         FROM \(DiscardRow.columns.unnested(as: "k", behind: head))

@@ -1,6 +1,4 @@
 package import Foundation
-import GroupCommit
-package import SyncModel
 
 /// One step of a lane's worker: what it wants written before it goes on.
 package enum LaneStep: Sendable {
@@ -14,7 +12,7 @@ package enum LaneStep: Sendable {
     case goOn(token: Int64, unblocking: [UUID])
 
     /// The lease that the step is made under; nil for a claim.
-    var token: Int64? {
+    package var token: Int64? {
         switch self {
         case .claim: nil
         case .settle(let dispatch, _), .apply(let dispatch): dispatch.token
@@ -22,45 +20,41 @@ package enum LaneStep: Sendable {
         }
     }
 
+    /// What is in flight when the step is made.
     var dispatch: Dispatch? {
         switch self {
         case .settle(let dispatch, _), .apply(let dispatch): dispatch
         case .claim, .goOn: nil
         }
     }
+
+    /// The entity that the step may change, where there is one by now.
+    package var entityKey: EntityKey? {
+        switch self {
+        case .claim, .goOn: nil
+        case .settle(let dispatch, let outcome): outcome.entityKey(of: dispatch)
+        case .apply(let dispatch): dispatch.serverID.map { EntityKey(type: dispatch.type.name, id: $0.text) }
+        }
+    }
 }
 
-/// What a lane's worker is to do next.
-package enum LaneTurn: Sendable {
-    /// Run this: it is committed as in flight.
-    case run(Dispatch)
-    /// Make another step at once.
-    case goOn(token: Int64, unblocking: [UUID])
-    /// Nothing: the lane was given back, and may be claimed again at that time; nil until something is pushed or a
-    /// person settles something.
-    case released(readyAt: Timestamp?)
-    /// Nothing: the lane is somebody else's, or was not ready. An outcome that was to be written is thrown away.
-    case lost
-}
-
-/// A step on its way through a committer.
-struct LaneJob: GroupJob {
-    let lane: LaneKey
-    let step: LaneStep
+/// What a lane's worker asks for.
+package struct LaneRequest: Sendable {
+    package let lane: LaneKey
+    package let step: LaneStep
     /// The worker process.
-    let worker: UUID
+    package let worker: UUID
     /// Set while the upstream's circuit is open: nothing is sent before.
-    let heldUntil: Timestamp?
+    package let heldUntil: Timestamp?
     /// Whether the lane is to be given back after this step.
-    let releases: Bool
-    let enqueuedAt: ContinuousClock.Instant
-    let reply: OnceReply<LaneTurn>
+    package let releases: Bool
 
-    var weight: Int { 1 }
-    var bytes: Int { 0 }
-    var isAnswered: Bool { reply.isSent }
-
-    func refuse(_ problem: Problem) {
-        reply.send(.failure(problem))
+    /// Creates the value.
+    package init(lane: LaneKey, step: LaneStep, worker: UUID, heldUntil: Timestamp? = nil, releases: Bool = false) {
+        self.lane = lane
+        self.step = step
+        self.worker = worker
+        self.heldUntil = heldUntil
+        self.releases = releases
     }
 }

@@ -1,0 +1,196 @@
+package import Foundation
+
+/// What one step of a lane's worker comes to, decided while its transaction reads: ``init(_:lane:organization:by:now:)``
+/// once the lane is locked, ``settle(_:_:)`` once what was lost is known, ``choose(by:now:)`` once it is known what comes
+/// next. After each of them ``outcomes`` and ``lane`` are to be written. Pure.
+///
+/// A class: it is changed in many places, and never copied.
+package final class LanePlan {
+    /// What the row said of the flight and is to be put right first.
+    package enum Recovery: Sendable {
+        /// The lane's last worker was lost: what is in flight may have been sent.
+        case takeover
+        /// The step was committed before, and its worker did not hear of it: what is in flight was never sent.
+        case repetition
+    }
+
+    /// Seconds for which lanes wait that cannot be run: of organizations that are not served, or whose data cannot be
+    /// opened.
+    package static let pause: Double = 30
+
+    package let request: LaneRequest
+    /// Nil where there is no such organization any more.
+    private let organization: Organization?
+    package let recovery: Recovery?
+    /// The lane as it is to be written.
+    package private(set) var lane: LaneState
+    /// What came of mutations since the last statements.
+    package private(set) var outcomes: [LaneOutcome] = []
+    /// The mutation whose waiters this step releases: one at a time, for a statement's work has a bound.
+    package private(set) var unblocking: UUID?
+    /// Others whose waiters are to be released.
+    private var unfinished: [UUID] = []
+    /// Whether there are more that wait for ``unblocking``.
+    private var leavesWaiters = false
+    private var lowestReleased: Int64?
+    /// What was found to be pending first.
+    package var head = FoundHead.none
+    /// What was wrong with the lane and is mended.
+    package private(set) var note: String?
+    /// What the worker is to do next.
+    package private(set) var turn = LaneTurn.lost
+
+    /// Takes a step on.
+    ///
+    /// - Parameter lane: the lane as its locked row says.
+    /// - Returns: nil where the step is lost: the lane is somebody else's, or not ready.
+    package init?(
+        _ request: LaneRequest,
+        lane: LaneState,
+        organization: Organization?,
+        by planner: TurnPlanner,
+        now: Timestamp
+    ) {
+        self.request = request
+        self.organization = organization
+        self.lane = lane
+        if let token = request.step.token {
+            guard lane.leaseToken == token, lane.leaseOwner == request.worker else { return nil }
+            self.lane.renew(planner.lease, upstream: organization?.upstream, now: now)
+            recovery = lane.inFlight == request.step.dispatch?.mutation.id ? nil : .repetition
+        } else {
+            // a process runs a lane once: under a lease of its own it has let go of the lane, or has not heard of the claim
+            guard lane.isReady(at: now) || lane.leaseOwner == request.worker else { return nil }
+            self.lane.claim(by: request.worker, planner.lease, now: now)
+            recovery = lane.leaseOwner == nil ? nil : .takeover
+        }
+    }
+
+    // MARK: - What was lost
+
+    /// Takes in what the row says is in flight, of a step that recovers.
+    package func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
+        let outcome =
+            recovery == .repetition
+            ? Outcome(ofUnsent: mutation, isForwarded: isForwarded) : Outcome(ofLost: mutation, wasSent: isForwarded)
+        outcomes.append(LaneOutcome(mutation, from: .inFlight, outcome))
+    }
+
+    /// Takes in a mutation that is done and that others still wait for, of a step that recovers.
+    package func recover(waitersFor blocker: UUID) {
+        unfinished.append(blocker)
+    }
+
+    // MARK: - What came of the request
+
+    /// Works out what came of what was in flight, and what that does to the entity and the lane.
+    ///
+    /// - Parameters:
+    ///   - entities: by organization, as loaded under their locks; changed by the outcome.
+    ///   - makeID: makes the id of what the built-in store creates.
+    package func settle(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
+        let organization = request.lane.organization
+        switch request.step {
+        case .claim: break
+        case .goOn(_, let blockers): unfinished += blockers
+        // what it says was written when it was made before
+        case .settle where recovery != nil, .apply where recovery != nil: break
+        case .settle(let dispatch, var outcome):
+            let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
+            outcomes.append(LaneOutcome(dispatch.mutation, from: .inFlight, outcome, version: version))
+        case .apply(let dispatch):
+            guard case .builtIn(let payload) = dispatch.destination else { break }
+            let (outcome, version) = dispatch.applied(
+                to: &entities[organization, default: EntityTable()],
+                payload: payload,
+                makeID: makeID
+            )
+            outcomes.append(LaneOutcome(dispatch.mutation, from: .inFlight, outcome, version: version))
+        }
+        lane.change()
+        if recovery != nil { lane.land() }
+        for outcome in outcomes { finish(outcome) }
+        if !unfinished.isEmpty { unblocking = unfinished.removeFirst() }
+    }
+
+    private func finish(_ outcome: LaneOutcome) {
+        lane.finish(outcome, halts: organization?.settings.halts(at: outcome.outcome.status) ?? false)
+        if outcome.outcome.satisfiesDependants { unfinished.append(outcome.mutation.id) }
+    }
+
+    // MARK: - What comes next
+
+    /// Takes in a mutation that waited for ``unblocking`` and waits for nothing any more.
+    package func release(position: Int64, acceptedAt: Timestamp) {
+        lane.enqueue(position: position, acceptedAt: acceptedAt)
+        lowestReleased = min(lowestReleased ?? position, position)
+    }
+
+    /// Notes that there are more that wait for ``unblocking``.
+    package func leaveWaiters() {
+        leavesWaiters = true
+    }
+
+    /// Brings the lane's head up to date with what was found, and says what is to be done about it.
+    package func choose(by planner: TurnPlanner, now: Timestamp) {
+        outcomes = []
+        place()
+        turn = next(planner, now)
+    }
+
+    private func place() {
+        if case .sealed(let position, _) = head { return lane.point(at: min(position, lowestReleased ?? position)) }
+        if case .none = head, lowestReleased == nil, lane.queuedCount != 0 {
+            note = lane.mend()
+            if lane.isSearched { return }
+        }
+        let first = head.position ?? lane.nextPosition
+        let queuedSince: Timestamp? = if case .mutation(let found) = head { found.mutation.acceptedAt } else { nil }
+        lane.point(at: min(first, lowestReleased ?? first), queuedSince: queuedSince)
+    }
+
+    private func next(_ planner: TurnPlanner, _ now: Timestamp) -> LaneTurn {
+        let blockers = leavesWaiters ? unfinished + [unblocking].compactMap { $0 } : unfinished
+        if !blockers.isEmpty || lane.isSearched { return goOn(unblocking: blockers) }
+        guard lane.haltedBy == nil, let position = head.position else { return release(at: nil) }
+        if let lowestReleased, lowestReleased < position { return goOn() }
+        guard case .mutation(let found) = head, let organization, organization.status == .active else {
+            return release(at: now.adding(seconds: Self.pause))
+        }
+        let surroundings = TurnPlanner.Surroundings(
+            lane: request.lane,
+            token: lane.leaseToken,
+            leasedUntil: lane.readyAt ?? now,
+            organization: organization,
+            type: found.type,
+            mappings: found.mappings,
+            entity: found.entity
+        )
+        switch planner.decide(found.mutation, surroundings, now: now, heldUntil: request.heldUntil) {
+        case .hold(let until): return release(at: until)
+        case .fail(let outcome): return decide(found, outcome, version: nil)
+        case .conflict(let outcome, let version): return decide(found, outcome, version: version)
+        case .run(let dispatch):
+            if request.releases { return release(at: now) }
+            lane.fly(dispatch.mutation.id)
+            return .run(dispatch)
+        }
+    }
+
+    /// Ends a turn in which nothing is run: the mutation never can, or is in conflict with what is known here.
+    private func decide(_ found: FoundHead.Queued, _ outcome: Outcome, version: Int64?) -> LaneTurn {
+        let decided = LaneOutcome(found.mutation, from: .pending, outcome, version: version)
+        outcomes = [decided]
+        finish(decided)
+        return goOn(unblocking: unfinished)
+    }
+
+    private func goOn(unblocking blockers: [UUID] = []) -> LaneTurn {
+        .goOn(token: lane.leaseToken, unblocking: blockers)
+    }
+
+    private func release(at moment: Timestamp?) -> LaneTurn {
+        lane.release(at: moment)
+        return .released(readyAt: moment)
+    }
+}

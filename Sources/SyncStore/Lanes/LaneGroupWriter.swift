@@ -1,0 +1,70 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// The queries that write what the steps of a group come to. Plans are by place in the group, nil for steps that are lost.
+struct LaneGroupWriter {
+    let seals: SealTable
+    let now: Timestamp
+
+    /// In this order: outcomes, mappings, devices' own ids, known ids, released mutations, then what comes next.
+    func settleQueries(_ plans: [LanePlan?]) throws(SealError) -> [Query] {
+        var released: [BlockerRow] = []
+        var heads: [HeadRow] = []
+        for (index, plan) in plans.enumerated() {
+            guard let plan else { continue }
+            let (job, lane, state) = (Int32(index), plan.request.lane, plan.lane)
+            if let id = plan.unblocking {
+                released.append(BlockerRow(job: job, lane: lane, blocker: id, changePosition: state.changePosition))
+            }
+            heads.append(HeadRow(job: job, lane: lane, headPosition: state.headPosition))
+        }
+        guard !heads.isEmpty else { return [] }
+        var queries = try outcomeQueries(plans)
+        if !released.isEmpty { queries.append(BlockerRow.query(released, now)) }
+        queries.append(HeadRow.columns.query(LaneStatements.heads, heads))
+        return queries
+    }
+
+    /// What came of heads that never ran, what is in flight from now on, lanes, feeds, entities, and COMMIT.
+    func finalQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
+        var lanes: [LaneRow] = []
+        var flights: [FlightRow] = []
+        for case let plan? in plans {
+            lanes.append(LaneRow(key: plan.request.lane, state: plan.lane))
+            if case .run(let dispatch) = plan.turn { flights.append(FlightRow(dispatch: dispatch)) }
+        }
+        guard !lanes.isEmpty else { return [.rollback] }
+        var queries = try outcomeQueries(plans)
+        if !flights.isEmpty { queries.append(FlightRow.query(flights, now)) }
+        queries.append(LaneRows.write(lanes))
+        let writes = entities.keys.sorted().map { (organization: $0, writes: entities[$0]?.writes ?? []) }
+            .filter { !$0.writes.isEmpty }
+        if !writes.isEmpty {
+            queries.append(EntityRows.raiseFeeds(writes))
+            queries += try EntityRows.write(writes, now: now, seals)
+        }
+        return queries + [.commit]
+    }
+
+    private func outcomeQueries(_ plans: [LanePlan?]) throws(SealError) -> [Query] {
+        var outcomes: [OutcomeRow] = []
+        var mappings: [MappingOutcomeRow] = []
+        var localIDs: [CreatedIDRow] = []
+        var knownIDs = KnownIDs()
+        for case let plan? in plans {
+            let (lane, state) = (plan.request.lane, plan.lane)
+            for outcome in plan.outcomes {
+                outcomes.append(try OutcomeRow(lane, outcome, state, seals))
+                if let row = MappingOutcomeRow(lane, outcome, state, seals) { mappings.append(row) }
+                if let row = CreatedIDRow(lane, outcome.mutation, outcome.outcome) { localIDs.append(row) }
+                knownIDs.add(lane, outcome.mutation, outcome.outcome, state)
+            }
+        }
+        var queries: [Query] = []
+        if !outcomes.isEmpty { queries.append(OutcomeRow.query(outcomes, now)) }
+        if !mappings.isEmpty { queries.append(MappingOutcomeRow.query(mappings, now)) }
+        if !localIDs.isEmpty { queries.append(CreatedIDRow.query(localIDs)) }
+        return queries + knownIDs.queries
+    }
+}

@@ -1,0 +1,18 @@
+import GroupCommit
+import SyncModel
+
+/// A step on its way through a committer.
+struct LaneJob: GroupJob {
+    let request: LaneRequest
+    let enqueuedAt: ContinuousClock.Instant
+    let reply: OnceReply<LaneTurn>
+
+    var lane: LaneKey { request.lane }
+    var weight: Int { 1 }
+    var bytes: Int { 0 }
+    var isAnswered: Bool { reply.isSent }
+
+    func refuse(_ problem: Problem) {
+        reply.send(.failure(problem))
+    }
+}

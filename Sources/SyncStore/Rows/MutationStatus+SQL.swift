@@ -1,0 +1,17 @@
+import SyncModel
+
+extension MutationStatus {
+    /// SQL: this status, where the row called `row` may be moved to it, else NULL, which the column refuses. In what is
+    /// written, never in a condition: no plan hangs on it.
+    func reached(from row: String) -> String {
+        "CASE WHEN \(row).status IN (\(Self.list(Self.allCases.filter { $0.canBecome(self) }))) THEN '\(rawValue)' END"
+    }
+
+    /// SQL: what is final, between the parentheses of IN.
+    static let finalList = list(allCases.filter(\.isFinal))
+
+    /// SQL: some statuses, between the parentheses of IN.
+    static func list(_ statuses: [MutationStatus]) -> String {
+        statuses.map { "'\($0.rawValue)'" }.joined(separator: ", ")
+    }
+}
