@@ -14,6 +14,7 @@ struct Sample {
     )
     static var writer: Writer { Writer(user: lane.user, device: device) }
 
+    var position: Int64 = 1
     var operation: SyncModel.Operation = .create
     var localID: UUID? = Sample.local
     var localNumber: Int64?
@@ -41,7 +42,7 @@ struct Sample {
     var upstream: UpstreamSettings? = UpstreamSettings(baseURL: "http://upstream.invalid")
     var lane = Sample.lane
     var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
-    var entity: TurnPlanner.KnownEntity?
+    var entity: EntityState?
 
     /// An update, replace or delete of contact 7, or a create.
     static func of(_ operation: SyncModel.Operation, _ strategy: ConflictResolution = .manual) -> Sample {
@@ -57,7 +58,7 @@ struct Sample {
         QueuedMutation(
             id: Self.id,
             deviceID: Self.device,
-            position: 1,
+            position: position,
             acceptedAt: Self.now,
             operation: operation,
             entityType: "contact",
@@ -167,6 +168,32 @@ struct Sample {
         next.hold = outcome.hold
         next.override = outcome.override
         return next
+    }
+}
+
+extension EntityState {
+    /// An entity as the feed knows it.
+    static func known(
+        etag: String?,
+        owner: UUID,
+        lastWriter: Writer,
+        version: Int64,
+        runBase: Int64,
+        isDeleted: Bool = false,
+        document: [UInt8]? = nil
+    ) -> EntityState {
+        EntityState(
+            isIntegerID: true,
+            version: version,
+            isDeleted: isDeleted,
+            document: document,
+            owner: owner,
+            clientID: nil,
+            lastWriter: lastWriter,
+            runBase: runBase,
+            isStored: true,
+            etag: etag
+        )
     }
 }
 

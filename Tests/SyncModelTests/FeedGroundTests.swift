@@ -173,7 +173,7 @@ import Testing
     @Test func whatWasAdoptedIsNobodysWriteAndDoesNotGoOverWhatCameMeanwhile() throws {
         var sample = shared(.update)
         sample.strategy = .serverWins
-        sample.entity = TurnPlanner.KnownEntity(
+        sample.entity = EntityState.known(
             etag: "e3",
             owner: Self.colleague.user,
             lastWriter: Self.colleague,
@@ -199,7 +199,7 @@ import Testing
         let state = try #require(table[Self.key])
         var second = sample
         second.baseVersion = 3
-        second.entity = TurnPlanner.KnownEntity(
+        second.entity = EntityState.known(
             etag: state.etag,
             owner: state.owner,
             lastWriter: state.lastWriter,

@@ -150,7 +150,7 @@ import Testing
                 (Sample.lane.user, Visibility.user, "e5"), (Self.other, .user, nil), (Self.other, .organization, "e5"),
             ] {
                 sample.visibility = visibility
-                sample.entity = TurnPlanner.KnownEntity(
+                sample.entity = EntityState.known(
                     etag: "e5",
                     owner: owner,
                     lastWriter: Writer(user: owner, device: Self.other),
@@ -164,21 +164,21 @@ import Testing
 
     @Test func ifMatchIsTheLastAnswersWithinAWritersRun() {
         let stranger = Writer(user: Sample.lane.user, device: Self.other)
-        let ours = TurnPlanner.KnownEntity(
+        let ours = EntityState.known(
             etag: "e5",
             owner: Sample.lane.user,
             lastWriter: Sample.writer,
             version: 5,
             runBase: 3
         )
-        let theirs = TurnPlanner.KnownEntity(
+        let theirs = EntityState.known(
             etag: "e5",
             owner: Sample.lane.user,
             lastWriter: stranger,
             version: 5,
             runBase: 3
         )
-        let bare = TurnPlanner.KnownEntity(
+        let bare = EntityState.known(
             etag: nil,
             owner: Sample.lane.user,
             lastWriter: Sample.writer,
@@ -186,7 +186,7 @@ import Testing
             runBase: 3
         )
         let header = #"{"If-Match":"e1","X-A":"b"}"#
-        let cases: [(TurnPlanner.KnownEntity?, Int64?, String?, String?)] = [
+        let cases: [(EntityState?, Int64?, String?, String?)] = [
             (ours, 5, nil, "e5"), (ours, 3, nil, "e5"), (ours, 3, header, "e5"),
             (ours, nil, nil, nil), (ours, nil, header, "e5"), (theirs, 5, nil, "e5"), (theirs, 5, header, "e5"),
             (theirs, nil, header, nil), (bare, 5, header, nil), (nil, 5, header, nil),
@@ -213,7 +213,7 @@ import Testing
 
     @Test func whatIsToHaveItsWayIsSentWithoutACondition() throws {
         var sample = Sample.of(.update)
-        sample.entity = TurnPlanner.KnownEntity(
+        sample.entity = EntityState.known(
             etag: "e5",
             owner: Sample.lane.user,
             lastWriter: Sample.writer,

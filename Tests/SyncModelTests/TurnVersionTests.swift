@@ -14,8 +14,8 @@ import Testing
         runBase: Int64 = 3,
         etag: String? = "e5",
         isDeleted: Bool = false
-    ) -> TurnPlanner.KnownEntity {
-        TurnPlanner.KnownEntity(
+    ) -> EntityState {
+        EntityState.known(
             etag: isDeleted ? nil : etag,
             owner: Sample.lane.user,
             lastWriter: writer,
@@ -30,7 +30,7 @@ import Testing
         _ operation: SyncModel.Operation = .update,
         _ strategy: ConflictResolution = .manual,
         base: Int64?,
-        _ entity: TurnPlanner.KnownEntity?
+        _ entity: EntityState?
     ) -> Sample {
         var sample = Sample.of(operation, strategy)
         sample.attempts = 2
@@ -47,7 +47,7 @@ import Testing
 
     @Test func whatAnotherWriterHasPassedAndWhatIsAheadIsAConflict() {
         let own = entity(by: Sample.writer)
-        let cases: [(Int64?, TurnPlanner.KnownEntity?, Bool)] = [
+        let cases: [(Int64?, EntityState?, Bool)] = [
             (5, entity(), false), (4, entity(), true), (3, entity(), true), (0, entity(), true), (6, entity(), true),
             (.max, entity(), true), (nil, entity(), false), (1, nil, false),
             // a run of one's own

@@ -29,26 +29,21 @@ package final class Dispatch: Sendable {
         case upstream(UpstreamRequest, UpstreamSettings)
     }
 
-    /// Creates the value.
-    package init(
-        lane: LaneKey,
-        token: Int64,
-        leasedUntil: Timestamp,
-        mutation: QueuedMutation,
-        type: EntityType,
+    /// What the surroundings of the turn say, and where it goes.
+    init(
+        of mutation: QueuedMutation,
+        _ surroundings: TurnPlanner.Surroundings,
         serverID: ServerID?,
-        entityVersion: Int64? = nil,
-        organization: Organization,
-        destination: Destination
+        to destination: Destination
     ) {
-        self.lane = lane
-        self.token = token
-        self.leasedUntil = leasedUntil
+        lane = surroundings.lane
+        token = surroundings.token
+        leasedUntil = surroundings.leasedUntil
         self.mutation = mutation
-        self.type = type
+        type = surroundings.type
         self.serverID = serverID
-        self.entityVersion = entityVersion
-        self.organization = organization
+        entityVersion = surroundings.visibleEntity?.version
+        organization = surroundings.organization
         self.destination = destination
     }
 

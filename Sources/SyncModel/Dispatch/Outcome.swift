@@ -96,6 +96,14 @@ package struct Outcome: Sendable {
         error = dispatch.mutation.error
     }
 
+    /// An outcome after which the mutation stands as before: its turn comes again, or its attempts are used up.
+    init(_ status: MutationStatus, _ kind: Kind, asBefore dispatch: Dispatch) {
+        self.init(status, kind, of: dispatch)
+        isOutcomeUnknown = dispatch.mutation.isOutcomeUnknown
+        override = dispatch.mutation.override
+        conflictRetries = dispatch.mutation.conflictRetries
+    }
+
     /// What becomes of a conflict in which the client has its way: a new revision, which sends something else.
     ///
     /// - Parameter id: the entity that is written over, as far as it is known.

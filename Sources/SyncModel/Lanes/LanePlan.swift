@@ -73,7 +73,7 @@ package final class LanePlan {
         let outcome =
             recovery == .repetition
             ? Outcome(ofUnsent: mutation, isForwarded: isForwarded) : Outcome(ofLost: mutation, wasSent: isForwarded)
-        outcomes.append(LaneOutcome(mutation, from: .inFlight, outcome))
+        outcomes.append(LaneOutcome(mutation: mutation, from: .inFlight, outcome: outcome))
     }
 
     /// Takes in a mutation that is done and that others still wait for, of a step that recovers.
@@ -97,7 +97,7 @@ package final class LanePlan {
         case .settle where recovery != nil, .apply where recovery != nil: break
         case .settle(let dispatch, var outcome):
             let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
-            outcomes.append(LaneOutcome(dispatch.mutation, from: .inFlight, outcome, version: version))
+            land(dispatch, outcome, version)
         case .apply(let dispatch):
             guard case .builtIn(let payload) = dispatch.destination else { break }
             let (outcome, version) = dispatch.applied(
@@ -105,12 +105,18 @@ package final class LanePlan {
                 payload: payload,
                 makeID: makeID
             )
-            outcomes.append(LaneOutcome(dispatch.mutation, from: .inFlight, outcome, version: version))
+            land(dispatch, outcome, version)
         }
         lane.change()
         if recovery != nil { lane.land() }
         for outcome in outcomes { finish(outcome) }
         if !unfinished.isEmpty { unblocking = unfinished.removeFirst() }
+    }
+
+    private func land(_ dispatch: Dispatch, _ outcome: Outcome, _ version: Int64?) {
+        outcomes.append(
+            LaneOutcome(mutation: dispatch.mutation, from: .inFlight, outcome: outcome, version: version)
+        )
     }
 
     private func finish(_ outcome: LaneOutcome) {
@@ -139,37 +145,53 @@ package final class LanePlan {
     }
 
     private func place() {
-        if case .sealed(let position, _) = head { return lane.point(at: min(position, lowestReleased ?? position)) }
-        if case .none = head, lowestReleased == nil, lane.queuedCount != 0 {
-            note = lane.mend()
-            if lane.isSearched { return }
+        let lowest = lowestReleased ?? .max
+        switch head {
+        case .sealed(let position, _): lane.point(at: min(position, lowest), queuedSince: lane.queuedSince)
+        case .mutation(let head, _, _, _): lane.point(at: min(head.position, lowest), queuedSince: head.acceptedAt)
+        case .none:
+            if lowestReleased == nil, lane.queuedCount != 0 {
+                note = lane.mend()
+                if lane.isSearched { return }
+            }
+            lane.point(at: min(lane.nextPosition, lowest), queuedSince: nil)
         }
-        let first = head.position ?? lane.nextPosition
-        let queuedSince: Timestamp? = if case .mutation(let found) = head { found.mutation.acceptedAt } else { nil }
-        lane.point(at: min(first, lowestReleased ?? first), queuedSince: queuedSince)
     }
 
     private func next(_ planner: TurnPlanner, _ now: Timestamp) -> LaneTurn {
         let blockers = leavesWaiters ? unfinished + [unblocking].compactMap { $0 } : unfinished
         if !blockers.isEmpty || lane.isSearched { return goOn(unblocking: blockers) }
-        guard lane.haltedBy == nil, let position = head.position else { return release(at: nil) }
-        if let lowestReleased, lowestReleased < position { return goOn() }
-        guard case .mutation(let found) = head, let organization, organization.status == .active else {
-            return release(at: now.adding(seconds: Self.pause))
+        if lane.haltedBy != nil { return release(at: nil) }
+        switch head {
+        case .none: return release(at: nil)
+        case .sealed(let position, _):
+            return isPassed(position) ? goOn() : release(at: now.adding(seconds: Self.pause))
+        case .mutation(let head, let type, let mappings, let entity):
+            if isPassed(head.position) { return goOn() }
+            guard let organization, organization.status == .active else {
+                return release(at: now.adding(seconds: Self.pause))
+            }
+            let surroundings = TurnPlanner.Surroundings(
+                lane: request.lane,
+                token: lane.leaseToken,
+                leasedUntil: lane.readyAt ?? now,
+                organization: organization,
+                type: type,
+                mappings: mappings,
+                entity: entity
+            )
+            return turn(of: head, planner.decide(head, surroundings, now: now, heldUntil: request.heldUntil), now)
         }
-        let surroundings = TurnPlanner.Surroundings(
-            lane: request.lane,
-            token: lane.leaseToken,
-            leasedUntil: lane.readyAt ?? now,
-            organization: organization,
-            type: found.type,
-            mappings: found.mappings,
-            entity: found.entity
-        )
-        switch planner.decide(found.mutation, surroundings, now: now, heldUntil: request.heldUntil) {
+    }
+
+    /// Whether something before that place was released after the look at the lane.
+    private func isPassed(_ position: Int64) -> Bool { lowestReleased.map { $0 < position } ?? false }
+
+    private func turn(of head: QueuedMutation, _ decision: TurnPlanner.Decision, _ now: Timestamp) -> LaneTurn {
+        switch decision {
         case .hold(let until): return release(at: until)
-        case .fail(let outcome): return decide(found, outcome, version: nil)
-        case .conflict(let outcome, let version): return decide(found, outcome, version: version)
+        case .fail(let outcome): return decide(head, outcome, version: nil)
+        case .conflict(let outcome, let version): return decide(head, outcome, version: version)
         case .run(let dispatch):
             if request.releases { return release(at: now) }
             lane.fly(dispatch.mutation.id)
@@ -178,10 +200,9 @@ package final class LanePlan {
     }
 
     /// Ends a turn in which nothing is run: the mutation never can, or is in conflict with what is known here.
-    private func decide(_ found: FoundHead.Queued, _ outcome: Outcome, version: Int64?) -> LaneTurn {
-        let decided = LaneOutcome(found.mutation, from: .pending, outcome, version: version)
-        outcomes = [decided]
-        finish(decided)
+    private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneTurn {
+        outcomes = [LaneOutcome(mutation: head, from: .pending, outcome: outcome, version: version)]
+        finish(outcomes[0])
         return goOn(unblocking: unfinished)
     }
 

@@ -140,12 +140,7 @@ package struct LaneState: Sendable, Hashable {
         inFlight = nil
     }
 
-    /// Points at what is pending first, as a look at the lane found it.
-    mutating func point(at position: Int64) {
-        headPosition = position
-    }
-
-    /// Points at what is pending first, and notes when it was accepted; nil where nothing is, and so nothing waits.
+    /// Points at what is pending first, as a look at the lane found it, and notes when that was accepted; nil for nothing.
     mutating func point(at position: Int64, queuedSince: Timestamp?) {
         headPosition = position
         self.queuedSince = queuedSince

@@ -142,7 +142,7 @@ package struct PreviewPlanner {
             organization: context.organization,
             type: type,
             mappings: mappings,
-            entity: entity(of: new, type)
+            entity: new.record.serverID.flatMap { entities[EntityKey(type: type.name, id: $0.text)] }
         )
         var turn = Turn()
         var queued = new.queued
@@ -181,23 +181,6 @@ package struct PreviewPlanner {
             if !resolved.isEmpty { mappings[id] = resolved }
         }
         return mappings
-    }
-
-    /// What a `base_version` is judged by, and If-Match is made of.
-    private func entity(of new: NewMutation, _ type: EntityType) -> TurnPlanner.KnownEntity? {
-        guard let id = new.record.serverID, let state = entities[EntityKey(type: type.name, id: id.text)] else {
-            return nil
-        }
-        return TurnPlanner.KnownEntity(
-            etag: state.etag,
-            owner: state.owner,
-            lastWriter: state.lastWriter,
-            version: state.version,
-            runBase: state.runBase,
-            isDeleted: state.isDeleted,
-            document: state.document,
-            isUnreadable: state.isUnreadable
-        )
     }
 }
 

@@ -113,7 +113,7 @@ struct LaneGroup {
             plan.head = try reader.head(&row, of: plan.request.lane, entry)
             guard entry.readAt < now else { continue }
             switch plan.head {
-            case .mutation(let found) where entry.types[found.mutation.entityType] == nil: isStale = true
+            case .mutation(let head, _, _, _) where entry.types[head.entityType] == nil: isStale = true
             case .sealed(_, .unknownKey): isStale = true
             default: break
             }

@@ -198,6 +198,11 @@ enum LaneStatements {
         """
     )
 
+    private static let headEntity = EntityRows.list(
+        of: "e",
+        document: "CASE WHEN m.base_version <> e.version THEN e.document END"
+    )
+
     /// The first pending mutation of each lane; where the client ids lead that it names, as arrays side by side; and what
     /// the feed knows of the entity that it changes: its last writer, and the upstream's validator; its document only where
     /// the mutation was made on another version, for there may be a conflict.
@@ -208,8 +213,7 @@ enum LaneStatements {
         "lane_heads",
         """
         SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
-            e.id AS entity_id, e.etag, e.owner_id, e.updated_by, e.updated_on, e.version, e.run_base, e.is_deleted,
-            CASE WHEN m.base_version <> e.version THEN e.document END AS document
+            \(headEntity)
         FROM \(HeadRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM (

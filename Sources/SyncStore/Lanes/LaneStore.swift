@@ -113,9 +113,6 @@ package final class LaneStore: Service {
         package var halted = 0
         /// When the first of all mutations was accepted that are pending or in flight.
         package var oldest: Timestamp?
-
-        /// Of no lanes.
-        package init() {}
     }
 
     /// Counts lanes that have something to run, or are halted.
@@ -159,13 +156,6 @@ package final class LaneStore: Service {
         package var halted: Int
         /// When the first of its mutations was accepted that are pending or in flight.
         package var oldest: Timestamp?
-
-        /// Creates the value.
-        package init(organization: UUID, halted: Int, oldest: Timestamp?) {
-            self.organization = organization
-            self.halted = halted
-            self.oldest = oldest
-        }
     }
 
     /// Counts organization by organization, those first whose oldest pending mutation has waited longest, then those

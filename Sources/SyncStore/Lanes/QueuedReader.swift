@@ -32,9 +32,8 @@ struct QueuedReader {
         do {
             let mutation = try mutation(&row, of: lane, entry)
             let mappings = try Self.mappings(&row)
-            let entity = try Self.entity(&row, type: mutation.entityType, seals[lane.organization])
-            let type = entry.type(mutation.entityType)
-            return .mutation(FoundHead.Queued(mutation, type: type, mappings: mappings, entity: entity))
+            let entity = row.isNextNull ? nil : try EntityRows.read(&row, seals).state
+            return .mutation(mutation, entry.type(mutation.entityType), mappings, entity)
         } catch let error as SealError {
             row = start
             return .sealed(position: try QueuedColumns.position(&row), error)
@@ -53,30 +52,6 @@ struct QueuedReader {
             mappings[client, default: []].append(TurnPlanner.ResolvedID(entityType: types[place], serverID: id))
         }
         return mappings
-    }
-
-    private static func entity(
-        _ row: inout RowReader,
-        type: String,
-        _ seal: Seal
-    ) throws -> TurnPlanner.KnownEntity? {
-        // what is there has an id
-        guard let id = try row.optionalString("entity_id") else { return nil }
-        var unreadable: [String] = []
-        return TurnPlanner.KnownEntity(
-            etag: try row.optionalString("etag"),
-            owner: try row.uuid("owner_id"),
-            lastWriter: Writer(user: try row.uuid("updated_by"), device: try row.uuid("updated_on")),
-            version: try row.int64("version"),
-            runBase: try row.int64("run_base"),
-            isDeleted: try row.bool("is_deleted"),
-            document: try seal.read(
-                json: row.optionalBytes("document"),
-                as: .document(type: type, id: id),
-                &unreadable
-            ),
-            isUnreadable: !unreadable.isEmpty
-        )
     }
 }
 

@@ -1,6 +1,6 @@
 /// What becomes of a forwarded mutation that was made on a version which the entity has left (product rule 12): the
 /// conflict is known here, so nothing is sent and no attempt is spent.
-extension TurnPlanner {
+extension Turn {
     /// An If-Match that no state of an entity has.
     ///
     /// A mutation that was sent before, with an outcome that nobody knows, goes out again under its key even if another
@@ -9,11 +9,7 @@ extension TurnPlanner {
     static let passedValidator = #""base-version-was-passed""#
 
     /// The conflict of a mutation with what the feed knows of its entity; nil where it is to be sent.
-    func versionConflict(
-        _ mutation: QueuedMutation,
-        _ surroundings: Surroundings,
-        _ own: ServerID?
-    ) -> Decision? {
+    func versionConflict() -> TurnPlanner.Decision? {
         // what is to have its way over a conflict has met it before
         guard mutation.operation != .create, mutation.override == nil, mutation.resolution != .clientWins,
             let baseVersion = mutation.baseVersion, let entity = surroundings.visibleEntity, let own
@@ -23,23 +19,12 @@ extension TurnPlanner {
         // what is gone can be deleted once more
         if verdict == .fits || (entity.isDeleted && mutation.operation == .delete) { return nil }
         if mutation.isOutcomeUnknown, verdict == .passed, entity.etag != nil { return nil }
-        var outcome = Outcome(.conflict, .conflict, of: dispatch(mutation, surroundings, own, .builtIn(payload: [])))
-        outcome.attemptCount = mutation.attemptCount
-        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
+        var outcome = unsent(.conflict, .conflict, serverID: own)
         var problem = Problem(
             .conflict,
             entity.isDeleted ? "another writer deleted the entity" : entity.run.words(on: baseVersion)
         )
-        problem.current =
-            CurrentEntity(
-                type: mutation.entityType,
-                id: own,
-                version: entity.version,
-                etag: entity.etag,
-                isDeleted: entity.isDeleted,
-                document: entity.document,
-                isUnreadable: entity.isUnreadable
-            ).json
+        problem.current = entity.json(type: mutation.entityType, id: own)
         outcome.error = problem.json
         outcome.lastError = problem.detail
         switch mutation.strategy {
@@ -49,21 +34,16 @@ extension TurnPlanner {
             outcome.kind = .discarded
             outcome.resolution = .serverWins
             return .conflict(outcome, version: entity.version)
-        case .clientWins: return .conflict(overriding(outcome, mutation, surroundings.type, own), version: nil)
+        case .clientWins: return .conflict(overriding(outcome, own), version: nil)
         }
     }
 
     /// Lets the client have its way. The feed's document is what was last heard of the entity, and may be behind the
     /// upstream's: a patch goes out as it is.
-    private func overriding(
-        _ conflict: Outcome,
-        _ mutation: QueuedMutation,
-        _ type: EntityType,
-        _ own: ServerID
-    ) -> Outcome {
+    private func overriding(_ conflict: Outcome, _ own: ServerID) -> Outcome {
         let sent = ClientWins.plan(
             operation: mutation.operation,
-            idSpace: type.idSpace,
+            idSpace: surroundings.type.idSpace,
             endpoint: mutation.endpoint ?? "",
             payload: nil,
             current: nil,

@@ -1,0 +1,71 @@
+import JSONText
+
+/// What becomes of a mutation that met another writer's state upstream (product rule 12).
+extension Attempt {
+    /// A 409 may be the upstream's way of saying that it has not finished with an earlier attempt under the same key.
+    func mayBeEcho(_ response: UpstreamResponse) -> Bool {
+        (response.retryAt != nil || mutation.isOutcomeUnknown)
+            && mutation.conflictRetries < RetryPolicy.conflictRetries
+    }
+
+    func echo(_ response: UpstreamResponse) -> Outcome {
+        var outcome = again(.deferred, response.words, response)
+        outcome.conflictRetries += 1
+        return outcome
+    }
+
+    func conflict(_ response: UpstreamResponse) -> Outcome {
+        let found = UpstreamEntity(in: response, idPointer: upstream.idPointer)
+        // an answer to an update shows the entity only if it bears its id
+        let isShown = mutation.operation == .create || found?.id.text == dispatch.serverID?.text
+        let shown = isShown ? found : nil
+        var outcome = refusal(.conflict, .conflict, response)
+        var problem = Problem(.conflict, response.words)
+        if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
+            let etag = etag(of: id, response)
+            problem.current = CurrentEntity(type: mutation.entityType, id: id, etag: etag, document: document).json
+        }
+        outcome.error = problem.json
+        // a revision that had its way once and conflicts again is for a person
+        guard mutation.resolution == nil else {
+            outcome.resolution = nil
+            return outcome
+        }
+        switch mutation.strategy {
+        case .manual: return outcome
+        case .serverWins: return adopted(outcome, shown, response)
+        case .clientWins: return overridden(outcome, shown)
+        }
+    }
+
+    /// The validator of what stands in the way, where the request was for that and nothing else.
+    private func etag(of id: ServerID, _ response: UpstreamResponse) -> String? {
+        id.isSegment(of: request.path) ? response.etag : nil
+    }
+
+    private func adopted(_ conflict: Outcome, _ shown: UpstreamEntity?, _ response: UpstreamResponse) -> Outcome {
+        guard let id = dispatch.serverID ?? shown?.id else { return conflict }
+        var outcome = conflict
+        outcome.status = .discarded
+        outcome.kind = .discarded
+        outcome.resolution = .serverWins
+        outcome.serverID = id
+        if let document = shown?.document { outcome.entity = .document(document, etag: etag(of: id, response)) }
+        outcome.ground = .adopted
+        return outcome
+    }
+
+    private func overridden(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
+        let id = dispatch.serverID ?? shown?.id
+        let override = ClientWins.plan(
+            operation: mutation.operation,
+            idSpace: dispatch.type.idSpace,
+            endpoint: request.path,
+            payload: request.body.flatMap { try? JSONTree(parsing: $0).root },
+            current: shown?.document,
+            serverID: id
+        )
+        // an answer to a PUT need not say what was written over
+        return override.map { conflict.overridden(by: $0, of: id) } ?? conflict
+    }
+}

@@ -1,0 +1,185 @@
+import Foundation
+
+/// One request and what it may come to.
+struct Attempt {
+    let dispatch: Dispatch
+    let request: UpstreamRequest
+    let upstream: UpstreamSettings
+    let policy: RetryPolicy
+    let othersSucceeded: Bool
+    let now: Timestamp
+    let jitter: Double
+
+    var mutation: QueuedMutation { dispatch.mutation }
+
+    func outcome(of response: UpstreamResponse) -> Outcome {
+        switch response.status {
+        case 200...299: succeeded(response)
+        case 404, 410: mutation.operation == .delete ? succeeded(response) : rejected(response)
+        case _ where response.mayBeOperatorsTrouble: othersSucceeded ? rejectedAlone(response) : held(response)
+        case 408, 425, 429: again(.deferred, response.words, response)
+        case 409: mayBeEcho(response) ? echo(response) : conflict(response)
+        case 412: conflict(response)
+        case 400...499: rejected(response)
+        default: serverError(response)
+        }
+    }
+
+    // MARK: - Done
+
+    private func succeeded(_ response: UpstreamResponse) -> Outcome {
+        var outcome = Outcome(.succeeded, .succeeded, of: dispatch)
+        outcome.responseStatus = Int16(response.status)
+        outcome.responseBody = response.json
+        let shown = UpstreamEntity(in: response, idPointer: upstream.idPointer)
+        if mutation.operation == .create {
+            // one that has its way over an entity, or that chose its id itself, knows which one it is
+            guard let id = dispatch.serverID ?? shown?.id ?? UpstreamEntity(location: response.location)?.id else {
+                return unnamed(response)
+            }
+            outcome.serverID = id
+        }
+        guard let id = outcome.serverID else { return outcome }
+        let testimony = Testimony(about: id, of: mutation, request, response, shown)
+        outcome.etag = testimony.etag
+        (outcome.entity, outcome.ground) = testimony.change
+        return outcome
+    }
+
+    /// A create took effect, but nobody can tell as what. An answer that broke off is asked for once more; of one that is
+    /// whole a person has to decide (``SettleSubject/mayHaveTakenEffect``).
+    private func unnamed(_ response: UpstreamResponse) -> Outcome {
+        if response.isCutOff {
+            var outcome = again(.unreachable, response.words + ", but the answer broke off", nil)
+            outcome.isOutcomeUnknown = true
+            return outcome
+        }
+        let place = upstream.idPointer
+        return failed(
+            .upstreamRejected,
+            "the upstream answered \(response.status), but names the new entity neither at \(place) nor in Location",
+            response
+        )
+    }
+
+    // MARK: - Refused
+
+    private func rejected(_ response: UpstreamResponse) -> Outcome {
+        failed(.upstreamRejected, response.words, response)
+    }
+
+    /// What a definitive answer that is no success leaves behind.
+    func refusal(_ status: MutationStatus, _ kind: Outcome.Kind, _ response: UpstreamResponse) -> Outcome {
+        var outcome = Outcome(status, kind, of: dispatch)
+        outcome.responseStatus = Int16(response.status)
+        outcome.responseBody = response.json
+        outcome.lastError = words(response)
+        outcome.lastErrorCode = Int16(response.status)
+        return outcome
+    }
+
+    private func failed(_ code: ProblemCode, _ detail: String, _ response: UpstreamResponse) -> Outcome {
+        var outcome = refusal(.failed, .rejected, response)
+        outcome.error = Problem(code, detail).json
+        return outcome
+    }
+
+    // MARK: - Again
+
+    /// Tried again after a while, or given up when the attempts are used up.
+    ///
+    /// - Parameter reason: without the upstream's body, which belongs to `last_error` and `response`.
+    func again(_ kind: Outcome.Kind, _ reason: String, _ response: UpstreamResponse? = nil) -> Outcome {
+        var outcome = Outcome(.pending, kind, asBefore: dispatch)
+        outcome.lastError = response.map(words) ?? reason
+        outcome.lastErrorCode = response.map { Int16($0.status) }
+        guard dispatch.attempts < mutation.maxAttempts else {
+            outcome.status = .failed
+            outcome.error = Problem.exhausted(dispatch.attempts, String(reason.prefix(200))).json
+            return outcome
+        }
+        outcome.nextRetryAt = policy.nextTry(
+            after: dispatch.attempts,
+            now: now,
+            notBefore: response?.retryAt,
+            jitter: jitter
+        )
+        return outcome
+    }
+
+    /// No answer says nothing of whose trouble the answers before it were.
+    func notAnswered(_ reason: String) -> Outcome {
+        var outcome = again(.unreachable, reason)
+        if outcome.status == .pending { outcome.hold = mutation.hold }
+        return outcome
+    }
+
+    private func serverError(_ response: UpstreamResponse) -> Outcome {
+        var outcome = again(.serverError, response.words, response)
+        outcome.isOutcomeUnknown = true
+        return outcome
+    }
+
+    /// It may be the operator's trouble, and as long as that may be no attempt is spent.
+    private func held(_ response: UpstreamResponse) -> Outcome {
+        let hold = MutationHold.next(after: mutation.hold, now: now)
+        var outcome = Outcome(.pending, .misconfigured, asBefore: dispatch)
+        outcome.attemptCount = mutation.attemptCount
+        outcome.hold = hold
+        outcome.nextRetryAt = policy.nextTry(after: hold, now: now, notBefore: response.retryAt, jitter: jitter)
+        outcome.lastError = words(response)
+        outcome.lastErrorCode = Int16(response.status)
+        return outcome
+    }
+
+    /// It is the mutation's own trouble: the upstream takes what others send. Of an earlier attempt such an answer says
+    /// nothing, for it need not come from what takes requests.
+    private func rejectedAlone(_ response: UpstreamResponse) -> Outcome {
+        var outcome = failed(
+            .upstreamRejected,
+            response.words + ", and has taken other requests since: this is about this request alone",
+            response
+        )
+        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
+        return outcome
+    }
+
+    // MARK: - Not sent
+
+    /// The gateway itself would not send it, now or later: no attempt is spent, and the lane goes on.
+    func refused(_ reason: String) -> Outcome {
+        let problem = Problem(.validationFailed, "it cannot be sent: \(reason)")
+        var outcome = unsent(.failed, problem.detail)
+        outcome.error = problem.json
+        return outcome
+    }
+
+    /// Nothing can be sent as the upstream is set up: the lane waits, as one does that has nowhere to send to, and no
+    /// attempt is spent.
+    func unready(_ reason: String) -> Outcome {
+        var outcome = unsent(.pending, "nothing can be sent to the upstream: \(reason)")
+        outcome.nextRetryAt = now.adding(seconds: TurnPlanner.pauseWithoutUpstream)
+        return outcome
+    }
+
+    private func unsent(_ status: MutationStatus, _ reason: String) -> Outcome {
+        var outcome = Outcome(status, .refused, asBefore: dispatch)
+        outcome.attemptCount = mutation.attemptCount
+        outcome.lastError = reason
+        if status == .pending { outcome.hold = mutation.hold }
+        return outcome
+    }
+
+    /// "Error message or server response body from the most recent failed attempt" (seed 001, `last_error`).
+    private func words(_ response: UpstreamResponse) -> String {
+        guard let json = response.json else { return response.words }
+        return response.words + ": " + String(decoding: json.prefix(1_000), as: UTF8.self)
+    }
+}
+
+extension UpstreamResponse {
+    /// The answer in words, without its body.
+    var words: String {
+        "the upstream answered \(status)" + (pointer.map { " (\($0))" } ?? "")
+    }
+}

@@ -1,0 +1,69 @@
+import Crypto
+package import Foundation
+import JSONText
+
+/// What goes out to an upstream.
+extension Turn {
+    /// - Throws: why nothing can be sent that says what the mutation means.
+    func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
+        guard let endpoint = mutation.endpoint, let path = try? Endpoint(endpoint) else {
+            let detail = "its type '\(mutation.entityType)' is forwarded now, and it has no endpoint to be sent to"
+            throw Problem(.validationFailed, detail)
+        }
+        let resolved = mutation.override?.endpoint ?? self.path(path)
+        if let problem = PathRules.problem(in: resolved) {
+            throw Problem(.validationFailed, "with ids in place its endpoint \(problem)")
+        }
+        let headers = headers(upstream)
+        return UpstreamRequest(
+            organization: surroundings.lane.organization,
+            user: surroundings.lane.user,
+            method: mutation.override?.method ?? mutation.operation.method,
+            path: resolved,
+            headers: headers,
+            ifMatch: mutation.override == nil ? ifMatch(headers) : nil,
+            isUnconditional: mutation.override != nil,
+            body: try body(instead: mutation.override?.payload),
+            idempotencyKey: TurnPlanner.idempotencyKey(of: mutation, in: surroundings.lane),
+            trace: mutation.trace,
+            timeout: .seconds(lease.timeout(of: upstream))
+        )
+    }
+
+    /// The headers of the mutation that the operator lets through.
+    private func headers(_ upstream: UpstreamSettings) -> [String: String] {
+        guard let json = mutation.headers, let members = try? JSONTree(parsing: json).root.members else { return [:] }
+        var headers: [String: String] = [:]
+        for (name, value) in members where upstream.allows(name.string) {
+            headers[name.string.lowercased()] = value.string
+        }
+        return headers
+    }
+
+    /// Within a writer's own run of writes the upstream's state is the one that our last answer showed, whatever the
+    /// client saw when it was offline; the client's own If-Match would conflict with itself. A mutation that names no
+    /// state gets no condition.
+    private func ifMatch(_ headers: [String: String]) -> String? {
+        guard mutation.operation != .create, mutation.resolution != .clientWins,
+            let entity = surroundings.visibleEntity, let etag = entity.etag, HeaderField.isValue(etag)
+        else { return nil }
+        let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
+        if let baseVersion = mutation.baseVersion {
+            return entity.run.verdict(on: baseVersion, from: writer) == .fits ? etag : Self.passedValidator
+        }
+        return headers["if-match"] != nil && entity.lastWriter == writer ? etag : nil
+    }
+}
+
+extension TurnPlanner {
+    /// Our own key, the same for all attempts of a revision (product rule 6): made of what names the revision, so that
+    /// any replica makes the same. A UUID of version 8 (RFC 9562, 5.8).
+    package static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
+        var hash = SHA256()
+        for id in [lane.organization, lane.user, mutation.id] {
+            withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) }
+        }
+        withUnsafeBytes(of: mutation.revision.bigEndian) { hash.update(bufferPointer: $0) }
+        return UUID(hash: hash.finalize())
+    }
+}

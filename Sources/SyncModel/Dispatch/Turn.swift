@@ -1,0 +1,72 @@
+/// A mutation at the head of a lane, and what is known about it.
+struct Turn {
+    let mutation: QueuedMutation
+    let surroundings: TurnPlanner.Surroundings
+    let lease: LaneLease
+    /// The entity's permanent id; nil for a create that is to make one, and where it is not known.
+    let own: ServerID?
+
+    init(_ mutation: QueuedMutation, _ surroundings: TurnPlanner.Surroundings, _ lease: LaneLease) {
+        self.mutation = mutation
+        self.surroundings = surroundings
+        self.lease = lease
+        own = Self.serverID(of: mutation, surroundings)
+    }
+
+    private static func serverID(
+        of mutation: QueuedMutation,
+        _ surroundings: TurnPlanner.Surroundings
+    ) -> ServerID? {
+        if mutation.operation == .create, surroundings.type.idSpace.isServerGiven, mutation.override == nil {
+            // not even when it met an entity that was there before
+            return nil
+        }
+        if let id = mutation.serverID { return id }
+        guard mutation.operation != .create, let localID = mutation.localID else { return nil }
+        return surroundings.mappings[localID]?.first { $0.entityType == mutation.entityType }?.serverID
+    }
+
+    /// - Throws: why it can never run as it is.
+    func decision(now: Timestamp, heldUntil: Timestamp?) throws(Problem) -> TurnPlanner.Decision {
+        if let problem = Problem.unreadable(mutation) { throw problem }
+        if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
+        try checkTypes()
+        if mutation.operation != .create, own == nil {
+            throw Problem(.dependencyRejected, "the entity it changes has no server id")
+        }
+        guard surroundings.type.isForwarded else {
+            return .run(dispatch(to: .builtIn(payload: try body(instead: nil) ?? [])))
+        }
+        if let conflict = versionConflict() { return conflict }
+        if let heldUntil, heldUntil > now { return .hold(until: heldUntil) }
+        guard let upstream = surroundings.organization.upstream else {
+            return .hold(until: now.adding(seconds: TurnPlanner.pauseWithoutUpstream))
+        }
+        return .run(dispatch(to: .upstream(try request(to: upstream), upstream)))
+    }
+
+    /// What comes of a mutation that can never run. Nothing was learned of an earlier attempt: it may have taken effect all
+    /// the same.
+    func failure(_ problem: Problem) -> Outcome {
+        var outcome = unsent(.failed, .rejected, serverID: nil)
+        outcome.error = problem.json
+        outcome.lastError = problem.detail
+        return outcome
+    }
+
+    /// An outcome for which nothing is sent, so that no attempt is spent.
+    func unsent(_ status: MutationStatus, _ kind: Outcome.Kind, serverID: ServerID?) -> Outcome {
+        var outcome = Outcome(
+            status,
+            kind,
+            of: Dispatch(of: mutation, surroundings, serverID: serverID, to: .builtIn(payload: []))
+        )
+        outcome.attemptCount = mutation.attemptCount
+        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
+        return outcome
+    }
+
+    private func dispatch(to destination: Dispatch.Destination) -> Dispatch {
+        Dispatch(of: mutation, surroundings, serverID: own, to: destination)
+    }
+}

@@ -1,0 +1,252 @@
+import Foundation
+import Testing
+
+@testable import SyncModel
+
+@Suite struct LanePlanTests {
+    private static let now = Sample.now
+    private static let worker = UUID()
+    private static let planner = TurnPlanner(leaseSeconds: 120)
+    private static let organization = Sample().surroundings.organization
+
+    /// A lane with two mutations that are queued, of which the first is at position 1.
+    private static func lane(inFlight: UUID? = nil, owner: UUID? = worker, haltedBy: UUID? = nil) -> LaneState {
+        LaneState(
+            nextPosition: 9,
+            queuedCount: 2,
+            openCount: 4,
+            haltedBy: haltedBy,
+            readyAt: now.adding(seconds: owner == nil ? 0 : 120),
+            leaseOwner: owner,
+            leaseToken: 1,
+            inFlight: inFlight
+        )
+    }
+
+    private static func plan(
+        _ step: LaneStep,
+        _ lane: LaneState,
+        by worker: UUID = worker,
+        releases: Bool = false,
+        _ organization: Organization? = organization
+    ) -> LanePlan? {
+        let request = LaneRequest(lane: Sample.lane, step: step, worker: worker, releases: releases)
+        return LanePlan(request, lane: lane, organization: organization, by: planner, now: now)
+    }
+
+    private static func settled(_ plan: LanePlan?) throws -> LanePlan {
+        let plan = try #require(plan)
+        var entities: [UUID: EntityTable] = [:]
+        plan.settle(&entities) { UUID() }
+        return plan
+    }
+
+    /// Chooses what comes next where a mutation was found, or nothing.
+    private static func chosen(_ plan: LanePlan?, _ sample: Sample? = nil) throws -> LanePlan {
+        let plan = try settled(plan)
+        if let sample { plan.head = sample.head }
+        plan.choose(by: planner, now: now)
+        return plan
+    }
+
+    private static func at(_ position: Int64, _ sample: Sample = Sample()) -> Sample {
+        var sample = sample
+        sample.position = position
+        return sample
+    }
+
+    private static func settling(_ status: Int) throws -> LaneStep {
+        .settle(try #require(Sample().dispatch), try #require(Sample().outcome(status, #"{"id":7}"#)))
+    }
+
+    // MARK: - Whose the lane is
+
+    @Test func `a lane is claimed where it is ready`() throws {
+        let plan = try #require(Self.plan(.claim, Self.lane(owner: nil)))
+        #expect(plan.recovery == nil && plan.lane.leaseToken == 2 && plan.lane.leaseOwner == Self.worker)
+        var later = Self.lane(owner: nil)
+        later.release(at: Self.now.adding(seconds: 1))
+        #expect(Self.plan(.claim, later) == nil)
+    }
+
+    @Test func `a lane that somebody has is claimed by nobody else before the lease has run out`() throws {
+        #expect(Self.plan(.claim, Self.lane(), by: UUID()) == nil)
+        // it has let go of the lane, or has not heard of the claim
+        #expect(try #require(Self.plan(.claim, Self.lane())).recovery == .takeover)
+        var lapsed = Self.lane()
+        lapsed.claim(by: UUID(), LaneLease(seconds: 0), now: Self.now)
+        #expect(try #require(Self.plan(.claim, lapsed)).recovery == .takeover)
+    }
+
+    @Test func `a step under another's lease, or an older one, is lost`() throws {
+        let step = try Self.settling(200)
+        #expect(Self.plan(step, Self.lane(inFlight: Sample.id, owner: UUID())) == nil)
+        var again = Self.lane(inFlight: Sample.id)
+        again.claim(by: Self.worker, LaneLease(seconds: 120), now: Self.now)
+        #expect(Self.plan(step, again) == nil)
+        #expect(Self.plan(.goOn(token: 2, unblocking: []), again) != nil)
+    }
+
+    // MARK: - What was lost
+
+    @Test func `what a lost worker had sent may have taken effect, and is sent again`() throws {
+        let plan = try #require(Self.plan(.claim, Self.lane(inFlight: Sample.id)))
+        plan.recover(Sample().mutation, isForwarded: true)
+        #expect(try Self.settled(plan).outcomes.map(\.status) == [.pending])
+        #expect(plan.outcomes[0].outcome.isOutcomeUnknown && plan.outcomes[0].from == .inFlight)
+        #expect(plan.lane.inFlight == nil && plan.lane.queuedCount == 2 && plan.lane.changePosition == 1)
+    }
+
+    @Test func `a step that was committed before is not written twice`() throws {
+        let other = Self.lane(inFlight: UUID())
+        let plan = try #require(Self.plan(try Self.settling(200), other))
+        #expect(plan.recovery == .repetition)
+        plan.recover(Self.at(2, Sample(attempts: 1)).mutation, isForwarded: true)
+        #expect(try Self.settled(plan).outcomes.map(\.mutation.position) == [2])
+        // it was never sent, so no attempt is spent
+        #expect(plan.outcomes[0].outcome.attemptCount == 0 && !plan.outcomes[0].outcome.isOutcomeUnknown)
+    }
+
+    // MARK: - What came of the request
+
+    @Test func `an outcome is counted, and what waits for the mutation is released`() throws {
+        let plan = try Self.settled(Self.plan(try Self.settling(201), Self.lane(inFlight: Sample.id)))
+        #expect(plan.outcomes.map(\.status) == [.succeeded] && plan.unblocking == Sample.id)
+        #expect(plan.lane.queuedCount == 1 && plan.lane.openCount == 3 && plan.lane.headPosition == 2)
+        plan.choose(by: Self.planner, now: Self.now)
+        #expect(plan.outcomes.isEmpty)
+    }
+
+    @Test func `a refusal releases nobody, and holds the lane where the organization says so`() throws {
+        var halting = Self.organization
+        halting.settings.onFailure = .halt
+        for (organization, haltedBy) in [(Self.organization, nil), (halting, Sample.id)] {
+            let step = try Self.settling(422)
+            let plan = try Self.chosen(
+                Self.plan(step, Self.lane(inFlight: Sample.id), organization),
+                Self.at(2)
+            )
+            #expect(plan.unblocking == nil && plan.lane.haltedBy == haltedBy)
+            #expect(plan.turn.isRun == (haltedBy == nil) && plan.turn.isReleased == (haltedBy != nil))
+        }
+    }
+
+    // MARK: - Waiters
+
+    @Test func `waiters of one mutation are released at a time, the rest by further steps`() throws {
+        let blockers = [UUID(), UUID()]
+        let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: blockers), Self.lane()))
+        #expect(plan.unblocking == blockers[0])
+        plan.release(position: 5, acceptedAt: Self.now)
+        plan.leaveWaiters()
+        plan.choose(by: Self.planner, now: Self.now)
+        #expect(plan.turn.unblocking == [blockers[1], blockers[0]])
+        #expect(plan.lane.queuedCount == 3 && plan.lane.headPosition == 5)
+    }
+
+    @Test func `what was released before the head runs before it`() throws {
+        for (position, runs) in [(2, false), (4, true)] as [(Int64, Bool)] {
+            let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), Self.lane()))
+            plan.release(position: position, acceptedAt: Self.now)
+            plan.head = Self.at(3).head
+            plan.choose(by: Self.planner, now: Self.now)
+            #expect(plan.turn.isRun == runs && plan.lane.headPosition == min(position, 3))
+            #expect(runs || plan.turn.unblocking == [])
+        }
+    }
+
+    // MARK: - What comes next
+
+    @Test func `the head flies once its turn has come`() throws {
+        let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), Self.at(3))
+        #expect(plan.turn.isRun && plan.lane.inFlight == Sample.id)
+        #expect(plan.lane.headPosition == 3 && plan.lane.queuedSince == Self.now)
+    }
+
+    @Test func `a lane that is to be given back is, before anything flies`() throws {
+        let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil), releases: true), Self.at(1))
+        #expect(plan.turn.isReleased && plan.lane.inFlight == nil)
+        #expect(plan.lane.leaseOwner == nil && plan.lane.readyAt == Self.now)
+    }
+
+    @Test func `a lane waits for its head, and for nothing where it has none or is halted`() throws {
+        let due = Self.now.adding(seconds: 40)
+        let waiting = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), Sample(nextRetryAt: due))
+        #expect(waiting.turn.isReleased && waiting.lane.readyAt == due)
+        let halted = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil, haltedBy: UUID())), Sample())
+        #expect(halted.turn.isReleased && halted.lane.readyAt == nil)
+        var empty = LaneState(nextPosition: 9, queuedSince: Self.now)
+        empty.release(at: Self.now)
+        let done = try Self.chosen(Self.plan(.claim, empty))
+        #expect(done.turn.isReleased && done.lane.readyAt == nil)
+        #expect(done.lane.headPosition == 9 && done.lane.queuedSince == nil)
+    }
+
+    @Test func `a lane of an organization that is not served waits half a minute`() throws {
+        var suspended = Self.organization
+        suspended.status = .suspended
+        for organization in [suspended, nil] {
+            let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil), organization), Sample())
+            #expect(plan.turn.isReleased && plan.lane.readyAt == Self.now.adding(seconds: 30))
+        }
+    }
+
+    @Test func `a lane whose head cannot be opened waits half a minute, unless something may run before it`() throws {
+        for (lowest, goesOn) in [(nil, false), (7, false), (2, true)] as [(Int64?, Bool)] {
+            let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), Self.lane()))
+            if let lowest { plan.release(position: lowest, acceptedAt: Self.now) }
+            plan.head = .sealed(position: 4, .damaged("payload"))
+            plan.choose(by: Self.planner, now: Self.now)
+            #expect(plan.turn.isReleased == !goesOn && plan.lane.headPosition == min(4, lowest ?? 4))
+            #expect(goesOn || plan.lane.readyAt == Self.now.adding(seconds: 30))
+        }
+    }
+
+    @Test func `a head that can never run fails without being sent, and the lane goes on`() throws {
+        let head = Self.at(3, Sample(operation: .update))
+        let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), head)
+        #expect(plan.turn.unblocking == [] && plan.outcomes.map(\.status) == [.failed])
+        #expect(plan.outcomes[0].from == .pending && plan.lane.inFlight == nil)
+        #expect(plan.lane.queuedCount == 1 && plan.lane.openCount == 4 && plan.lane.headPosition == 3)
+    }
+
+    @Test func `a head that gives way to the server releases what waits for it`() throws {
+        var head = Sample.of(.update, .serverWins)
+        head.baseVersion = 1
+        head.entity = EntityState.known(
+            etag: nil,
+            owner: Sample.lane.user,
+            lastWriter: Writer(user: UUID(), device: UUID()),
+            version: 2,
+            runBase: 1
+        )
+        let plan = try Self.settled(Self.plan(.claim, Self.lane(owner: nil)))
+        plan.head = head.head
+        plan.choose(by: Self.planner, now: Self.now)
+        #expect(plan.outcomes.map(\.status) == [.discarded] && plan.outcomes[0].version == 2)
+        #expect(plan.turn.unblocking == [Sample.id] && plan.lane.openCount == 3)
+    }
+
+    @Test func `a lane that counts what is not there looks at all of itself, and then lets it be`() throws {
+        let first = try Self.chosen(Self.plan(.goOn(token: 1, unblocking: []), Self.lane()))
+        #expect(first.turn.unblocking == [] && first.note == "nothing pending from position 1 on; looking at all of it")
+        let second = try Self.chosen(Self.plan(.goOn(token: 1, unblocking: []), first.lane))
+        #expect(second.turn.isReleased && second.note == "2 mutations were counted as queued, and none is")
+        #expect(second.lane.queuedCount == 0 && second.lane.headPosition == 9)
+        // what is released meanwhile is there
+        let third = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), first.lane))
+        third.release(position: 5, acceptedAt: Self.now)
+        third.choose(by: Self.planner, now: Self.now)
+        #expect(third.note == nil && third.turn.isReleased && third.lane.headPosition == 5)
+    }
+}
+
+extension Sample {
+    fileprivate var head: FoundHead { .mutation(mutation, surroundings.type, mappings, entity) }
+}
+
+extension LaneTurn {
+    fileprivate var isRun: Bool { if case .run = self { true } else { false } }
+    fileprivate var isReleased: Bool { if case .released = self { true } else { false } }
+    fileprivate var unblocking: [UUID]? { if case .goOn(_, let ids) = self { ids } else { nil } }
+}
