@@ -1,7 +1,8 @@
 import Foundation
 import JSONText
-import SyncModel
 import Testing
+
+@testable import SyncModel
 
 /// A device's own ids in what a person settles (seed 002).
 @Suite struct DeviceIDSettlingTests {

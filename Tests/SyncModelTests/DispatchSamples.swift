@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
-import SyncModel
+
+@testable import SyncModel
 
 /// Mutations that are to be sent, and what surrounds them.
 struct Sample {

@@ -1,7 +1,8 @@
 import Foundation
 import JSONText
-import SyncModel
 import Testing
+
+@testable import SyncModel
 
 @Suite struct SettlingPlannerTests {
     private static let statuses = MutationStatus.allCases.filter { $0 != .rejected }

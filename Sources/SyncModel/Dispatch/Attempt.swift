@@ -90,7 +90,7 @@ struct Attempt {
     ///
     /// - Parameter reason: without the upstream's body, which belongs to `last_error` and `response`.
     func again(_ kind: Outcome.Kind, _ reason: String, _ response: UpstreamResponse? = nil) -> Outcome {
-        var outcome = Outcome(.pending, kind, asBefore: dispatch)
+        var outcome = Outcome(.pending, kind, of: dispatch, isOpen: true)
         outcome.lastError = response.map(words) ?? reason
         outcome.lastErrorCode = response.map { Int16($0.status) }
         guard dispatch.attempts < mutation.maxAttempts else {
@@ -123,7 +123,7 @@ struct Attempt {
     /// It may be the operator's trouble, and as long as that may be no attempt is spent.
     private func held(_ response: UpstreamResponse) -> Outcome {
         let hold = MutationHold.next(after: mutation.hold, now: now)
-        var outcome = Outcome(.pending, .misconfigured, asBefore: dispatch)
+        var outcome = Outcome(.pending, .misconfigured, of: dispatch, isOpen: true)
         outcome.attemptCount = mutation.attemptCount
         outcome.hold = hold
         outcome.nextRetryAt = policy.nextTry(after: hold, now: now, notBefore: response.retryAt, jitter: jitter)
@@ -163,7 +163,7 @@ struct Attempt {
     }
 
     private func unsent(_ status: MutationStatus, _ reason: String) -> Outcome {
-        var outcome = Outcome(status, .refused, asBefore: dispatch)
+        var outcome = Outcome(status, .refused, of: dispatch, isOpen: true)
         outcome.attemptCount = mutation.attemptCount
         outcome.lastError = reason
         if status == .pending { outcome.hold = mutation.hold }

@@ -84,24 +84,32 @@ package struct Outcome: Sendable {
         case abandoned
     }
 
-    /// An outcome with nothing said yet.
-    init(_ status: MutationStatus, _ kind: Kind, of dispatch: Dispatch) {
+    /// An outcome with nothing said yet, and no request sent.
+    private init(_ status: MutationStatus, _ kind: Kind, of mutation: QueuedMutation) {
         self.status = status
         self.kind = kind
-        revision = dispatch.mutation.revision
-        attemptCount = dispatch.attempts
-        serverID = dispatch.serverID
-        resolution = dispatch.mutation.resolution
+        revision = mutation.revision
+        attemptCount = mutation.attemptCount
+        resolution = mutation.resolution
         // what a strategy settled keeps the conflict beside it
-        error = dispatch.mutation.error
+        error = mutation.error
     }
 
-    /// An outcome after which the mutation stands as before: its turn comes again, or its attempts are used up.
-    init(_ status: MutationStatus, _ kind: Kind, asBefore dispatch: Dispatch) {
-        self.init(status, kind, of: dispatch)
-        isOutcomeUnknown = dispatch.mutation.isOutcomeUnknown
-        override = dispatch.mutation.override
-        conflictRetries = dispatch.mutation.conflictRetries
+    /// An outcome with nothing said yet.
+    ///
+    /// - Parameter isOpen: whether the mutation stands as before: its turn comes again, or its attempts are used up.
+    init(_ status: MutationStatus, _ kind: Kind, of dispatch: Dispatch, isOpen: Bool = false) {
+        self.init(status, kind, of: dispatch.mutation)
+        attemptCount = dispatch.attempts
+        serverID = dispatch.serverID
+        if isOpen { keep(dispatch.mutation) }
+    }
+
+    /// Keeps what earlier attempts of the revision leave behind.
+    private mutating func keep(_ mutation: QueuedMutation) {
+        isOutcomeUnknown = mutation.isOutcomeUnknown
+        override = mutation.override
+        conflictRetries = mutation.conflictRetries
     }
 
     /// What becomes of a conflict in which the client has its way: a new revision, which sends something else.
@@ -139,14 +147,8 @@ extension Outcome {
     /// - Parameter wasSent: whether it goes to an upstream; the built-in store has no effect without its outcome.
     package init(ofLost mutation: QueuedMutation, wasSent: Bool) {
         let isExhausted = wasSent && mutation.attemptCount >= mutation.maxAttempts
-        status = isExhausted ? .failed : .pending
-        kind = .abandoned
-        revision = mutation.revision
-        attemptCount = mutation.attemptCount
-        resolution = mutation.resolution
-        error = mutation.error
-        override = mutation.override
-        conflictRetries = mutation.conflictRetries
+        self.init(isExhausted ? .failed : .pending, .abandoned, of: mutation)
+        keep(mutation)
         hold = mutation.hold
         isOutcomeUnknown = wasSent || mutation.isOutcomeUnknown
         if let problem = Problem.unreadable(mutation) {

@@ -49,7 +49,7 @@ package struct OutcomePlanner: Sendable {
     /// What becomes of a request that nobody waits for any more: it may have taken effect, and is sent again at once,
     /// unless it was the last.
     package func abandoned(_ dispatch: Dispatch) -> Outcome {
-        var outcome = Outcome(.pending, .abandoned, asBefore: dispatch)
+        var outcome = Outcome(.pending, .abandoned, of: dispatch, isOpen: true)
         outcome.isOutcomeUnknown = true
         outcome.hold = dispatch.mutation.hold
         outcome.lastError = "the gateway ended while the request was under way"

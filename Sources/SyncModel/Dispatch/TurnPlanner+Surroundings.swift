@@ -19,25 +19,6 @@ extension TurnPlanner {
         /// when the feed does not; without its document where the mutation was made on this very version.
         package var entity: EntityState?
 
-        /// Creates the value.
-        package init(
-            lane: LaneKey,
-            token: Int64,
-            leasedUntil: Timestamp,
-            organization: Organization,
-            type: EntityType,
-            mappings: [UUID: [ResolvedID]],
-            entity: EntityState?
-        ) {
-            self.lane = lane
-            self.token = token
-            self.leasedUntil = leasedUntil
-            self.organization = organization
-            self.type = type
-            self.mappings = mappings
-            self.entity = entity
-        }
-
         /// The entity, where it is the mutation's user's to see: of another's nothing is sent.
         var visibleEntity: EntityState? {
             entity.flatMap { $0.isVisible(to: lane.user, type.visibility) ? $0 : nil }

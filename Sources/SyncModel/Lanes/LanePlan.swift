@@ -31,7 +31,7 @@ package final class LanePlan {
     /// Others whose waiters are to be released.
     private var unfinished: [UUID] = []
     /// Whether there are more that wait for ``unblocking``.
-    private var leavesWaiters = false
+    package var leavesWaiters = false
     private var lowestReleased: Int64?
     /// What was found to be pending first.
     package var head = FoundHead.none
@@ -130,11 +130,6 @@ package final class LanePlan {
     package func release(position: Int64, acceptedAt: Timestamp) {
         lane.enqueue(position: position, acceptedAt: acceptedAt)
         lowestReleased = min(lowestReleased ?? position, position)
-    }
-
-    /// Notes that there are more that wait for ``unblocking``.
-    package func leaveWaiters() {
-        leavesWaiters = true
     }
 
     /// Brings the lane's head up to date with what was found, and says what is to be done about it.

@@ -6,12 +6,6 @@ package struct ClientReference: Sendable, Hashable {
     package let clientID: UUID
     /// The type in which it was created: others may share it.
     package let entityType: String
-
-    /// Creates the value.
-    package init(clientID: UUID, entityType: String) {
-        self.clientID = clientID
-        self.entityType = entityType
-    }
 }
 
 /// A mutation that is to run again.

@@ -68,10 +68,6 @@ struct FlightRow {
         guard case .upstream = dispatch.destination else { return dispatch.mutation.attemptCount }
         return dispatch.attempts
     }
-
-    static func query(_ rows: [FlightRow], _ now: Timestamp) -> Query {
-        columns.query(LaneStatements.markInFlight, rows, at: now)
-    }
 }
 
 /// What came of a mutation. A class: it is read column by column, and never copied.
@@ -121,10 +117,6 @@ final class OutcomeRow: Sendable {
         .moment("held_since", \.result.outcome.hold?.since),
         .text("etag", \.result.outcome.etag)
     )
-
-    static func query(_ rows: [OutcomeRow], _ now: Timestamp) -> Query {
-        columns.query(LaneStatements.writeOutcomes, rows, at: now)
-    }
 }
 
 /// What became of the mapping of a create.
@@ -163,10 +155,6 @@ struct MappingOutcomeRow {
         .text("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
         .int8("change_position", \.changePosition)
     )
-
-    static func query(_ rows: [MappingOutcomeRow], _ now: Timestamp) -> Query {
-        columns.query(LaneStatements.writeMappings, rows, at: now)
-    }
 }
 
 /// What was created under a device's own id.
@@ -177,27 +165,21 @@ struct CreatedIDRow {
     let mutation: UUID
     let serverID: ServerID
 
-    init(_ lane: LaneKey, _ clientID: UUID, _ mutation: UUID, _ serverID: ServerID) {
-        self.lane = lane
-        self.clientID = clientID
-        self.mutation = mutation
-        self.serverID = serverID
-    }
-
-    /// An id leads somewhere once its create is final.
-    init?(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome) {
-        guard outcome.status.isFinal, mutation.operation == .create, mutation.localNumber != nil,
-            let clientID = mutation.localID, let serverID = outcome.serverID
-        else { return nil }
-        self.init(lane, clientID, mutation.id, serverID)
-    }
-
     static let columns = Columns<CreatedIDRow>(
         .lane(\.lane),
         .uuid("client_id", \.clientID),
         .uuid("mutation_id", \.mutation),
         .serverID(\.serverID)
     )
+}
 
-    static func query(_ rows: [CreatedIDRow]) -> Query { columns.query(LaneStatements.writeLocalIDs, rows) }
+extension CreatedIDRow {
+    /// An id leads somewhere once its create is final.
+    init?(_ lane: LaneKey, _ result: LaneOutcome) {
+        let mutation = result.mutation
+        guard result.outcome.status.isFinal, mutation.operation == .create, mutation.localNumber != nil,
+            let clientID = mutation.localID, let serverID = result.outcome.serverID
+        else { return nil }
+        self.init(lane: lane, clientID: clientID, mutation: mutation.id, serverID: serverID)
+    }
 }

@@ -127,7 +127,7 @@ struct LaneGroup {
             let position = try row.int64("position")
             let acceptedAt = try row.moment("accepted_at")
             let status: MutationStatus = try row.choice("status")
-            if try row.bool("more") { plan.leaveWaiters() }
+            if try row.bool("more") { plan.leavesWaiters = true }
             if status == .pending { plan.release(position: position, acceptedAt: acceptedAt) }
         }
     }

@@ -36,7 +36,7 @@ struct LaneGroupWriter {
         }
         guard !lanes.isEmpty else { return [.rollback] }
         var queries = try outcomeQueries(plans)
-        if !flights.isEmpty { queries.append(FlightRow.query(flights, now)) }
+        add(LaneStatements.markInFlight, FlightRow.columns, flights, to: &queries)
         queries.append(LaneRows.write(lanes))
         let writes = entities.keys.sorted().map { (organization: $0, writes: entities[$0]?.writes ?? []) }
             .filter { !$0.writes.isEmpty }
@@ -57,14 +57,24 @@ struct LaneGroupWriter {
             for outcome in plan.outcomes {
                 outcomes.append(try OutcomeRow(lane, outcome, state, seals))
                 if let row = MappingOutcomeRow(lane, outcome, state, seals) { mappings.append(row) }
-                if let row = CreatedIDRow(lane, outcome.mutation, outcome.outcome) { localIDs.append(row) }
+                if let row = CreatedIDRow(lane, outcome) { localIDs.append(row) }
                 knownIDs.add(lane, outcome.mutation, outcome.outcome, state)
             }
         }
         var queries: [Query] = []
-        if !outcomes.isEmpty { queries.append(OutcomeRow.query(outcomes, now)) }
-        if !mappings.isEmpty { queries.append(MappingOutcomeRow.query(mappings, now)) }
-        if !localIDs.isEmpty { queries.append(CreatedIDRow.query(localIDs)) }
+        add(LaneStatements.writeOutcomes, OutcomeRow.columns, outcomes, to: &queries)
+        add(LaneStatements.writeMappings, MappingOutcomeRow.columns, mappings, to: &queries)
+        if !localIDs.isEmpty { queries.append(CreatedIDRow.columns.query(LaneStatements.writeLocalIDs, localIDs)) }
         return queries + knownIDs.queries
+    }
+
+    /// Adds a statement that takes rows in, and the moment behind them; nothing without rows.
+    private func add<Row>(
+        _ statement: Statement,
+        _ columns: Columns<Row>,
+        _ rows: [Row],
+        to queries: inout [Query]
+    ) {
+        if !rows.isEmpty { queries.append(columns.query(statement, rows, at: now)) }
     }
 }

@@ -24,10 +24,6 @@ package final class LaneStore: Service {
     /// A step that was answered `store_unavailable` may have been committed all the same: the same step, made once more,
     /// finds that, and so does a claim by the same worker; another one's once the lease has run out.
     ///
-    /// - Parameters:
-    ///   - worker: the process that runs the lane.
-    ///   - heldUntil: while the upstream's circuit is open, when it may be tried again.
-    ///   - releases: whether the lane is to be given back.
     /// - Throws: `store_unavailable`, `overloaded`.
     package func step(
         _ step: LaneStep,

@@ -13,21 +13,7 @@ struct LaneWork: GroupWork {
     let leaseSeconds: Double
     let now: TimeSource
     let failure: StoreFailure
-    private let ids = UUIDv7Generator()
-
-    init(
-        catalog: Catalog,
-        notifier: ChangeNotifier,
-        leaseSeconds: Double,
-        now: @escaping TimeSource,
-        failure: StoreFailure
-    ) {
-        self.catalog = catalog
-        self.notifier = notifier
-        self.leaseSeconds = leaseSeconds
-        self.now = now
-        self.failure = failure
-    }
+    let ids = UUIDv7Generator()
 
     func commit(_ group: [LaneJob], on connection: Connection, _ certainty: Certainty) async throws {
         let moment = now()

@@ -99,14 +99,17 @@ struct SettleWriter {
             return Query(SettleStatements.pinLocalIDs, parameters)
         }
         let adopted = changes.compactMap { change in
-            change.serverID.map { CreatedIDRow(lane, change.clientID, change.mutationID, $0) }
+            change.serverID.map {
+                CreatedIDRow(lane: lane, clientID: change.clientID, mutation: change.mutationID, serverID: $0)
+            }
         }
         let freed = chunks(changes.filter { $0.status == .failed }).map { changes in
             var parameters = Parameters(of: lane)
             MappingChange.freeing.add(changes, to: &parameters)
             return Query(SettleStatements.freeLocalIDs, parameters)
         }
-        return pins + (adopted.isEmpty ? [] : [CreatedIDRow.query(adopted)]) + freed
+        return pins + (adopted.isEmpty ? [] : [CreatedIDRow.columns.query(LaneStatements.writeLocalIDs, adopted)])
+            + freed
     }
 
     private func head(_ changePosition: Int64) -> Parameters {

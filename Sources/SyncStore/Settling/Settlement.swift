@@ -234,15 +234,12 @@ package struct Settlement: Sendable {
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws -> SettlePlan? {
         let entry = try await catalog.entry(lane.organization)
-        let hasUpstream = entry.organization?.upstream != nil
         var attempt = 1
         while true {
             do {
                 return try await pool.transaction { connection in
                     let reader = SettleReader(connection: connection, lane: lane, seal: seal)
-                    let found = try await reader.begin(ids) { name in
-                        entry.types[name] ?? EntityType(firstUseOf: name, hasUpstream: hasUpstream)
-                    }
+                    let found = try await reader.begin(ids, type: entry.type)
                     guard let (state, subjects) = found else { return nil }
                     let moment = now()
                     var plan = SettlePlan(state)

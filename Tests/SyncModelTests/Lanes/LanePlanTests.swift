@@ -138,7 +138,7 @@ import Testing
         let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: blockers), Self.lane()))
         #expect(plan.unblocking == blockers[0])
         plan.release(position: 5, acceptedAt: Self.now)
-        plan.leaveWaiters()
+        plan.leavesWaiters = true
         plan.choose(by: Self.planner, now: Self.now)
         #expect(plan.turn.unblocking == [blockers[1], blockers[0]])
         #expect(plan.lane.queuedCount == 3 && plan.lane.headPosition == 5)
