@@ -167,7 +167,7 @@ extension Stage {
         )
         return IDMapping(
             entityType: "",
-            clientID: clientID,
+            client: .id(clientID),
             serverID: found.first?.serverID,
             status: try #require(found.first).status,
             mutationID: clientID

@@ -34,11 +34,8 @@ import Testing
             sequenceNumber: 1,
             position: 1,
             operation: first.operation,
-            entityType: first.entityType,
+            entity: first.entity,
             status: .succeeded,
-            localID: first.localID,
-            localNumber: first.localNumber,
-            serverID: first.serverID,
             fingerprint: Fingerprint(stored: print.stored, places: places ?? print.places),
             acceptedAt: Timestamp(microseconds: 0),
             syncedAt: Timestamp(microseconds: 0)

@@ -10,7 +10,11 @@ import Testing
     private static let create = UUID(uuid: (6, 6, 6, 6, 6, 6, 0x46, 6, 0x86, 6, 6, 6, 6, 6, 6, 6))
 
     private static func client(_ type: String, _ number: Int64) -> UUID {
-        LocalID(entityType: type, number: number).clientID(on: device)
+        name(type, number).id
+    }
+
+    private static func name(_ type: String, _ number: Int64) -> ClientName {
+        LocalID(entityType: type, number: number).name(on: device)
     }
 
     private func subject(
@@ -28,11 +32,8 @@ import Testing
             sequenceNumber: 1,
             position: 1,
             operation: operation,
-            entityType: "task",
+            entity: EntityName(type: "task", client: Self.name("task", 47), serverID: serverID),
             status: status,
-            localID: Self.client("task", 47),
-            localNumber: 47,
-            serverID: serverID,
             error: error.map { Array($0.utf8) },
             fingerprint: Fingerprint(digest: [], identifiers: []),
             acceptedAt: Timestamp(microseconds: 0)
@@ -51,7 +52,7 @@ import Testing
         )
         return SettleSubject(
             record: record,
-            endpoint: "/tasks",
+            endpoint: try? Endpoint("/tasks"),
             payload: Array(payload.utf8),
             isOutcomeUnknown: false,
             type: type
@@ -68,7 +69,7 @@ import Testing
         for (type, number, serverID) in known {
             let mapping = IDMapping(
                 entityType: type,
-                clientID: Self.client(type, number),
+                client: Self.name(type, number),
                 serverID: serverID,
                 status: serverID == nil ? .pending : .resolved,
                 mutationID: Self.create,
@@ -208,7 +209,7 @@ import Testing
             acceptedAt: Timestamp(microseconds: 0),
             status: .blocked,
             operation: .create,
-            entity: EntityName(type: "task", localID: Self.client("task", 48), localNumber: 48, serverID: nil),
+            entity: EntityName(type: "task", client: Self.name("task", 48)),
             dependsOn: [failed.record.id]
         )
         let discard = try DiscardPlanner([failed], graph: DependencyGraph([kept]), choice: .keep, limit: 9)

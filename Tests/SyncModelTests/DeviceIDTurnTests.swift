@@ -16,8 +16,7 @@ import Testing
     /// A create by the number 47, or a change of what that is.
     private func sample(_ operation: SyncModel.Operation, _ payload: String) -> Sample {
         var sample = Sample.of(operation)
-        sample.localNumber = 47
-        sample.localID = LocalID(entityType: "contact", number: 47).clientID(on: Sample.device)
+        sample.client = LocalID(entityType: "contact", number: 47).name(on: Sample.device)
         sample.payload = payload
         sample.idSpace = .device
         sample.relations = Self.relations
@@ -137,7 +136,7 @@ import Testing
         var create = sample(.create, "{}")
         create.endpoint = "/contacts/{local_id}"
         #expect(create.request?.path == "/contacts/47")
-        create.localNumber = .min
+        create.client = LocalID(entityType: "contact", number: .min).name(on: Sample.device)
         #expect(create.request?.path == "/contacts/-9223372036854775808")
         var change = sample(.update, "{}")
         change.serverID = nil

@@ -17,8 +17,7 @@ struct Sample {
 
     var position: Int64 = 1
     var operation: SyncModel.Operation = .create
-    var localID: UUID? = Sample.local
-    var localNumber: Int64?
+    var client: ClientName? = .id(Sample.local)
     var serverID: ServerID?
     var endpoint: String? = "/contacts"
     var payload: String? = #"{"name":"Kari"}"#
@@ -56,35 +55,30 @@ struct Sample {
     }
 
     var mutation: QueuedMutation {
-        QueuedMutation(
+        var mutation = QueuedMutation(
             id: Self.id,
             deviceID: Self.device,
             position: position,
             acceptedAt: Self.now,
             operation: operation,
-            entityType: "contact",
-            localID: localID,
-            localNumber: localNumber,
-            serverID: serverID,
-            endpoint: endpoint,
-            payload: payload.map { Array($0.utf8) },
-            headers: headers.map { Array($0.utf8) },
-            baseVersion: baseVersion,
-            references: references,
-            referenceTypes: referenceTypes,
-            revision: revision,
-            attemptCount: attempts,
+            entity: EntityName(type: "contact", client: client, serverID: serverID),
             maxAttempts: maxAttempts,
-            nextRetryAt: nextRetryAt,
-            strategy: strategy,
-            resolution: resolution,
-            isOutcomeUnknown: isOutcomeUnknown,
-            conflictRetries: conflictRetries,
-            hold: hold,
-            override: override,
-            error: nil,
-            traceparent: nil
+            conflictResolution: strategy
         )
+        mutation.endpoint = endpoint.flatMap { try? Endpoint($0) }
+        mutation.payload = payload.map { Array($0.utf8) }
+        mutation.headers = headers.map { Array($0.utf8) }
+        mutation.baseVersion = baseVersion
+        mutation.references = References(references, types: referenceTypes)
+        mutation.revision = revision
+        mutation.attemptCount = attempts
+        mutation.nextRetryAt = nextRetryAt
+        mutation.resolution = resolution
+        mutation.isOutcomeUnknown = isOutcomeUnknown
+        mutation.conflictRetries = conflictRetries
+        mutation.hold = hold
+        mutation.override = override
+        return mutation
     }
 
     var surroundings: TurnPlanner.Surroundings {

@@ -386,7 +386,7 @@ import Testing
         }
         var shared = Sample.of(.create, .clientWins)
         shared.idSpace = .shared
-        shared.localID = nil
+        shared.client = nil
         shared.serverID = ServerID(text: "g-1", isInteger: false)
         #expect(shared.outcome(409, #"{"id":"g-1"}"#)?.status == .conflict)
         shared.strategy = .serverWins

@@ -54,7 +54,7 @@ private struct Draft {
         snapshot.mappings[id, default: []].append(
             IDMapping(
                 entityType: type,
-                clientID: id,
+                client: .id(id),
                 serverID: serverID,
                 status: serverID == nil ? .pending : .resolved,
                 mutationID: Sample.id

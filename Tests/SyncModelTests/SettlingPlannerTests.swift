@@ -26,11 +26,9 @@ import Testing
             sequenceNumber: 1,
             position: 1,
             operation: operation,
-            entityType: "task",
+            entity: EntityName(type: "task", client: nil, serverID: serverID),
             status: status,
             revision: 3,
-            localID: nil,
-            serverID: serverID,
             responseStatus: answer,
             responseBody: response.map { Array($0.utf8) },
             error: error.map { Array($0.utf8) },
@@ -39,7 +37,7 @@ import Testing
         )
         return SettleSubject(
             record: record,
-            endpoint: "/tasks",
+            endpoint: try? Endpoint("/tasks"),
             payload: Array(#"{"a":1}"#.utf8),
             isOutcomeUnknown: isOutcomeUnknown,
             type: type
@@ -190,7 +188,7 @@ import Testing
             acceptedAt: Timestamp(microseconds: position),
             status: status,
             operation: .update,
-            entity: EntityName(type: "task", localID: nil, serverID: nil),
+            entity: EntityName(type: "task", client: nil),
             dependsOn: others
         )
     }
@@ -270,7 +268,7 @@ import Testing
     private func mapping(_ type: String, _ serverID: String?, by create: UUID = UUID()) -> IDMapping {
         IDMapping(
             entityType: type,
-            clientID: Self.named,
+            client: .id(Self.named),
             serverID: serverID.map { ServerID(text: $0, isInteger: false) },
             status: serverID == nil ? .pending : .resolved,
             mutationID: create
@@ -281,12 +279,11 @@ import Testing
         let plain = subject(status, error: #"{"current":{"id":7,"document":{"b":1}}}"#)
         return SettleSubject(
             record: plain.record,
-            endpoint: "/tasks/\(Self.named)",
+            endpoint: try? Endpoint("/tasks/\(Self.named)"),
             payload: Array(#"{"a":"\#(Self.named)"}"#.utf8),
             isOutcomeUnknown: false,
             type: plain.type,
-            references: isReference ? [Self.named] : [],
-            referenceTypes: type.map { [Self.named: $0] } ?? [:]
+            references: References(isReference ? [Self.named] : [], types: type.map { [Self.named: $0] } ?? [:])
         )
     }
 

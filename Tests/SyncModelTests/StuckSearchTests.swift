@@ -12,10 +12,8 @@ import Testing
             sequenceNumber: 1,
             position: 1,
             operation: .update,
-            entityType: "task",
+            entity: EntityName(type: "task", client: nil),
             status: status,
-            localID: nil,
-            serverID: nil,
             dependsOn: ids,
             fingerprint: Fingerprint(stored: [UInt8](repeating: 0, count: 33), places: nil),
             acceptedAt: Timestamp(microseconds: 0)
@@ -32,7 +30,7 @@ import Testing
     ) -> StuckSearch.Step {
         let name = EntityName(
             type: "task",
-            localID: client,
+            client: client.map(ClientName.id),
             serverID: server.map { ServerID(text: $0, isInteger: false) }
         )
         return StuckSearch.Step(id: id, status: status, position: position, entity: name, dependsOn: ids)

@@ -43,7 +43,7 @@ import Testing
             SettleStatements.planShape, SettleStatements.subjects, SettleStatements.edges, SettleStatements.waiters,
             SettleStatements.unmet, SettleStatements.needs, SettleStatements.sealedPayloads, SettleStatements.restart,
             SettleStatements.discard, SettleStatements.current, SettleStatements.isNewer,
-            SettleStatements.release, SettleStatements.mappings, SettleStatements.localIDs,
+            SettleStatements.release, SettleStatements.mappings,
             SettleStatements.pinLocalIDs, SettleStatements.freeLocalIDs, SettleCandidates.edgeAfter,
             SettleCandidates.edgeBefore, SettleCandidates.pageAfter, SettleCandidates.pageBefore,
             MutationReader.organizationEdgeStatement, MutationReader.organizationStatement,
@@ -53,7 +53,7 @@ import Testing
             Administration.changeTypeStatement, Administration.closeStatement,
             Administration.lockUpstreamStatement, Administration.getUpstreamStatement,
             Administration.putUpstreamStatement, Administration.deleteUpstreamStatement,
-            LocalIDStatements.find, LocalIDStatements.compare, LocalIDStatements.pages, LocalIDStatements.write,
+            LocalIDStatements.find, LocalIDStatements.pages, LocalIDStatements.write,
             LocalIDStatements.replace,
             LocalIDStatements.confirm, LocalIDStatements.confirmSecond, LocalIDStatements.pin,
             GroupStatements.openOwn, EntityStatements.lockOwnEntities, EntityStatements.lookAtOwnEntities,
@@ -196,7 +196,7 @@ import Testing
             LaneStatements.heads, LaneStatements.unblock,
             LaneStatements.writeOutcomes, LaneStatements.markInFlight, LaneStatements.writeMappings,
             LaneStatements.writeLocalIDs, LaneStatements.inFlight, LaneStatements.doneBlockers, KnownIDs.statement,
-            LocalIDStatements.compare,
+            LocalIDStatements.find,
         ]
         for statement in hot {
             let plan = try await explain(statement, phone, on: connection)

@@ -169,7 +169,7 @@ struct LaneRunner: Sendable {
             dispatch.lane,
             dispatch.mutation,
             [
-                "entity_type": "\(dispatch.mutation.entityType)", "outcome": "\(outcome.kind.rawValue)",
+                "entity_type": "\(dispatch.mutation.entity.type)", "outcome": "\(outcome.kind.rawValue)",
                 "attempt": "\(dispatch.attempts)", "becomes": "\(outcome.status.rawValue)",
                 "duration_ms": "\(Double(elapsed.nanoseconds / 1_000) / 1_000)",
             ]

@@ -110,9 +110,7 @@ struct EntryName: Sendable {
     var id: UUID?
     var idempotencyKey: UUID?
     var sequenceNumber: Int64?
-    var localID: UUID?
-    var localNumber: Int64?
-    var serverID: ServerID?
+    var entity: EntityName?
 
     init() {}
 
@@ -120,9 +118,7 @@ struct EntryName: Sendable {
         id = entry.id
         idempotencyKey = entry.idempotencyKey
         sequenceNumber = entry.sequenceNumber
-        localID = entry.mutation?.localID
-        localNumber = entry.mutation?.localNumber
-        serverID = entry.mutation?.serverID
+        entity = entry.mutation?.entity
     }
 }
 
@@ -171,8 +167,8 @@ extension PushVerdict {
         writer.member("replayed", replayed)
         writer.name("revision")
         writer.null()
-        writer.localID(entry.localID, number: entry.localNumber)
-        writer.member("server_id", entry.serverID)
+        writer.localID(entry.entity?.client)
+        writer.member("server_id", entry.entity?.serverID)
         writer.member(null: "version")
         writer.member(null: "etag")
         writer.member("attempt_count", 0 as Int64)
@@ -199,8 +195,8 @@ extension MutationRecord {
         writer.member("status", status.wireName)
         if let replayed { writer.member("replayed", replayed) }
         writer.member("revision", Int64(revision))
-        writer.localID(localID, number: localNumber)
-        writer.member("server_id", serverID)
+        writer.localID(entity.client)
+        writer.member("server_id", entity.serverID)
         writer.member("version", version)
         writer.member("etag", etag)
         writer.member("attempt_count", Int64(attemptCount))
@@ -299,7 +295,10 @@ extension IDMapping {
     package func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("entity_type", entityType)
-        if let localNumber { writer.member("client_id", localNumber) } else { writer.member("client_id", clientID) }
+        switch client {
+        case .id(let id): writer.member("client_id", id)
+        case .number(let number, _): writer.member("client_id", number)
+        }
         writer.member("server_id", serverID)
         writer.member("status", status.rawValue)
         writer.endObject()

@@ -51,7 +51,7 @@ package struct StuckSearch: Sendable {
                 id: record.id,
                 status: record.status,
                 position: record.position,
-                entity: EntityName(type: record.entityType, localID: record.localID, serverID: record.serverID),
+                entity: record.entity,
                 dependsOn: record.dependsOn
             )
         }
@@ -106,7 +106,7 @@ package struct StuckSearch: Sendable {
     }
 
     private static func names(of entity: EntityName) -> [Name] {
-        [entity.localID.map { .client(entity.type, $0) }, entity.serverID.map { .server(entity.type, $0) }]
+        [entity.clientID.map { .client(entity.type, $0) }, entity.serverID.map { .server(entity.type, $0) }]
             .compactMap { $0 }
     }
 }

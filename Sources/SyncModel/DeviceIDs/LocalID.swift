@@ -38,8 +38,12 @@ package struct LocalID: Sendable, Hashable, Comparable {
 }
 
 extension JSONWriter {
-    /// Writes `local_id` as the device wrote it: its own number where there is one, else the client id.
-    mutating func localID(_ clientID: UUID?, number: Int64?) {
-        if let number { member("local_id", number) } else { member("local_id", clientID) }
+    /// Writes `local_id` as the device wrote it: its own number, or the client id.
+    mutating func localID(_ name: ClientName?) {
+        switch name {
+        case .number(let number, _): member("local_id", number)
+        case .id(let id): member("local_id", id)
+        case nil: member(null: "local_id")
+        }
     }
 }

@@ -24,11 +24,11 @@ package struct PushLocalIDs: Sendable {
         var room = PushLocalIDs.limit
         for entry in push.entries {
             guard let mutation = entry.mutation else { continue }
-            if let number = mutation.localNumber, let clientID = mutation.localID {
-                named[clientID] = LocalID(entityType: mutation.entityType, number: number)
-                if mutation.operation == .create { created.insert(clientID) }
+            if let id = mutation.entity.localID, let standIn = mutation.entity.clientID {
+                named[standIn] = id
+                if mutation.operation == .create { created.insert(standIn) }
             }
-            guard let type = type(mutation.entityType), type.holdsLocalIDs else { continue }
+            guard let type = type(mutation.entity.type), type.holdsLocalIDs else { continue }
             types[entry.index] = type
             let found = type.localReferences(in: mutation.payload, on: push.deviceID)
             guard !found.isEmpty else { continue }

@@ -23,7 +23,7 @@ extension Attempt {
         var problem = Problem(.conflict, response.words)
         if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
             let etag = etag(of: id, response)
-            problem.current = CurrentEntity(type: mutation.entityType, id: id, etag: etag, document: document).json
+            problem.current = CurrentEntity(type: mutation.entity.type, id: id, etag: etag, document: document).json
         }
         outcome.error = problem.json
         // a revision that had its way once and conflicts again is for a person
@@ -31,7 +31,7 @@ extension Attempt {
             outcome.resolution = nil
             return outcome
         }
-        switch mutation.strategy {
+        switch mutation.conflictResolution {
         case .manual: return outcome
         case .serverWins: return adopted(outcome, shown, response)
         case .clientWins: return overridden(outcome, shown)

@@ -16,16 +16,16 @@ extension Dispatch {
         let write = BuiltInStore.Write(
             operation: mutation.operation,
             id: id,
-            clientID: createdClientID,
+            clientID: mutation.createdClientID,
             payload: naming(id, in: payload),
             baseVersion: mutation.baseVersion,
             writer: writer,
             idSpace: type.idSpace,
             visibility: type.visibility,
             // what a person or a strategy decided before goes first
-            strategy: mutation.resolution ?? mutation.strategy
+            conflictResolution: mutation.resolution ?? mutation.conflictResolution
         )
-        let result = BuiltInStore.apply(write, type: mutation.entityType, index: nil, to: &entities)
+        let result = BuiltInStore.apply(write, type: mutation.entity.type, index: nil, to: &entities)
         var outcome = Outcome(result.status, .init(result.status), of: self)
         outcome.attemptCount = mutation.attemptCount
         outcome.serverID = result.serverID
@@ -40,10 +40,8 @@ extension Dispatch {
 
     /// A create's payload may name the entity by its client id, or by what stands for the device's own.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
-        guard mutation.operation == .create, let localID = mutation.localID,
-            let root = try? JSONTree(parsing: payload).root
-        else { return payload }
-        return root.rewritten { $0 == localID ? id.replacement : nil } ?? payload
+        guard mutation.created != nil, let root = try? JSONTree(parsing: payload).root else { return payload }
+        return ReferenceResolver(of: mutation.entity.with(id)).payload(root, unresolved: { _ in nil }) ?? payload
     }
 }
 
@@ -51,7 +49,7 @@ extension Outcome {
     /// The entity that the outcome writes to the feed, or shows from it; nil for none.
     package func entityKey(of dispatch: Dispatch) -> EntityKey? {
         if case .none = entity, status != .discarded { return nil }
-        return serverID.map { EntityKey(type: dispatch.mutation.entityType, id: $0.text) }
+        return serverID.map { EntityKey(type: dispatch.mutation.entity.type, id: $0.text) }
     }
 
     /// Lets the feed learn what an upstream did, and a client that gave way what stands there now.
@@ -77,7 +75,7 @@ extension Outcome {
             return nil
         }
         if status == .discarded, let error {
-            let type = dispatch.mutation.entityType
+            let type = dispatch.mutation.entity.type
             let current = CurrentEntity(type: type, id: id, version: 1, etag: etag, document: document)
             self.error = Problem.json(error, current: current.json)
         }
@@ -151,20 +149,13 @@ extension Outcome {
                 isDeleted: document == nil,
                 document: document,
                 owner: dispatch.lane.user,
-                clientID: dispatch.createdClientID,
+                clientID: dispatch.mutation.createdClientID,
                 lastWriter: writer,
                 runBase: 0,
                 isStored: false
             )
         next.etag = etag
         return next
-    }
-}
-
-extension Dispatch {
-    /// The client id by which everybody is told of what is created; a device's own id is nobody else's business.
-    fileprivate var createdClientID: UUID? {
-        mutation.operation == .create && type.idSpace == .mapped ? mutation.localID : nil
     }
 }
 

@@ -6,11 +6,11 @@ import JSONText
 extension Turn {
     /// - Throws: why nothing can be sent that says what the mutation means.
     func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
-        guard let endpoint = mutation.endpoint, let path = try? Endpoint(endpoint) else {
-            let detail = "its type '\(mutation.entityType)' is forwarded now, and it has no endpoint to be sent to"
+        guard let endpoint = mutation.endpoint else {
+            let detail = "its type '\(mutation.entity.type)' is forwarded now, and it has no endpoint to be sent to"
             throw Problem(.validationFailed, detail)
         }
-        let resolved = mutation.override?.endpoint ?? self.path(path)
+        let resolved = mutation.override?.endpoint ?? path(endpoint)
         if let problem = PathRules.problem(in: resolved) {
             throw Problem(.validationFailed, "with ids in place its endpoint \(problem)")
         }

@@ -24,10 +24,10 @@ extension Turn {
             .conflict,
             entity.isDeleted ? "another writer deleted the entity" : entity.run.words(on: baseVersion)
         )
-        problem.current = entity.json(type: mutation.entityType, id: own)
+        problem.current = entity.json(type: mutation.entity.type, id: own)
         outcome.error = problem.json
         outcome.lastError = problem.detail
-        switch mutation.strategy {
+        switch mutation.conflictResolution {
         case .manual: return .conflict(outcome, version: nil)
         case .serverWins:
             outcome.status = .discarded
@@ -44,7 +44,7 @@ extension Turn {
         let sent = ClientWins.plan(
             operation: mutation.operation,
             idSpace: surroundings.type.idSpace,
-            endpoint: mutation.endpoint ?? "",
+            endpoint: mutation.endpoint?.text ?? "",
             payload: nil,
             current: nil,
             serverID: own

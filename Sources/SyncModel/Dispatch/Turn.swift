@@ -21,9 +21,10 @@ struct Turn {
             // not even when it met an entity that was there before
             return nil
         }
-        if let id = mutation.serverID { return id }
-        guard mutation.operation != .create, let localID = mutation.localID else { return nil }
-        return surroundings.mappings[localID]?.first { $0.entityType == mutation.entityType }?.serverID
+        let entity = mutation.entity
+        if let id = entity.serverID { return id }
+        guard mutation.operation != .create, let clientID = entity.clientID else { return nil }
+        return surroundings.mappings[clientID]?.first { $0.entityType == entity.type }?.serverID
     }
 
     /// - Throws: why it can never run as it is.

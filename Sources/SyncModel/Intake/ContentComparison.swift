@@ -6,11 +6,8 @@ struct FirstTry {
     let id: UUID
     let device: UUID
     let operation: Operation
-    let entityType: String
-    let localID: UUID?
-    let localNumber: Int64?
-    /// The entity's, once it is known.
-    let serverID: ServerID?
+    /// With the server id once it is known.
+    let entity: EntityName
     let fingerprint: Fingerprint
 
     /// One that is stored.
@@ -18,10 +15,7 @@ struct FirstTry {
         id = record.id
         device = record.deviceID
         operation = record.operation
-        entityType = record.entityType
-        localID = record.localID
-        localNumber = record.localNumber
-        serverID = record.serverID
+        entity = record.entity
         fingerprint = record.fingerprint
     }
 
@@ -32,10 +26,7 @@ struct FirstTry {
         id = mutation.id
         self.device = device
         operation = mutation.operation
-        entityType = mutation.entityType
-        localID = mutation.localID
-        localNumber = mutation.localNumber
-        serverID = mutation.serverID
+        entity = mutation.entity
         fingerprint = mutation.fingerprint(noting: references)
     }
 }
@@ -91,7 +82,7 @@ struct ContentComparison {
     // MARK: - Ids
 
     private func serverIDs(of id: UUID) -> [ServerID] {
-        let own = id == first.localID ? [first.serverID].compactMap { $0 } : []
+        let own = id == first.entity.clientID ? [first.entity.serverID].compactMap { $0 } : []
         return own + knowledge.serverIDs(id)
     }
 
@@ -106,8 +97,10 @@ struct ContentComparison {
     /// The number of the entity itself, which an installation sends again that got a new device id: the number is what
     /// it wrote.
     private func isOwnNumber(_ stored: UUID, _ given: UUID) -> Bool {
-        stored == first.localID && given == self.given.localID && first.localNumber != nil
-            && first.localNumber == self.given.localNumber
+        guard case .number(let number, stored)? = first.entity.client,
+            case .number(number, given)? = self.given.entity.client
+        else { return false }
+        return true
     }
 
     /// What stood in the first try where there is a client id now: not a UUID, or that was cut out.
@@ -135,17 +128,18 @@ struct ContentComparison {
     ///
     /// - Parameter stored: the UUID by which the first try named it; nil for another server id, or none.
     private func appendEntity(_ stored: UUID?, to form: inout [UInt8]) -> Bool {
-        let uuid = given.localID ?? given.serverID?.uuid
+        let entity = given.entity
+        let uuid = entity.clientID ?? entity.serverID?.uuid
         if let stored {
             form.append(JSONValue.identifierMarker)
             if let uuid { return areOne(stored, uuid) }
-            return given.serverID.map { leads(stored, to: $0) } ?? false
+            return entity.serverID.map { leads(stored, to: $0) } ?? false
         }
         guard let uuid else {
-            if let id = given.serverID { Fingerprint.append(id, to: &form) }
+            if let id = entity.serverID { Fingerprint.append(id, to: &form) }
             return true
         }
-        let known = text(for: uuid) ?? (serverIDs(of: uuid).isEmpty ? given.serverID : nil)
+        let known = text(for: uuid) ?? (serverIDs(of: uuid).isEmpty ? entity.serverID : nil)
         guard let known, known.uuid == nil else { return false }
         Fingerprint.append(known, to: &form)
         return true

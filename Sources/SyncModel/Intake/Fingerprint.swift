@@ -27,25 +27,11 @@ package struct Fingerprint: Sendable, Hashable {
 
     /// Takes the fingerprint of a mutation's content: operation, entity type, entity, endpoint, payload, headers and
     /// `base_version`. Member order and white space do not count.
-    init(
-        operation: Operation,
-        entityType: String,
-        localID: UUID?,
-        serverID: ServerID?,
-        endpoint: Endpoint?,
-        payload: JSONValue?,
-        headers: JSONValue?,
-        baseVersion: Int64?
-    ) {
-        var canonical = Fingerprint.head(operation, entityType, room: 256 + (payload?.rawCount ?? 0))
+    init(of content: MutationContent, _ operation: Operation, _ entity: EntityName) {
+        let (endpoint, payload, headers) = (content.endpoint, content.payload, content.headers)
+        var canonical = Fingerprint.head(operation, entity.type, room: 256 + (payload?.rawCount ?? 0))
         var identifiers: [UUID] = []
-        // the client id wins where both are given: a worker adds the server id once it knows it
-        if let uuid = localID ?? serverID?.uuid {
-            canonical.append(JSONValue.identifierMarker)
-            identifiers.append(uuid)
-        } else if let serverID {
-            Fingerprint.append(serverID, to: &canonical)
-        }
+        if let uuid = Fingerprint.append(entity, to: &canonical) { identifiers.append(uuid) }
         let (start, own) = (canonical.count, identifiers.count)
         canonical.append(0)
         endpoint?.appendCanonical(to: &canonical, identifiers: &identifiers)
@@ -54,7 +40,7 @@ package struct Fingerprint: Sendable, Hashable {
         canonical.append(0)
         headers?.appendCanonical(to: &canonical, identifiers: &identifiers)
         canonical.append(0)
-        if let baseVersion { canonical += String(baseVersion).utf8 }
+        if let baseVersion = content.baseVersion { canonical += String(baseVersion).utf8 }
         self.init(
             digest: Fingerprint.digest(of: canonical),
             identifiers: identifiers,
@@ -73,6 +59,20 @@ package struct Fingerprint: Sendable, Hashable {
         canonical += entityType.utf8
         canonical.append(0)
         return canonical
+    }
+
+    /// The entity, with the UUID that names it cut out. The client id wins where both are given: a worker adds the server
+    /// id once it knows it.
+    ///
+    /// - Returns: the UUID; nil for an entity that is named by another server id, or by none.
+    @discardableResult
+    static func append(_ entity: EntityName, to canonical: inout [UInt8]) -> UUID? {
+        if let uuid = entity.clientID ?? entity.serverID?.uuid {
+            canonical.append(JSONValue.identifierMarker)
+            return uuid
+        }
+        if let id = entity.serverID { append(id, to: &canonical) }
+        return nil
     }
 
     /// An entity that is named by a server id that is no UUID.

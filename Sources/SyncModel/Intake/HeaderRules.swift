@@ -8,50 +8,40 @@ enum HeaderRules {
     /// Those that the gateway sets, and those that concern a connection.
     private static let refused = HeaderField.hopByHop.union(HeaderField.ours).union(HeaderField.credentials)
 
-    /// Reports everything that is wrong with `headers` at `pointer`.
-    static func check(_ headers: JSONValue, pointer: String, report: (ProblemDetail) -> Void) {
+    /// Reports everything that is wrong with headers.
+    ///
+    /// - Parameter report: takes where in them (RFC 6901), against which rule, and what.
+    static func check(_ headers: JSONValue, report: (_ pointer: String, _ rule: String, _ detail: String) -> Void) {
         guard let members = headers.members else {
-            return report(
-                ProblemDetail(pointer: pointer, rule: Rule.memberType, detail: "headers must be an object of strings")
-            )
+            return report("", Rule.memberType, "headers must be an object of strings")
         }
         var count = 0
         for (name, value) in members {
             count += 1
             let name = name.string
-            let place = pointer + JSONPointer.member(name)
+            let place = JSONPointer.member(name)
             if !HeaderField.isName(name) {
-                report(
-                    ProblemDetail(pointer: place, rule: Rule.header, detail: "is not a header name (RFC 9110 token)")
-                )
+                report(place, Rule.header, "is not a header name (RFC 9110 token)")
             } else if refused.contains(name.lowercased()) {
-                report(
-                    ProblemDetail(
-                        pointer: place,
-                        rule: Rule.header,
-                        detail: "\(name) is set by the gateway; leave it out"
-                    )
-                )
+                report(place, Rule.header, "\(name) is set by the gateway; leave it out")
             }
             guard let text = value.string else {
-                report(
-                    ProblemDetail(pointer: place, rule: Rule.memberType, detail: "a header's value must be a string")
-                )
+                report(place, Rule.memberType, "a header's value must be a string")
                 continue
             }
             if !HeaderField.isValue(text) {
                 let bytes = HeaderField.maximumValueBytes
-                let detail = "a header's value may have no control characters and at most \(bytes) bytes"
-                report(ProblemDetail(pointer: place, rule: Rule.header, detail: detail))
+                report(
+                    place,
+                    Rule.header,
+                    "a header's value may have no control characters and at most \(bytes) bytes"
+                )
             }
         }
-        if count > maximumCount {
-            let detail = "at most \(maximumCount) headers, got \(count)"
-            report(ProblemDetail(pointer: pointer, rule: Rule.range, detail: detail))
-        }
+        if count > maximumCount { report("", Rule.range, "at most \(maximumCount) headers, got \(count)") }
     }
 
-    /// What of headers that pass ``check(_:pointer:report:)`` the organization does not let mutations carry.
+    /// What of headers that pass ``check(_:report:)`` the organization does not let mutations carry.
     ///
     /// - Parameter upstream: the organization's; nil where it has none.
     static func refused(_ headers: JSONValue, by upstream: UpstreamSettings?, pointer: String) -> [ProblemDetail] {

@@ -6,16 +6,16 @@ extension Mutation {
     /// ids.
     ///
     /// - Parameters:
-    ///   - entity: appends what stands for the entity.
+    ///   - appendEntity: appends what stands for the entity.
     ///   - part: what stands for a part of the endpoint.
     ///   - value: what stands for a string or number of payload and headers.
     func canonicalForm(
-        entity: (inout [UInt8]) -> Void,
+        entity appendEntity: (inout [UInt8]) -> Void,
         part: (ArraySlice<UInt8>, UUID?, Int) -> Endpoint.CanonicalPart?,
         value: (JSONValue, Int) -> CanonicalReplacement?
     ) -> [UInt8] {
-        var canonical = Fingerprint.head(operation, entityType, room: 512 + (payload?.rawCount ?? 0))
-        entity(&canonical)
+        var canonical = Fingerprint.head(operation, entity.type, room: 512 + (payload?.rawCount ?? 0))
+        appendEntity(&canonical)
         canonical.append(0)
         endpoint?.appendCanonical(to: &canonical, replacing: part)
         canonical.append(0)
@@ -34,13 +34,7 @@ extension Mutation {
         let numbers = Dictionary(references.map { ($0.place.value.offset, $0.id.number) }) { first, _ in first }
         var places = IDPlaces()
         _ = canonicalForm(
-            entity: { canonical in
-                if localID != nil || serverID?.uuid != nil {
-                    canonical.append(JSONValue.identifierMarker)
-                } else if let serverID {
-                    Fingerprint.append(serverID, to: &canonical)
-                }
-            },
+            entity: { Fingerprint.append(entity, to: &$0) },
             part: { _, uuid, offset in
                 guard uuid != nil else { return nil }
                 places.append(IDPlaces.Place(offset: offset))

@@ -5,7 +5,7 @@ package import JSONText
 /// builds one, so a rule that needs nothing but the mutation holds wherever there is one.
 ///
 /// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
-package final class Mutation: Sendable {
+package final class Mutation: EntityWrite, Sendable {
     /// The client's id of the mutation, unique per user (seed 001, `id`).
     package let id: UUID
     /// Unique per user; the same with the same content is a repetition (seed 001, `idempotency_key_unique_per_mutation`).
@@ -14,15 +14,9 @@ package final class Mutation: Sendable {
     package let sequenceNumber: Int64
     /// What is done to the entity.
     package let operation: Operation
-    /// Domain type, `[a-z][a-z0-9_-]{0,63}` (seed 001, `entity_type`).
-    package let entityType: String
-    /// The client id of the entity (seed 000); nil where the server id names it. Where the device gave an id of its own,
-    /// the UUID that stands for it (``LocalID/clientID(on:)``).
-    package let localID: UUID?
-    /// The device's own id of the entity, in types with device ids (seed 002).
-    package let localNumber: Int64?
-    /// The permanent id, as the server gave it; nil where the client does not know it.
-    package let serverID: ServerID?
+    /// Which entity (seed 001, `entity_type`; seed 000): by its client id, by the device's own id of it (seed 002), or by
+    /// the permanent id, as the server gave it, where the client knows that.
+    package let entity: EntityName
     /// Where to replay the mutation; needed for types that are forwarded only.
     package let endpoint: Endpoint?
     /// The body as the client wrote it; nil for none and for JSON's null.
@@ -46,48 +40,26 @@ package final class Mutation: Sendable {
     /// Distinct UUIDs in endpoint and payload, in order of appearance: those that may be client ids.
     package let references: [UUID]
 
-    init(
-        id: UUID,
-        idempotencyKey: UUID,
-        sequenceNumber: Int64,
-        operation: Operation,
-        entityType: String,
-        localID: UUID?,
-        localNumber: Int64?,
-        serverID: ServerID?,
-        endpoint: Endpoint?,
-        payload: JSONValue?,
-        headers: JSONValue?,
-        dependencyIDs: [UUID],
-        priority: Int16?,
-        maxAttempts: Int16,
-        conflictResolution: ConflictResolution?,
-        baseVersion: Int64?,
-        createdAt: Timestamp,
-        fingerprint: Fingerprint,
-        references: [UUID]
-    ) {
+    /// - Returns: nil where a member is missing without which there is no mutation.
+    init?(_ content: MutationContent, _ entity: EntityName?) {
+        guard let id = content.id, let idempotencyKey = content.idempotencyKey, let entity,
+            let sequenceNumber = content.sequenceNumber, let operation = content.operation
+        else { return nil }
         self.id = id
         self.idempotencyKey = idempotencyKey
         self.sequenceNumber = sequenceNumber
         self.operation = operation
-        self.entityType = entityType
-        self.localID = localID
-        self.localNumber = localNumber
-        self.serverID = serverID
-        self.endpoint = endpoint
-        self.payload = payload
-        self.headers = headers
-        self.dependencyIDs = dependencyIDs
-        self.priority = priority
-        self.maxAttempts = maxAttempts
-        self.conflictResolution = conflictResolution
-        self.baseVersion = baseVersion
-        self.createdAt = createdAt
-        self.fingerprint = fingerprint
-        self.references = references
+        self.entity = entity
+        endpoint = content.endpoint
+        payload = content.payload
+        headers = content.headers
+        dependencyIDs = content.dependencyIDs
+        priority = content.priority
+        maxAttempts = content.maxAttempts
+        conflictResolution = content.conflictResolution
+        baseVersion = content.baseVersion
+        createdAt = content.createdAt ?? Timestamp(microseconds: 0)
+        fingerprint = Fingerprint(of: content, operation, entity)
+        references = content.references
     }
-
-    /// Whether it is about an entity that may have been there before: anything but a create that waits for its id.
-    package var namesKnownEntity: Bool { operation != .create || serverID != nil }
 }

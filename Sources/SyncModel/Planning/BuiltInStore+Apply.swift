@@ -1,14 +1,14 @@
 import Foundation
 
 extension BuiltInStore {
-    /// What comes of a mutation that is applied to the built-in store.
+    /// What comes of a mutation in a transaction that applies it, or lets it wait.
     struct Result {
         var status: MutationStatus
         var serverID: ServerID?
         var version: Int64?
         var resolution: ConflictResolution?
-        /// What a REST API would answer.
-        var responseStatus: Int16
+        /// What a REST API would answer; nil of one that waits.
+        var responseStatus: Int16?
         /// Problem object as JSON.
         var error: [UInt8]?
         var lastError: String?

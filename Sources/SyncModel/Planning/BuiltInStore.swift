@@ -17,7 +17,7 @@ enum BuiltInStore {
         let writer: Writer
         let idSpace: IDSpace
         let visibility: Visibility
-        let strategy: ConflictResolution
+        let conflictResolution: ConflictResolution
     }
 
     enum Outcome {
@@ -59,11 +59,12 @@ enum BuiltInStore {
 
     /// A create of an id that exists never overwrites: `client_wins` stays manual (product rule 12, `shared` types).
     private static func settleCreate(_ write: Write, current: EntityState?) -> Outcome {
-        write.strategy == .serverWins && current != nil ? .adopted(current: current) : .conflict(current: current)
+        write.conflictResolution == .serverWins && current != nil
+            ? .adopted(current: current) : .conflict(current: current)
     }
 
     private static func settle(_ write: Write, current: EntityState) -> Outcome {
-        switch write.strategy {
+        switch write.conflictResolution {
         case .manual: .conflict(current: current)
         case .serverWins: .adopted(current: current)
         case .clientWins: apply(write, to: current, resolution: .clientWins)

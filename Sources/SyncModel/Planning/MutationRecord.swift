@@ -3,7 +3,7 @@ package import Foundation
 /// A mutation as it stands: what its row holds besides the content, and all that an answer shows of it.
 ///
 /// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
-package final class MutationRecord: Sendable {
+package final class MutationRecord: EntityWrite, Sendable {
     /// The client's id of the mutation.
     package let id: UUID
     /// The key that a repetition comes under.
@@ -16,18 +16,12 @@ package final class MutationRecord: Sendable {
     package let position: Int64
     /// What it does to its entity.
     package let operation: Operation
-    /// The entity's type.
-    package let entityType: String
+    /// The entity, with its permanent id once that is known.
+    package let entity: EntityName
     /// Where it stands.
     package let status: MutationStatus
     /// 1, and one more for each time a person sent it again with a new upstream key.
     package let revision: Int32
-    /// The entity's client id, when the mutation named it so.
-    package let localID: UUID?
-    /// The device's own id of the entity, when that is how the mutation named it.
-    package let localNumber: Int64?
-    /// The entity's permanent id, once it is known.
-    package let serverID: ServerID?
     /// The entity's version after the mutation took effect.
     package let version: Int64?
     /// The upstream's validator of the entity after the mutation took effect there.
@@ -65,12 +59,9 @@ package final class MutationRecord: Sendable {
         sequenceNumber: Int64,
         position: Int64,
         operation: Operation,
-        entityType: String,
+        entity: EntityName,
         status: MutationStatus,
         revision: Int32 = 1,
-        localID: UUID?,
-        localNumber: Int64? = nil,
-        serverID: ServerID?,
         version: Int64? = nil,
         etag: String? = nil,
         attemptCount: Int16 = 0,
@@ -92,12 +83,9 @@ package final class MutationRecord: Sendable {
         self.sequenceNumber = sequenceNumber
         self.position = position
         self.operation = operation
-        self.entityType = entityType
+        self.entity = entity
         self.status = status
         self.revision = revision
-        self.localID = localID
-        self.localNumber = localNumber
-        self.serverID = serverID
         self.version = version
         self.etag = etag
         self.attemptCount = attemptCount
@@ -114,80 +102,69 @@ package final class MutationRecord: Sendable {
         self.unreadable = unreadable
     }
 
+    /// A record of what is new.
+    ///
+    /// - Parameters:
+    ///   - result: what came of it in the transaction that accepts it.
+    ///   - dependsOn: what it waits for.
+    convenience init(
+        _ mutation: Mutation,
+        deviceID: UUID,
+        position: Int64,
+        _ result: BuiltInStore.Result,
+        dependsOn: [UUID],
+        fingerprint: Fingerprint,
+        acceptedAt: Timestamp
+    ) {
+        self.init(
+            id: mutation.id,
+            idempotencyKey: mutation.idempotencyKey,
+            deviceID: deviceID,
+            sequenceNumber: mutation.sequenceNumber,
+            position: position,
+            operation: mutation.operation,
+            entity: mutation.entity.with(result.serverID),
+            status: result.status,
+            version: result.version,
+            dependsOn: dependsOn,
+            resolution: result.resolution,
+            responseStatus: result.responseStatus,
+            error: result.error,
+            lastError: result.lastError,
+            fingerprint: fingerprint,
+            acceptedAt: acceptedAt,
+            syncedAt: result.status.isFinal ? acceptedAt : nil
+        )
+    }
+
+    /// The same with another server id and error.
+    func replacing(serverID: ServerID?, error: [UInt8]?) -> MutationRecord {
+        MutationRecord(
+            id: id,
+            idempotencyKey: idempotencyKey,
+            deviceID: deviceID,
+            sequenceNumber: sequenceNumber,
+            position: position,
+            operation: operation,
+            entity: entity.with(serverID),
+            status: status,
+            revision: revision,
+            version: version,
+            etag: etag,
+            attemptCount: attemptCount,
+            nextRetryAt: nextRetryAt,
+            dependsOn: dependsOn,
+            resolution: resolution,
+            responseStatus: responseStatus,
+            responseBody: responseBody,
+            error: error,
+            lastError: lastError,
+            fingerprint: fingerprint,
+            acceptedAt: acceptedAt,
+            syncedAt: syncedAt
+        )
+    }
+
     /// Whether a mutation that depends on this one may run.
     package var satisfiesDependants: Bool { status.satisfiesDependants(settledBy: resolution) }
-}
-
-/// Client id → server id of one user (seed 000).
-package struct IDMapping: Sendable, Hashable {
-    /// Where a mapping stands (seed 000, `status`).
-    package enum Status: String, Sendable, Hashable, CaseIterable {
-        case pending
-        /// Has a server id (seed 000, `resolved_requires_server_id`; a CHECK says so too).
-        case resolved
-        case failed
-    }
-
-    /// The entity's type.
-    package var entityType: String
-    /// The temporary id; it never changes (seed 000, `client_id_immutable`).
-    package var clientID: UUID
-    /// The permanent id, once it is known.
-    package var serverID: ServerID?
-    /// Where the mapping stands.
-    package var status: Status
-    /// The create that brings the entity into being.
-    package var mutationID: UUID
-    /// Whether nothing will ever resolve it: its create was discarded. Another create may take the client id over.
-    package var isAbandoned = false
-    /// The device's own id, where the client id stands for one.
-    package var localNumber: Int64?
-
-    /// A mapping whose create has not run yet.
-    package init(entityType: String, clientID: UUID, mutationID: UUID) {
-        self.entityType = entityType
-        self.clientID = clientID
-        self.mutationID = mutationID
-        status = .pending
-    }
-
-    /// A mapping from its stored form.
-    package init(
-        entityType: String,
-        clientID: UUID,
-        serverID: ServerID?,
-        status: Status,
-        mutationID: UUID,
-        isAbandoned: Bool = false
-    ) {
-        self.entityType = entityType
-        self.clientID = clientID
-        self.serverID = serverID
-        self.status = status
-        self.mutationID = mutationID
-        self.isAbandoned = isAbandoned
-    }
-}
-
-/// What is kept of a refused entry: the same key and number answer the same refusal (product rule 5).
-package struct Rejection: Sendable {
-    /// The key that the entry came under.
-    package var idempotencyKey: UUID
-    /// The entry's id, when it could be read.
-    package var id: UUID?
-    /// The device that sent it.
-    package var deviceID: UUID
-    /// The number that it was refused under.
-    package var sequenceNumber: Int64
-    /// Problem object as JSON.
-    package var error: [UInt8]
-
-    /// Creates the value.
-    package init(idempotencyKey: UUID, id: UUID?, deviceID: UUID, sequenceNumber: Int64, error: [UInt8]) {
-        self.idempotencyKey = idempotencyKey
-        self.id = id
-        self.deviceID = deviceID
-        self.sequenceNumber = sequenceNumber
-        self.error = error
-    }
 }

@@ -56,7 +56,7 @@ extension PushSnapshot {
         let differences = first.fingerprint.differences(from: given.fingerprint)
         let identifiers = differences.map { $0.flatMap { [$0.stored, $0.given] } } ?? first.fingerprint.identifiers
         for id in identifiers where mappings[id] == nil && localIDs.named[id] == nil {
-            if id == first.localID, first.localNumber != nil { continue }
+            if case .number(_, id)? = first.entity.client { continue }
             if !known.clientIDs.contains(id) { ids.clientIDs.insert(id) }
         }
         func add(_ id: LocalID) {
@@ -65,7 +65,7 @@ extension PushSnapshot {
             let id = ComparedIDs.OfDevice(device: first.device, id: id)
             if !known.localIDs.contains(id) { ids.localIDs.insert(id) }
         }
-        if let number = first.localNumber { add(LocalID(entityType: first.entityType, number: number)) }
+        if let own = first.entity.localID { add(own) }
         guard differences == nil, let type, let places = first.fingerprint.layout?.places else { return ids }
         let types = Set(type.relations.lazy.filter { $0.idSpace == .device }.map(\.entityType))
         for number in places.lazy.compactMap(\.number) {
@@ -93,6 +93,6 @@ extension FirstTry {
 
     /// Whether a second try can be the same at all.
     func canBe(_ mutation: Mutation) -> Bool {
-        id == mutation.id && operation == mutation.operation && entityType == mutation.entityType
+        id == mutation.id && operation == mutation.operation && entity.type == mutation.entity.type
     }
 }

@@ -4,21 +4,15 @@ package import Foundation
 package struct OpenMutation: Sendable {
     /// The mutation's id.
     package let id: UUID
-    /// Type of its entity.
-    package let entityType: String
-    /// Client id of its entity, when that is how it was named.
-    package let localID: UUID?
-    /// Server id of its entity, when that was known.
-    package let serverID: ServerID?
+    /// The entity, as far as it was known.
+    package let entity: EntityName
     /// Place in the lane.
     package let position: Int64
 
     /// Creates the value.
-    package init(id: UUID, entityType: String, localID: UUID?, serverID: ServerID?, position: Int64) {
+    package init(id: UUID, entity: EntityName, position: Int64) {
         self.id = id
-        self.entityType = entityType
-        self.localID = localID
-        self.serverID = serverID
+        self.entity = entity
         self.position = position
     }
 }
@@ -69,13 +63,11 @@ package struct PushSnapshot: Sendable {
 }
 
 extension PushSnapshot {
-    /// The mapping of a client id under one type.
-    package func mapping(_ clientID: UUID, type: String) -> IDMapping? {
-        mappings[clientID]?.first { $0.entityType == type }
+    /// The mapping of a client id under its type.
+    package func mapping(_ name: ClientReference) -> IDMapping? {
+        mappings[name.clientID]?.first { $0.entityType == name.entityType }
     }
 
-    /// The mapping of a client id under one type, unless another create may take the client id over.
-    func usableMapping(_ clientID: UUID, type: String) -> IDMapping? {
-        mapping(clientID, type: type).flatMap { $0.isAbandoned ? nil : $0 }
-    }
+    /// The mapping of a client id under its type, unless another create may take the client id over.
+    func usableMapping(_ name: ClientReference) -> IDMapping? { mapping(name).flatMap { $0.isAbandoned ? nil : $0 } }
 }

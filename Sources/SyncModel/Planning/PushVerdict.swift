@@ -1,4 +1,4 @@
-package import Foundation
+import Foundation
 
 /// What became of one entry of a push.
 package enum PushVerdict: Sendable {
@@ -26,24 +26,20 @@ package final class NewMutation: Sendable {
     package let conflictResolution: ConflictResolution
     /// Client ids of the user that endpoint and payload name, and the entity's own unless this creates it: what is put
     /// in place when its turn comes. Empty for what is final.
-    package let references: [UUID]
-    /// The types that these were created in, side by side: others may share a client id later.
-    package let referenceTypes: [String]
+    package let references: [ClientReference]
 
     init(
         mutation: Mutation,
         record: MutationRecord,
         priority: Int16,
         conflictResolution: ConflictResolution,
-        references: [UUID],
-        referenceTypes: [String]
+        references: [ClientReference]
     ) {
         self.mutation = mutation
         self.record = record
         self.priority = priority
         self.conflictResolution = conflictResolution
         self.references = references
-        self.referenceTypes = referenceTypes
     }
 }
 

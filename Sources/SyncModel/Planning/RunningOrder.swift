@@ -33,19 +33,17 @@ struct RunningOrder {
         var owner: [UUID: [Int]] = [:]
         for (place, item) in group.enumerated() {
             owner[item.mutation.id, default: []].append(place)
-            if item.mutation.operation == .create, let localID = item.mutation.localID {
-                owner[localID, default: []].append(place)
-            }
+            if let created = item.mutation.created { owner[created.clientID, default: []].append(place) }
         }
         var waitsFor = [Int](repeating: 0, count: group.count)
         var dependants = [[Int]](repeating: [], count: group.count)
         for (place, item) in group.enumerated() {
             var needed = Set<Int>()
             let mutation = item.mutation
-            let creates = mutation.operation == .create
-            let target = creates ? [] : [mutation.localID].compactMap { $0 }
+            let created = mutation.created?.clientID
+            let target = created == nil ? [mutation.entity.clientID].compactMap { $0 } : []
             // a create that names itself in its payload waits for nobody
-            for id in mutation.dependencyIDs + mutation.references + target where !(creates && id == mutation.localID) {
+            for id in mutation.dependencyIDs + mutation.references + target where id != created {
                 // whether it may depend on itself is not a matter of order, however often it is there
                 for other in owner[id] ?? [] where group[other].mutation.id != mutation.id { needed.insert(other) }
             }

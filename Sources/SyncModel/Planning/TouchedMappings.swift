@@ -3,19 +3,13 @@ package import Foundation
 /// Which of a user's mappings the answer to a push shows once they are resolved: those of its entities' own client ids,
 /// each under its one type, and those that its endpoints, payloads and dependencies name, under any.
 package struct TouchedMappings: Sendable {
-    /// Names a mapping.
-    struct Key: Hashable {
-        let clientID: UUID
-        let entityType: String
-    }
-
     private var named: Set<UUID> = []
-    private var own: Set<Key> = []
+    private var own: Set<ClientReference> = []
 
     /// Gathers what a push names.
     package init(_ push: PushRequest) {
         for mutation in push.entries.lazy.compactMap(\.mutation) {
-            if let localID = mutation.localID { own.insert(Key(clientID: localID, entityType: mutation.entityType)) }
+            if let name = mutation.entity.reference { own.insert(name) }
             named.formUnion(mutation.references)
             named.formUnion(mutation.dependencyIDs)
         }
@@ -26,7 +20,6 @@ package struct TouchedMappings: Sendable {
 
     /// Whether the answer shows a mapping.
     package func contains(_ mapping: IDMapping) -> Bool {
-        named.contains(mapping.clientID)
-            || own.contains(Key(clientID: mapping.clientID, entityType: mapping.entityType))
+        named.contains(mapping.clientID) || own.contains(mapping.reference)
     }
 }

@@ -33,7 +33,8 @@ struct ConflictState {
     /// names: the id that the mutation has may be that of another, which was in its way before.
     static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
         let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
-        return record.operation == .create ? named ?? record.serverID : record.serverID ?? named
+        let known = record.entity.serverID
+        return record.operation == .create ? named ?? known : known ?? named
     }
 
     /// The id that an upstream's answer names.

@@ -2,7 +2,7 @@ package import Foundation
 import JSONText
 
 /// An open mutation, as far as what depends on what is concerned.
-package struct DependencyNode: Sendable {
+package struct DependencyNode: EntityWrite, Sendable {
     /// The mutation's id.
     package let id: UUID
     /// Place in the lane.
@@ -44,47 +44,9 @@ package struct DependencyNode: Sendable {
             acceptedAt: record.acceptedAt,
             status: record.status,
             operation: record.operation,
-            entity: EntityName(
-                type: record.entityType,
-                localID: record.localID,
-                localNumber: record.localNumber,
-                serverID: record.serverID
-            ),
+            entity: record.entity,
             dependsOn: record.dependsOn
         )
-    }
-}
-
-/// The names by which a mutation knows its entity.
-package struct EntityName: Sendable, Hashable {
-    /// The entity's type.
-    package let type: String
-    /// Its client id, when the mutation named it so.
-    package let localID: UUID?
-    /// The device's own id, where the client id stands for one.
-    package let localNumber: Int64?
-    /// Its permanent id, once it is known.
-    package let serverID: ServerID?
-
-    /// Creates the value.
-    package init(type: String, localID: UUID?, localNumber: Int64? = nil, serverID: ServerID?) {
-        self.type = type
-        self.localID = localID
-        self.localNumber = localNumber
-        self.serverID = serverID
-    }
-
-    /// The id by which the client knows the entity, as problems name it.
-    var words: String? {
-        if let localNumber { return LocalID(entityType: type, number: localNumber).words }
-        return localID.map { "client id \($0.lowercased)" }
-    }
-
-    /// Whether both name one entity, as far as their names tell: an integer's digits in a string are the same id.
-    func isSame(as other: EntityName) -> Bool {
-        guard type == other.type else { return false }
-        if let serverID, serverID.text == other.serverID?.text { return true }
-        return localID != nil && localID == other.localID
     }
 }
 

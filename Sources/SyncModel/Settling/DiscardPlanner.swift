@@ -61,11 +61,7 @@ package struct DiscardPlanner {
     }
 
     /// Client ids that the discarded ones would have resolved.
-    package var lostReferences: [ClientReference] {
-        subjects.values.filter { $0.operation == .create }.compactMap { node in
-            node.entity.localID.map { ClientReference(clientID: $0, entityType: node.entity.type) }
-        }
-    }
+    package var lostReferences: [ClientReference] { subjects.values.compactMap(\.created) }
 
     /// Adds what is to be written.
     ///
@@ -86,7 +82,7 @@ package struct DiscardPlanner {
     private func release(_ node: DependencyNode, _ knowledge: Knowledge) -> MutationRelease {
         var release = MutationRelease(node: node, dependsOn: remaining(node, knowledge))
         if let lost = knowledge.lost[node.id] {
-            let words = subjects.values.first { $0.entity.localID == lost }?.entity.words
+            let words = subjects.values.first { $0.entity.clientID == lost }?.entity.words
             let name = words ?? "client id \(lost.lowercased)"
             let detail = "needs \(name), but the mutation that creates it was discarded"
             release.problem = Problem(.dependencyRejected, detail)

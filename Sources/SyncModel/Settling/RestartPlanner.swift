@@ -110,7 +110,7 @@ package struct RestartPlanner {
         } catch {
             throw Problem(.validationFailed, pointer: "/payload" + error.pointer, rule: error.rule, error.detail)
         }
-        restart.endpoint = edit.endpoint?.text
+        restart.endpoint = edit.endpoint
         restart.payload = edit.payload.map { Array($0.raw) }
         restart.dependsOn = subject.record.dependsOn.filter(knowledge.unmet.contains)
         for id in waitedFor {
@@ -119,11 +119,11 @@ package struct RestartPlanner {
         }
         let references = content.identifiers.filter(isReference)
         // what was decided stands; also noted of what comes from before types were
-        if !edit.isEmpty || (subject.referenceTypes.isEmpty && !subject.references.isEmpty) {
+        if !edit.isEmpty || (subject.references.types.isEmpty && !subject.references.ids.isEmpty) {
             restart.references = references.map { id in
                 ClientReference(
                     clientID: id,
-                    entityType: mappings(of: id).first?.entityType ?? subject.record.entityType
+                    entityType: mappings(of: id).first?.entityType ?? subject.record.entity.type
                 )
             }
         }
@@ -133,41 +133,42 @@ package struct RestartPlanner {
     /// UUIDs that have to be resolved first, if they are client ids: what endpoint and payload name, and the entity that
     /// is changed. What a create makes it does not wait for.
     private var waitedFor: [UUID] {
-        let own = subject.record.operation == .create ? subject.record.localID : nil
-        return content.identifiers.filter { $0 != own && isMeant($0) }
+        let created = subject.record.created?.clientID
+        return content.identifiers.filter { $0 != created && isMeant($0) }
     }
 
     /// Whether a UUID can be a client id. In content that stays as it is that was decided before: what was just data then
     /// is data now, also where somebody has created it since.
     private func isMeant(_ id: UUID) -> Bool {
-        id == subject.record.localID || subject.references.contains(id)
+        isOwn(id) || subject.references.ids.contains(id)
             || edit.endpoint?.uuids.contains(id) == true || edit.payload?.uuids.contains(id) == true
             || content.localReferences.contains { $0.clientID == id }
     }
 
+    private func isOwn(_ id: UUID) -> Bool { id == subject.record.entity.clientID }
+
     /// The mappings that a client id can mean: of the type under which it was created when it was first named, where that
     /// is known.
     private func mappings(of id: UUID) -> [IDMapping] {
-        let type = id == subject.record.localID ? subject.record.entityType : subject.referenceTypes[id]
+        let type = isOwn(id) ? subject.record.entity.type : subject.references.types[id]
         return (knowledge.mappings[id] ?? []).filter { type == nil || $0.entityType == type }
     }
 
     private func isReference(_ id: UUID) -> Bool {
-        isMeant(id) && !mappings(of: id).isEmpty
-            && !(subject.record.operation == .create && id == subject.record.localID)
+        isMeant(id) && !mappings(of: id).isEmpty && id != subject.record.created?.clientID
     }
 
     /// The create that a client id waits for; nil where it is resolved, or just data.
     private func create(of id: UUID) throws(Problem) -> UUID? {
         let known = mappings(of: id)
-        guard !known.isEmpty || subject.referenceTypes[id] != nil else {
+        guard !known.isEmpty || subject.references.types[id] != nil else {
             if let problem = unknown(id) { throw problem }
             return nil
         }
         let usable = known.filter { !$0.isAbandoned }
         guard let mapping = usable.first else {
             // a write of an entity whose permanent id is known needs no mapping
-            if id == subject.record.localID, subject.record.serverID != nil { return nil }
+            if isOwn(id), subject.record.entity.serverID != nil { return nil }
             let name = content.localReferences.first { $0.clientID == id }?.id.words ?? "client id \(id.lowercased)"
             let detail = "\(name) stands for nothing: the mutation that created it was discarded"
             throw Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.dependencies, detail)
@@ -180,13 +181,10 @@ package struct RestartPlanner {
 
     /// What is wrong with an id that nobody knows: a UUID is just data, but not a device's own id.
     private func unknown(_ id: UUID) -> Problem? {
-        let record = subject.record
-        if id == record.localID, record.serverID != nil || record.localNumber == nil { return nil }
+        let entity = subject.record.entity
+        if isOwn(id), entity.serverID != nil || entity.localID == nil { return nil }
         let place = content.localReferences.first { $0.clientID == id }
-        let own = id == record.localID ? record.localNumber : nil
-        guard let name = place?.id ?? own.map({ LocalID(entityType: record.entityType, number: $0) }) else {
-            return nil
-        }
+        guard let name = place?.id ?? (isOwn(id) ? entity.localID : nil) else { return nil }
         let detail = "nobody created \(name.words) on this device, and no pull gave it"
         return Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.entityReference, detail)
     }
@@ -227,7 +225,7 @@ package struct RestartPlanner {
         let sent = ClientWins.plan(
             operation: subject.record.operation,
             idSpace: subject.type.idSpace,
-            endpoint: content.endpoint.map(resolved) ?? "",
+            endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
             current: isWaiting ? nil : current?.toldDocument,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
@@ -238,27 +236,22 @@ package struct RestartPlanner {
     }
 
     /// Whether a UUID is a client id that leads nowhere yet.
-    private func isWaitedFor(_ id: UUID) -> Bool { isReference(id) && serverID(of: id) == nil }
+    private func isWaitedFor(_ id: UUID) -> Bool { isReference(id) && resolver.serverID(of: id) == nil }
 
-    private func resolved(_ endpoint: Endpoint) -> String {
-        endpoint.rewritten(serverID)
+    /// Of a client id whose server id is not known yet the client id stays, and is replaced before the request is sent.
+    private var resolver: ReferenceResolver {
+        let own = subject.record.entity
+        let known = own.clientID.flatMap(mappedID) ?? own.serverID
+        return ReferenceResolver(of: own.with(known)) { isMeant($0) ? mappedID($0) : nil }
     }
+
+    private func mappedID(_ id: UUID) -> ServerID? { mappings(of: id).first { $0.status == .resolved }?.serverID }
 
     /// What stands for an id of the device goes in where the server id is not known yet: among the ids of a server's
     /// document the device's own could not be told from these.
     private var resolvedPayload: JSONValue? {
         guard let payload = content.payload else { return nil }
-        let edits = content.localReferences.map { reference in
-            JSONEdit(reference.place.value, serverID(of: reference.clientID)?.replacement ?? .uuid(reference.clientID))
-        }
-        guard let text = payload.rewritten(edits, { serverID(of: $0)?.replacement }) else { return payload }
-        return (try? JSONTree(parsing: text, limits: .widest).root) ?? payload
-    }
-
-    /// Nil while it is not known: then the client id stays, and is replaced before the request is sent.
-    private func serverID(of id: UUID) -> ServerID? {
-        guard isMeant(id) else { return nil }
-        let mapping = mappings(of: id).first { $0.status == .resolved }
-        return mapping?.serverID ?? (id == subject.record.localID ? subject.record.serverID : nil)
+        let text = resolver.payload(payload, content.localReferences, unresolved: { .uuid($0.clientID) })
+        return text.flatMap { try? JSONTree(parsing: $0, limits: .widest).root } ?? payload
     }
 }

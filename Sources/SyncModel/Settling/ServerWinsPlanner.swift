@@ -33,7 +33,7 @@ package struct ServerWinsPlanner {
 
     /// The entity that stands in the mutation's place; nil where that is not known.
     package var entity: EntityKey? {
-        serverID.map { EntityKey(type: subject.record.entityType, id: $0.text) }
+        serverID.map { EntityKey(type: subject.record.entity.type, id: $0.text) }
     }
 
     /// The entity's next state; nil where there is nothing to write. Built-in entities stand as they are, and so does what
@@ -61,7 +61,7 @@ package struct ServerWinsPlanner {
                 isDeleted: false,
                 document: document,
                 owner: user,
-                clientID: createdClientID,
+                clientID: subject.record.createdClientID,
                 lastWriter: .adopting(user),
                 runBase: 0,
                 isStored: false
@@ -75,7 +75,7 @@ package struct ServerWinsPlanner {
     ///
     /// - Parameter state: the entity as it stands afterwards.
     private func told(of state: EntityState?, _ user: UUID) -> (version: Int64?, current: [UInt8]?) {
-        let type = subject.record.entityType
+        let type = subject.record.entity.type
         guard let serverID, let state else { return (nil, nil) }
         if state.isVisible(to: user, subject.type.visibility) {
             return (state.version, state.json(type: type, id: serverID))
@@ -84,10 +84,6 @@ package struct ServerWinsPlanner {
         guard subject.record.operation == .create, let document = current?.document else { return (nil, nil) }
         let asIfNew = CurrentEntity(type: type, id: serverID, version: 1, etag: current?.etag, document: document)
         return (1, asIfNew.json)
-    }
-
-    private var createdClientID: UUID? {
-        subject.record.operation == .create && subject.type.idSpace == .mapped ? subject.record.localID : nil
     }
 
     /// Adds what is to be written.

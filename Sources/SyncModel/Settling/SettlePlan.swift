@@ -1,13 +1,5 @@
 package import Foundation
 
-/// A client id that a mutation names.
-package struct ClientReference: Sendable, Hashable {
-    /// The client id.
-    package let clientID: UUID
-    /// The type in which it was created: others may share it.
-    package let entityType: String
-}
-
 /// A mutation that is to run again.
 package struct MutationRestart: Sendable {
     /// The mutation as it stood.
@@ -19,7 +11,7 @@ package struct MutationRestart: Sendable {
     /// Whether the last request of this revision may have taken effect.
     package var isOutcomeUnknown: Bool
     /// Another endpoint; nil: as it was.
-    package var endpoint: String?
+    package var endpoint: Endpoint?
     /// Another payload, JSON; nil: as it was.
     package var payload: [UInt8]?
     /// Client ids of the user in the content; nil: as they were.
@@ -71,10 +63,8 @@ package struct MutationRelease: Sendable {
 package struct MappingChange: Sendable, Hashable {
     /// The entity's type.
     package let entityType: String
-    /// The temporary id.
-    package let clientID: UUID
-    /// Whether it stands for a device's own id.
-    package let isLocal: Bool
+    /// What its client calls the entity.
+    package let client: ClientName
     /// The create that the mapping belongs to: one that another create has taken over stays as it is.
     package let mutationID: UUID
     /// Where it stands now.
@@ -83,6 +73,29 @@ package struct MappingChange: Sendable, Hashable {
     package var serverID: ServerID?
     /// Why it failed.
     package var lastError: String?
+
+    /// The temporary id, or what stands for a device's own.
+    package var clientID: UUID { client.id }
+
+    /// Whether it stands for a device's own id.
+    package var isLocal: Bool { client.number != nil }
+
+    /// - Returns: nil for what is no create, and for a create that has no mapping.
+    init?(
+        _ write: some EntityWrite,
+        _ mutationID: UUID,
+        _ status: IDMapping.Status,
+        _ serverID: ServerID? = nil,
+        lastError: String? = nil
+    ) {
+        guard write.operation == .create, let client = write.entity.client else { return nil }
+        entityType = write.entity.type
+        self.client = client
+        self.mutationID = mutationID
+        self.status = status
+        self.serverID = serverID
+        self.lastError = lastError
+    }
 }
 
 /// Everything that settling changes in one transaction, decided; the store writes it in set-based SQL.
@@ -119,17 +132,7 @@ package struct SettlePlan: Sendable {
     package mutating func add(_ restart: MutationRestart) {
         settle(DependencyNode(restart.record), as: restart.status)
         restarts.append(restart)
-        let record = restart.record
-        guard record.operation == .create, let clientID = record.localID else { return }
-        mappings.append(
-            MappingChange(
-                entityType: record.entityType,
-                clientID: clientID,
-                isLocal: record.localNumber != nil,
-                mutationID: record.id,
-                status: .pending
-            )
-        )
+        if let change = MappingChange(restart.record, restart.record.id, .pending) { mappings.append(change) }
     }
 
     /// Adds a mutation that is given up. The mapping of a create goes with it, unless the server's entity takes its
@@ -137,19 +140,15 @@ package struct SettlePlan: Sendable {
     mutating func add(_ discard: MutationDiscard) {
         settle(discard.node, as: discard.node.status.moved(to: .discarded))
         discards.append(discard)
-        guard discard.node.operation == .create, let clientID = discard.node.entity.localID else { return }
         let serverID = discard.resolution == .serverWins ? discard.serverID : nil
-        mappings.append(
-            MappingChange(
-                entityType: discard.node.entity.type,
-                clientID: clientID,
-                isLocal: discard.node.entity.localNumber != nil,
-                mutationID: discard.node.id,
-                status: serverID == nil ? .failed : .resolved,
-                serverID: serverID,
-                lastError: serverID == nil ? "its create was discarded" : nil
-            )
+        let change = MappingChange(
+            discard.node,
+            discard.node.id,
+            serverID == nil ? .failed : .resolved,
+            serverID,
+            lastError: serverID == nil ? "its create was discarded" : nil
         )
+        if let change { mappings.append(change) }
     }
 
     /// Tells those who gave way what stands in the place of their mutations: by mutation, its problem object as JSON.

@@ -6,27 +6,24 @@ package struct SettleSubject: Sendable {
     /// How it stands.
     package let record: MutationRecord
     /// Where it is replayed.
-    package let endpoint: String?
+    package let endpoint: Endpoint?
     /// Its payload as it was written, JSON.
     package let payload: [UInt8]?
     /// Whether the last request of its revision may have taken effect without our knowing.
     package let isOutcomeUnknown: Bool
     /// The type of its entity.
     package let type: EntityType
-    /// Client ids that its content names, as was decided when it was pushed or edited. The rest is data.
-    package let references: [UUID]
-    /// The types in which these were created; none of what was accepted before that was noted.
-    package let referenceTypes: [UUID: String]
+    /// Client ids that its content names.
+    package let references: References
 
     /// Creates the value.
     package init(
         record: MutationRecord,
-        endpoint: String?,
+        endpoint: Endpoint?,
         payload: [UInt8]?,
         isOutcomeUnknown: Bool,
         type: EntityType,
-        references: [UUID] = [],
-        referenceTypes: [UUID: String] = [:]
+        references: References = References()
     ) {
         self.record = record
         self.endpoint = endpoint
@@ -34,7 +31,6 @@ package struct SettleSubject: Sendable {
         self.isOutcomeUnknown = isOutcomeUnknown
         self.type = type
         self.references = references
-        self.referenceTypes = referenceTypes
     }
 
     /// Whether the upstream answered with a success that could not be used: a create is there, and nobody knows as what.
@@ -62,32 +58,35 @@ package struct SettledContent: Sendable {
     package let endpoint: Endpoint?
     /// Nil for none.
     package let payload: JSONValue?
-    /// Client id of its own entity.
-    let localID: UUID?
+    private let entity: EntityName
     /// Ids of the mutation's device in the payload's relations.
     let localReferences: [LocalReference]
-    private let own: LocalID?
 
     /// Puts the changes in place. Stored content was checked when it was pushed.
     package init(_ subject: SettleSubject, _ edit: ContentEdit) {
-        endpoint = edit.endpoint ?? subject.endpoint.flatMap { try? Endpoint($0) }
+        endpoint = edit.endpoint ?? subject.endpoint
         payload = edit.payload ?? subject.payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
-        let record = subject.record
-        localID = record.localID
-        own = record.localNumber.map { LocalID(entityType: record.entityType, number: $0) }
-        localReferences = subject.type.localReferences(in: payload, on: record.deviceID)
+        entity = subject.record.entity
+        localReferences = subject.type.localReferences(in: payload, on: subject.record.deviceID)
     }
 
     /// Distinct ids of the mutation's device: those in the payload's relations, and the entity's own.
     package var localIDs: [LocalID] {
-        Set(localReferences.map(\.id) + [own].compactMap { $0 }).sorted()
+        Set(localReferences.map(\.id) + [entity.localID].compactMap { $0 }).sorted()
     }
 
     /// Distinct UUIDs that may be client ids, in order of appearance: those of endpoint and payload, what stands for ids of
     /// the device there, then the entity's.
     package var identifiers: [UUID] {
         var seen: Set<UUID> = []
-        let named = (endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)
-        return (named + [localID].compactMap { $0 }).filter { seen.insert($0).inserted }
+        return (references + [entity.clientID].compactMap { $0 }).filter { seen.insert($0).inserted }
+    }
+
+    /// UUIDs in endpoint and payload, and what stands for ids of the device there.
+    var references: [UUID] {
+        var seen: Set<UUID> = []
+        return ((endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)).filter {
+            seen.insert($0).inserted
+        }
     }
 }

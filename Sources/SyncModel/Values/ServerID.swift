@@ -23,11 +23,16 @@ package struct ServerID: Sendable, Hashable {
         self.init(text: uuid.lowercased, isInteger: false)
     }
 
+    /// An integer.
+    package init(_ number: Int64) {
+        self.init(text: String(number), isInteger: true)
+    }
+
     /// Reads an id from JSON: an integer within 64 bits, or a string of 1 to 200 bytes without control characters;
     /// UUIDs are put in lower case. Answers nil for anything else.
     package init?(json value: JSONValue) {
         if let integer = value.int64 {
-            self.init(text: String(integer), isInteger: true)
+            self.init(integer)
         } else if let uuid = value.uuid {
             self.init(uuid)
         } else if let string = value.string, ServerID.isAcceptable(string) {

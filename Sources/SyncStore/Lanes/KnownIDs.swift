@@ -12,8 +12,8 @@ struct KnownIDs {
 
     /// What a create came to, in a lane that has other open mutations.
     mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome, _ state: LaneState) {
-        guard mutation.operation == .create, outcome.status.isFinal, state.openCount > 0 else { return }
-        add(lane, mutation.localID, mutation.entityType, outcome.serverID)
+        guard let created = mutation.created, outcome.status.isFinal, state.openCount > 0 else { return }
+        add(lane, created.clientID, created.entityType, outcome.serverID)
     }
 
     /// One that is not known by both names has nothing to pass on.

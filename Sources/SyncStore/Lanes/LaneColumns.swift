@@ -132,12 +132,10 @@ struct MappingOutcomeRow {
     /// Creates only have one; those under a device's own id, or a global one, have none.
     init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
         let mutation = result.mutation
-        guard mutation.operation == .create, mutation.localNumber == nil, let clientID = mutation.localID else {
-            return nil
-        }
+        guard let clientID = mutation.createdClientID else { return nil }
         self.lane = lane
         self.clientID = clientID
-        entityType = mutation.entityType
+        entityType = mutation.entity.type
         outcome = result.outcome
         changePosition = state.changePosition
         isPlain = seals[lane.organization].isPlain
@@ -177,9 +175,9 @@ extension CreatedIDRow {
     /// An id leads somewhere once its create is final.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {
         let mutation = result.mutation
-        guard result.outcome.status.isFinal, mutation.operation == .create, mutation.localNumber != nil,
-            let clientID = mutation.localID, let serverID = result.outcome.serverID
+        guard result.outcome.status.isFinal, mutation.operation == .create, let serverID = result.outcome.serverID,
+            case .number(_, let standIn)? = mutation.entity.client
         else { return nil }
-        self.init(lane: lane, clientID: clientID, mutation: mutation.id, serverID: serverID)
+        self.init(lane: lane, clientID: standIn, mutation: mutation.id, serverID: serverID)
     }
 }

@@ -86,7 +86,7 @@ struct LaneGroup {
         for var row in results[0] {
             guard let (plan, entry) = try step(&row) else { continue }
             let mutation = try reader.mutation(&row, of: plan.request.lane, entry)
-            plan.recover(mutation, isForwarded: entry.type(mutation.entityType).isForwarded)
+            plan.recover(mutation, isForwarded: entry.type(mutation.entity.type).isForwarded)
         }
         for var row in results[1] {
             guard let (plan, _) = try step(&row) else { continue }
@@ -113,7 +113,7 @@ struct LaneGroup {
             plan.head = try reader.head(&row, of: plan.request.lane, entry)
             guard entry.readAt < now else { continue }
             switch plan.head {
-            case .mutation(let head, _, _, _) where entry.types[head.entityType] == nil: isStale = true
+            case .mutation(let head, _, _, _) where entry.types[head.entity.type] == nil: isStale = true
             case .sealed(_, .unknownKey): isStale = true
             default: break
             }

@@ -6,10 +6,9 @@ import SyncModel
 enum QueuedColumns {
     /// For a table that is called `m`.
     static let list = """
-        m.id, m.device_id, m.position, m.accepted_at, m.operation, m.entity_type, m.local_id, m.local_number,
-            m.server_id, m.server_id_is_integer, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids,
-            m.reference_types, m.revision, m.attempt_count, m.max_attempts, m.next_retry_at, m.conflict_resolution,
-            m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method,
+        m.id, m.device_id, m.position, m.accepted_at, m.operation, \(EntityName.list), m.max_attempts,
+            m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids,
+            m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method,
             m.sent_endpoint, m.sent_payload, m.error, m.traceparent
         """
 
@@ -23,52 +22,36 @@ enum QueuedColumns {
     /// Reads what ``list`` names.
     static func mutation(_ row: inout RowReader, _ seal: LaneSeal) throws -> QueuedMutation {
         let id = try row.uuid("id")
+        var mutation = QueuedMutation(
+            id: id,
+            deviceID: try row.uuid("device_id"),
+            position: try row.int64("position"),
+            acceptedAt: try row.moment("accepted_at"),
+            operation: try row.choice("operation"),
+            entity: try row.entity(),
+            maxAttempts: try row.int16("max_attempts"),
+            conflictResolution: try row.choice("conflict_resolution")
+        )
         var unreadable: [String] = []
         // kept beside a settled conflict, for people to read: nothing is sent of it
         var lost: [String] = []
-        let deviceID = try row.uuid("device_id")
-        let position = try row.int64("position")
-        let acceptedAt = try row.moment("accepted_at")
-        let operation: SyncModel.Operation = try row.choice("operation")
-        let entityType = try row.string("entity_type")
-        let localID = try row.optionalUUID("local_id")
-        let localNumber = try row.optionalInt64("local_number")
-        let serverID = try row.serverID()
-        let endpoint = try row.optionalString("endpoint")
-        let payload = try seal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)
-        let headers = try seal.read(json: row.optionalBytes("headers"), .headers, of: id, &unreadable)
-        let baseVersion = try row.optionalInt64("base_version")
-        let references = try row.optionalUUIDs("reference_ids") ?? []
-        return QueuedMutation(
-            id: id,
-            deviceID: deviceID,
-            position: position,
-            acceptedAt: acceptedAt,
-            operation: operation,
-            entityType: entityType,
-            localID: localID,
-            localNumber: localNumber,
-            serverID: serverID,
-            endpoint: endpoint,
-            payload: payload,
-            headers: headers,
-            baseVersion: baseVersion,
-            references: references,
-            referenceTypes: try row.referenceTypes(of: references),
-            revision: try row.int32("revision"),
-            attemptCount: try row.int16("attempt_count"),
-            maxAttempts: try row.int16("max_attempts"),
-            nextRetryAt: try row.optionalMoment("next_retry_at"),
-            strategy: try row.choice("conflict_resolution"),
-            resolution: try row.optionalChoice("resolution"),
-            isOutcomeUnknown: try row.bool("is_outcome_unknown"),
-            conflictRetries: try row.int16("conflict_retries"),
-            hold: try hold(&row),
-            override: try sent(&row, seal, of: id, &unreadable),
-            error: try seal.read(json: row.optionalBytes("error"), .error, of: id, &lost),
-            traceparent: try row.optionalString("traceparent"),
-            unreadable: unreadable
-        )
+        mutation.endpoint = try row.endpoint()
+        mutation.payload = try seal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)
+        mutation.headers = try seal.read(json: row.optionalBytes("headers"), .headers, of: id, &unreadable)
+        mutation.baseVersion = try row.optionalInt64("base_version")
+        mutation.references = try row.references()
+        mutation.revision = try row.int32("revision")
+        mutation.attemptCount = try row.int16("attempt_count")
+        mutation.nextRetryAt = try row.optionalMoment("next_retry_at")
+        mutation.resolution = try row.optionalChoice("resolution")
+        mutation.isOutcomeUnknown = try row.bool("is_outcome_unknown")
+        mutation.conflictRetries = try row.int16("conflict_retries")
+        mutation.hold = try hold(&row)
+        mutation.override = try sent(&row, seal, of: id, &unreadable)
+        mutation.error = try seal.read(json: row.optionalBytes("error"), .error, of: id, &lost)
+        mutation.traceparent = try row.optionalString("traceparent")
+        mutation.unreadable = unreadable
+        return mutation
     }
 
     private static func hold(_ row: inout RowReader) throws -> MutationHold? {

@@ -33,7 +33,7 @@ struct QueuedReader {
             let mutation = try mutation(&row, of: lane, entry)
             let mappings = try Self.mappings(&row)
             let entity = row.isNextNull ? nil : try EntityRows.read(&row, seals).state
-            return .mutation(mutation, entry.type(mutation.entityType), mappings, entity)
+            return .mutation(mutation, entry.type(mutation.entity.type), mappings, entity)
         } catch let error as SealError {
             row = start
             return .sealed(position: try QueuedColumns.position(&row), error)

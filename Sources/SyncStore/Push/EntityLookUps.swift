@@ -14,7 +14,7 @@ struct EntityLookUps {
     var open: Query {
         // a push may write one entity five hundred times
         let rows = rows.count > 1 ? Array(Set(rows)) : rows
-        return rows.contains { $0.own != nil }
+        return rows.contains(where: \.needsNumber)
             ? PushEntityRow.openOwn.query(GroupStatements.openOwn, rows)
             : PushEntityRow.open.query(GroupStatements.open, rows)
     }
@@ -22,12 +22,11 @@ struct EntityLookUps {
     /// Reads the entities, under locks or not.
     func query(_ access: GroupReader.Access) -> Query {
         let direct = rows.compactMap { row in
-            row.serverID.map { (row.lane.organization, EntityKey(type: row.type, id: $0)) }
+            row.entity.serverID.map { (row.device.lane.organization, EntityKey(type: row.entity.type, id: $0.text)) }
         }
-        let unknown = rows.filter { $0.serverID == nil }
-        let own = unknown.filter { $0.own != nil }
+        let own = rows.filter(\.needsNumber)
         var parameters = EntityRows.keys.parameters(direct)
-        PushEntityRow.mapped.add(unknown.filter { $0.own == nil }, to: &parameters)
+        PushEntityRow.mapped.add(rows.filter { $0.entity.serverID == nil && !$0.needsNumber }, to: &parameters)
         let isLocking = access == .locking
         guard !own.isEmpty else {
             return Query(isLocking ? EntityStatements.lockEntities : EntityStatements.lookAtEntities, parameters)

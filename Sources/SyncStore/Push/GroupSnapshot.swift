@@ -22,8 +22,7 @@ struct MappingUse {
     static let precision: Double = 86_400
 
     let push: Int
-    let clientID: UUID
-    let entityType: String
+    let name: ClientReference
     /// Nil where it never was.
     let notedAt: Timestamp?
 

@@ -1,4 +1,5 @@
 import Postgres
+import SyncModel
 
 /// The statements of a group's first round trip: lock, then read. All are set-based; each row carries its push's place
 /// in the group. Inputs come in key order, and locks are taken in that order: lanes first, then entities; feeds are
@@ -57,31 +58,23 @@ enum GroupStatements {
         """
     )
 
-    static let mutationsByKey = Statement(
-        "group_mutations_by_key",
-        """
-        SELECT k.push, \(RecordColumns.list)
-        FROM \(PushIDRow.keys.unnested(as: "k"))
-        CROSS JOIN LATERAL (
-            SELECT * FROM mutations x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.idempotency_key = k.key
-            OFFSET 0
-        ) m
-        """
-    )
+    static let mutationsByKey = mutations("group_mutations_by_key", PushIDRow.keys, "x.idempotency_key = k.key")
+    static let mutationsByID = mutations("group_mutations_by_id", PushIDRow.ids, "x.id = k.id")
 
-    static let mutationsByID = Statement(
-        "group_mutations_by_id",
-        """
-        SELECT k.push, \(RecordColumns.list)
-        FROM \(PushIDRow.ids.unnested(as: "k"))
-        CROSS JOIN LATERAL (
-            SELECT * FROM mutations x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
-            OFFSET 0
-        ) m
-        """
-    )
+    private static func mutations(_ name: String, _ names: Columns<PushIDRow>, _ isNamed: String) -> Statement {
+        Statement(
+            name,
+            """
+            SELECT k.push, \(RecordColumns.list)
+            FROM \(names.unnested(as: "k"))
+            CROSS JOIN LATERAL (
+                SELECT * FROM mutations x
+                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND \(isNamed)
+                OFFSET 0
+            ) m
+            """
+        )
+    }
 
     static let rejections = Statement(
         "group_rejections",
@@ -152,7 +145,7 @@ enum GroupStatements {
         return Statement(
             name,
             """
-            SELECT k.push, m.id, m.entity_type, m.local_id, m.server_id, m.server_id_is_integer, m.position
+            SELECT k.push, m.id, \(EntityName.list), m.position
             FROM \(columns.unnested(as: "k"))
             CROSS JOIN LATERAL (
                 SELECT

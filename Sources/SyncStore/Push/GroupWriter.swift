@@ -97,8 +97,8 @@ struct GroupWriter {
                 )
                 row.dependencies = dependencies.add(new.mutation.dependencyIDs)
                 row.blockers = blockers.add(new.record.status == .blocked ? new.record.dependsOn : [])
-                row.references = references.add(new.references)
-                referenceTypes += new.referenceTypes
+                row.references = references.add(new.references.map(\.clientID))
+                referenceTypes += new.references.lazy.map(\.entityType)
                 // as it stands, as a rule: nothing to seal, and nothing that looks as if it were
                 if let seal { try row.seal(seal) } else if row.looksSealed { try row.seal(seals.lane(job.lane)) }
                 rows.append(row)
@@ -118,7 +118,7 @@ struct GroupWriter {
 
     private mutating func addMappings() {
         let rows = changes.flatMap { change in
-            change.plan.mappings.filter { $0.mapping.localNumber == nil }.map { new in
+            change.plan.mappings.filter { $0.mapping.localID == nil }.map { new in
                 MappingRow(
                     lane: group[change.index].lane,
                     changePosition: change.plan.lane.changePosition,
@@ -147,7 +147,9 @@ struct GroupWriter {
         let changed = Set(changes.map(\.index))
         var seen: Set<MappingName> = []
         for use in uses where use.isNews(at: now) && changed.contains(use.push) {
-            seen.insert(MappingName(lane: group[use.push].lane, clientID: use.clientID, entityType: use.entityType))
+            seen.insert(
+                MappingName(lane: group[use.push].lane, clientID: use.name.clientID, entityType: use.name.entityType)
+            )
         }
         add(GroupStatements.touchMappings, MappingName.columns, seen.sorted())
     }
@@ -160,8 +162,7 @@ struct GroupWriter {
             let plan = change.plan
             let device = group[change.index].device
             for row in plan.mappings {
-                guard let number = row.mapping.localNumber else { continue }
-                let id = LocalID(entityType: row.mapping.entityType, number: number)
+                guard let id = row.mapping.localID else { continue }
                 if row.replacesAbandoned {
                     replacing.add(device, id, row.mapping.serverID, createdBy: row.mapping.mutationID)
                 } else {

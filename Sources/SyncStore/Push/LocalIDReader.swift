@@ -22,33 +22,15 @@ struct LocalIDReader: Sendable {
     }
 
     func read(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
-        for var row in rows {
-            let push = try row.push()
-            let id = try row.localID()
-            let clientID = id.clientID(on: group[push].push.deviceID)
-            let isKnown = try row.bool("is_known")
-            let serverID = try row.serverID()
-            let create = try row.optionalUUID("mutation_id")
-            let isAbandoned = try row.bool("is_abandoned")
-            let isPinned = try row.bool("is_pinned")
-            let mayBeAssigned = try row.bool("may_be_assigned")
-            guard isKnown else {
+        for found in try rows.read(FoundLocalID.init) {
+            let (push, clientID) = (found.push, found.clientID)
+            guard let mapping = found.mapping else {
                 let isCreated = group[push].localIDs.created.contains(clientID)
-                if !isCreated, mayBeAssigned { snapshot.unassigned[push, default: [:]][id] = clientID }
+                if !isCreated, found.mayBeAssigned { snapshot.unassigned[push, default: [:]][found.id] = clientID }
                 continue
             }
-            var mapping = IDMapping(
-                entityType: id.entityType,
-                clientID: clientID,
-                serverID: serverID,
-                status: serverID == nil ? .pending : .resolved,
-                // of one that is resolved nobody asks
-                mutationID: create ?? clientID,
-                isAbandoned: serverID == nil && isAbandoned
-            )
-            mapping.localNumber = id.number
             snapshot.pushes[push].mappings[clientID, default: []].append(mapping)
-            if isPinned { snapshot.pushes[push].pinnedIDs.insert(clientID) }
+            if found.isPinned { snapshot.pushes[push].pinnedIDs.insert(clientID) }
         }
     }
 
@@ -75,19 +57,11 @@ struct LocalIDReader: Sendable {
         for (index, job) in group.enumerated() {
             guard let looked = unassigned[index].map({ Set($0.values) }) else { continue }
             for mutation in job.push.entries.compactMap(\.mutation) {
-                guard mutation.operation != .create, mutation.serverID == nil, let clientID = mutation.localID,
+                let entity = mutation.entity
+                guard mutation.operation != .create, entity.serverID == nil, let clientID = entity.clientID,
                     looked.contains(clientID), let id = snapshot.pushes[index].mappings[clientID]?.first?.serverID
                 else { continue }
-                entities.add(
-                    PushEntityRow(
-                        push: index,
-                        lane: job.lane,
-                        type: mutation.entityType,
-                        localID: clientID,
-                        own: nil,
-                        serverID: id.text
-                    )
-                )
+                entities.add(PushEntityRow(push: index, device: job.device, entity: entity.with(id)))
             }
         }
         guard !entities.isEmpty else { return }
@@ -129,17 +103,10 @@ struct LocalIDReader: Sendable {
         }
         for (push, ids) in found {
             for (id, serverID) in ids where ambiguous[push]?.contains(id) != true {
-                guard let clientID = snapshot.unassigned[push]?[id] else { continue }
-                var mapping = IDMapping(
-                    entityType: id.entityType,
-                    clientID: clientID,
-                    serverID: serverID,
-                    status: .resolved,
-                    mutationID: clientID
-                )
-                mapping.localNumber = id.number
-                snapshot.pushes[push].mappings[clientID, default: []].append(mapping)
-                snapshot.pushes[push].tentativeIDs[clientID] = serverID
+                guard snapshot.unassigned[push]?[id] != nil else { continue }
+                let mapping = IDMapping(id, on: group[push].push.deviceID, serverID: serverID)
+                snapshot.pushes[push].mappings[mapping.clientID, default: []].append(mapping)
+                snapshot.pushes[push].tentativeIDs[mapping.clientID] = serverID
             }
         }
         snapshot.unassigned = [:]

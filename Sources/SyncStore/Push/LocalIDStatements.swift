@@ -8,7 +8,7 @@ enum LocalIDStatements {
     static let find = Statement(
         "group_local_ids",
         """
-        SELECT k.push, k.entity_type, k.local_id, l.local_id IS NOT NULL AS is_known,
+        SELECT k.push, k.device_id, k.entity_type, k.local_id, l.local_id IS NOT NULL AS is_known,
             coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer, l.mutation_id,
             CASE WHEN coalesce(l.server_id, l.same_as) IS NULL THEN coalesce((
                 SELECT m.status = 'discarded' FROM mutations m
@@ -27,23 +27,6 @@ enum LocalIDStatements {
                 AND x.entity_type = k.entity_type AND x.local_id = k.local_id
             OFFSET 0
         ) l ON true
-        """
-    )
-
-    /// What ids of devices lead to, which first tries held that are repeated now.
-    static let compare = Statement(
-        "group_compared_local_ids",
-        """
-        SELECT k.push, k.device_id, l.entity_type, l.local_id, coalesce(l.server_id, l.same_as) AS server_id,
-            l.server_id_is_integer
-        FROM \(PushLocalIDRow.columns.unnested(as: "k"))
-        CROSS JOIN LATERAL (
-            SELECT * FROM local_ids x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
-                AND x.entity_type = k.entity_type AND x.local_id = k.local_id
-            OFFSET 0
-        ) l
-        WHERE coalesce(l.server_id, l.same_as) IS NOT NULL
         """
     )
 

@@ -6,9 +6,8 @@ import SyncModel
 enum RecordColumns {
     /// For a table that is called `m`.
     static let list = """
-        m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.status,
-            m.revision, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.version, m.etag,
-            m.attempt_count, m.next_retry_at, \(Dependencies.open) AS depends_on, m.resolution, m.response_status,
+        m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, \(EntityName.list), m.status,
+            m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, \(Dependencies.open) AS depends_on, m.resolution, m.response_status,
             m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at
         """
 
@@ -27,12 +26,9 @@ enum RecordColumns {
             sequenceNumber: try row.int64("sequence_number"),
             position: try row.int64("position"),
             operation: try row.choice("operation"),
-            entityType: try row.string("entity_type"),
+            entity: try row.entity(),
             status: try row.choice("status"),
             revision: try row.int32("revision"),
-            localID: try row.optionalUUID("local_id"),
-            localNumber: try row.optionalInt64("local_number"),
-            serverID: try row.serverID(),
             version: try row.optionalInt64("version"),
             etag: try row.optionalString("etag"),
             attemptCount: try row.int16("attempt_count"),

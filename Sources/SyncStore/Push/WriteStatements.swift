@@ -37,24 +37,16 @@ extension GroupStatements {
         "group_write_mutations",
         """
         INSERT INTO mutations AS m (
-            organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key,
-            fingerprint, operation, entity_type, local_id, server_id, server_id_is_integer, endpoint, payload, headers,
-            dependency_ids, priority, max_attempts, conflict_resolution, base_version, status, depends_on, blocked_on,
-            version, resolution, response_status, error, last_error, last_error_code, created_at, synced_at,
-            accepted_at, changed_at, reference_ids, reference_types, traceparent, local_number, fingerprint_places)
-        SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.position, k.change_position,
-            k.idempotency_key, k.fingerprint, k.operation, k.entity_type, k.local_id, k.server_id,
-            k.server_id_is_integer, k.endpoint, k.payload, k.headers,
+            \(MutationRow.plain.names), dependency_ids, depends_on, blocked_on, last_error_code, accepted_at, changed_at,
+            reference_ids, reference_types)
+        SELECT \(MutationRow.plain.names(of: "k")),
             -- the ids of all rows come as one list, each row takes its slice
-            (\(dependencies))[k.dependencies_from : k.dependencies_to], k.priority, k.max_attempts, k.conflict_resolution,
-            k.base_version, k.status, (\(blockers))[k.blockers_from : k.blockers_to],
-            CASE WHEN k.blockers_to >= k.blockers_from THEN (\(blockers))[k.blockers_from] END, k.version,
-            k.resolution, k.response_status, k.error, k.last_error,
-            CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, k.created_at, k.synced_at, \(moment), \(moment),
+            (\(dependencies))[k.dependencies_from : k.dependencies_to], (\(blockers))[k.blockers_from : k.blockers_to],
+            CASE WHEN k.blockers_to >= k.blockers_from THEN (\(blockers))[k.blockers_from] END,
+            CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, \(moment), \(moment),
             CASE WHEN k.references_to >= k.references_from
                 THEN (\(references))[k.references_from : k.references_to] END,
-            CASE WHEN k.synced_at IS NULL THEN (\(referenceTypes))[k.references_from : k.references_to] END, k.traceparent,
-            k.local_number, k.fingerprint_places
+            CASE WHEN k.synced_at IS NULL THEN (\(referenceTypes))[k.references_from : k.references_to] END
         FROM \(MutationRow.columns.unnested(as: "k"))
         """
     )

@@ -157,7 +157,7 @@ package struct EventReader: Sendable {
         record.writeResultMembers(replayed: nil, to: &writer)
         writer.member("device_id", record.deviceID)
         writer.member("operation", record.operation.rawValue)
-        writer.member("entity_type", record.entityType)
+        writer.member("entity_type", record.entity.type)
         writer.member("accepted_at", record.acceptedAt.rfc3339)
         writer.member("synced_at", record.syncedAt?.rfc3339)
         writer.endObject()

@@ -43,15 +43,13 @@ package struct MappingReader: Sendable {
             let rows = try await pool.run([Query(Self.numbersStatement, parameters)])[0]
             return try rows.read { row in
                 let number = try row.int64("local_id")
-                var mapping = IDMapping(
+                return IDMapping(
                     entityType: entityType,
-                    clientID: LocalID(entityType: entityType, number: number).clientID(on: device),
+                    client: LocalID(entityType: entityType, number: number).name(on: device),
                     serverID: try row.serverID(),
                     status: try row.choice("status"),
                     mutationID: device
                 )
-                mapping.localNumber = number
-                return mapping
             }
         } catch {
             throw failure.problem(error, doing: "look up ids of a device")
@@ -65,7 +63,7 @@ package struct MappingReader: Sendable {
     static func mapping(_ row: inout RowReader) throws -> IDMapping {
         IDMapping(
             entityType: try row.string("entity_type"),
-            clientID: try row.uuid("client_id"),
+            client: .id(try row.uuid("client_id")),
             serverID: try row.serverID(),
             status: try row.choice("status"),
             mutationID: try row.uuid("mutation_id")

@@ -62,7 +62,7 @@ struct MutationDetail {
         writer.member("user_id", user)
         writer.member("device_id", record.deviceID)
         writer.member("operation", record.operation.rawValue)
-        writer.member("entity_type", record.entityType)
+        writer.member("entity_type", record.entity.type)
         writer.member("endpoint", endpoint)
         writer.member("payload", raw: payload)
         writer.member("headers", raw: headers)

@@ -77,8 +77,8 @@ struct StuckMutations: Sendable {
     // MARK: - Statements
 
     private static let columns = """
-        m.id, m.status::text, m.position, m.entity_type, m.local_id, m.server_id::text, m.server_id_is_integer,
-            CASE WHEN m.status = 'blocked' THEN (\(Dependencies.open))[1:\(edgeLimit)] ELSE '{}'::uuid[] END
+        m.id, m.status::text, m.position, m.entity_type, m.local_id, m.local_number, m.server_id::text,
+            m.server_id_is_integer, CASE WHEN m.status = 'blocked' THEN (\(Dependencies.open))[1:\(edgeLimit)] ELSE '{}'::uuid[] END
                 AS depends_on,
             m.status = 'blocked' AND cardinality(\(Dependencies.open)) > \(edgeLimit) AS is_cut
         """
@@ -97,7 +97,8 @@ struct StuckMutations: Sendable {
         "settledness_walk",
         """
         WITH RECURSIVE walk (
-            id, status, position, entity_type, local_id, server_id, server_id_is_integer, depends_on, is_cut
+            id, status, position, entity_type, local_id, local_number, server_id, server_id_is_integer,
+            depends_on, is_cut
         ) AS (
             SELECT \(columns)
             FROM unnest($3::uuid[]) AS k (id)
@@ -136,11 +137,7 @@ extension StuckSearch.Step {
             id: try row.uuid("id"),
             status: try row.choice("status"),
             position: try row.int64("position"),
-            entity: EntityName(
-                type: try row.string("entity_type"),
-                localID: try row.optionalUUID("local_id"),
-                serverID: try row.serverID()
-            ),
+            entity: try row.entity(),
             dependsOn: try row.uuids("depends_on")
         )
         return (step, try row.bool("is_cut"))

@@ -26,6 +26,16 @@ extension Columns {
         )
     }
 
+    /// Which entity is meant: what ``EntityName/list`` names.
+    static func entity(_ value: @escaping @Sendable (Row) -> EntityName) -> Self {
+        Self(
+            .text("entity_type") { value($0).type },
+            .uuid("local_id") { value($0).clientID },
+            .int8("local_number") { value($0).client?.number },
+            .serverID { value($0).serverID }
+        )
+    }
+
     /// A `timestamptz` or NULL.
     static func moment(_ name: String, _ value: @escaping @Sendable (Row) -> Timestamp?) -> Self {
         .timestamp(name) { value($0)?.microseconds }
@@ -68,6 +78,20 @@ extension RowReader {
         return ServerID(text: text, isInteger: try bool("server_id_is_integer"))
     }
 
+    /// Reads what ``EntityName/list`` names.
+    mutating func entity() throws(PostgresError) -> EntityName {
+        let type = try string("entity_type")
+        let clientID = try optionalUUID("local_id")
+        let number = try optionalInt64("local_number")
+        let client = clientID.map { id in number.map { .number($0, standIn: id) } ?? ClientName.id(id) }
+        return EntityName(type: type, client: client, serverID: try serverID())
+    }
+
+    /// Reads `endpoint`; nil for one that is not taken any more.
+    mutating func endpoint() throws(PostgresError) -> Endpoint? {
+        try optionalString("endpoint").flatMap { try? Endpoint($0) }
+    }
+
     /// Reads a `timestamptz`.
     mutating func moment(_ name: StaticString) throws(PostgresError) -> Timestamp {
         Timestamp(microseconds: try timestamp(name))
@@ -91,10 +115,11 @@ extension RowReader {
         return try Self.value(text)
     }
 
-    /// Reads the types of client ids that stand beside them; none where they were not noted.
-    mutating func referenceTypes(of references: [UUID]) throws(PostgresError) -> [UUID: String] {
-        guard let types = try optionalStrings("reference_types") else { return [:] }
-        return Dictionary(zip(references, types)) { first, _ in first }
+    /// Reads `reference_ids` and `reference_types`, which stand side by side; none where they were not noted.
+    mutating func references() throws(PostgresError) -> References {
+        let ids = try optionalUUIDs("reference_ids") ?? []
+        let types = try optionalStrings("reference_types") ?? []
+        return References(ids, types: Dictionary(zip(ids, types)) { first, _ in first })
     }
 
     private static func value<Value: RawRepresentable<String>>(_ text: String) throws(PostgresError) -> Value {
@@ -103,6 +128,11 @@ extension RowReader {
         }
         return value
     }
+}
+
+extension EntityName {
+    /// The columns of `mutations` that say which entity is meant, for a table that is called `m`.
+    static let list = "m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer"
 }
 
 extension Rows {

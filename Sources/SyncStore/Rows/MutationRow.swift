@@ -28,7 +28,8 @@ final class MutationRow {
         lastError = new.record.lastError
     }
 
-    static let columns = Columns<MutationRow>(
+    /// What is stored as it is.
+    static let plain = Columns<MutationRow>(
         .lane(\.lane),
         .uuid("id", \.new.mutation.id),
         .uuid("device_id", \.new.record.deviceID),
@@ -37,22 +38,20 @@ final class MutationRow {
         .int8("change_position", \.changePosition),
         .uuid("idempotency_key", \.new.mutation.idempotencyKey),
         .bytes("fingerprint", \.new.record.fingerprint.stored),
+        .bytes("fingerprint_places") { row in
+            let places = row.new.record.fingerprint.places
+            return places.isEmpty ? nil : places
+        },
         .choice("operation", \.new.mutation.operation),
-        .text("entity_type", \.new.mutation.entityType),
-        .uuid("local_id", \.new.mutation.localID),
-        .serverID(\.new.record.serverID),
+        .entity(\.new.record.entity),
         .text("endpoint", \.new.mutation.endpoint?.text),
         .json("payload", \.payload),
         .json("headers", \.headers),
-        .int4("dependencies_from", \.dependencies.from),
-        .int4("dependencies_to", \.dependencies.to),
         .int2("priority", \.new.priority),
         .int2("max_attempts", \.new.mutation.maxAttempts),
         .choice("conflict_resolution", \.new.conflictResolution),
         .int8("base_version", \.new.mutation.baseVersion),
         .choice("status") { MutationStatus.pending.moved(to: $0.new.record.status) },
-        .int4("blockers_from", \.blockers.from),
-        .int4("blockers_to", \.blockers.to),
         .int8("version", \.new.record.version),
         .choice("resolution", \.new.record.resolution),
         .int2("response_status", \.new.record.responseStatus),
@@ -60,14 +59,18 @@ final class MutationRow {
         .text("last_error", \.lastError),
         .moment("created_at", \.new.mutation.createdAt),
         .moment("synced_at", \.new.record.syncedAt),
+        .text("traceparent", \.traceparent)
+    )
+
+    /// All of it: the lists that are stored come as bounds.
+    static let columns = Columns(
+        plain,
+        .int4("dependencies_from", \.dependencies.from),
+        .int4("dependencies_to", \.dependencies.to),
+        .int4("blockers_from", \.blockers.from),
+        .int4("blockers_to", \.blockers.to),
         .int4("references_from", \.references.from),
-        .int4("references_to", \.references.to),
-        .text("traceparent", \.traceparent),
-        .int8("local_number", \.new.mutation.localNumber),
-        .bytes("fingerprint_places") { row in
-            let places = row.new.record.fingerprint.places
-            return places.isEmpty ? nil : places
-        }
+        .int4("references_to", \.references.to)
     )
 
     /// Whether something of it would be taken for a sealed value, were it stored as it is. Headers and problems are

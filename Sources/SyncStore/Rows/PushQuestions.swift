@@ -54,43 +54,36 @@ extension RowReader {
 /// An entity that a push writes, named in one of three ways: by server id, by a client id of the user, by an id of the
 /// device's own.
 struct PushEntityRow: Hashable {
-    /// An id of a device's own.
-    struct Own: Hashable {
-        let device: UUID
-        let number: Int64
-    }
-
     let push: Int
-    let lane: LaneKey
-    let type: String
-    let localID: UUID?
-    let own: Own?
-    let serverID: String?
+    let device: DeviceKey
+    let entity: EntityName
+
+    /// Whether it has to be found by an id of the device's own.
+    var needsNumber: Bool { entity.serverID == nil && entity.localID != nil }
 
     /// What its open mutations are found by.
     static let open = Columns<PushEntityRow>(
         .int4("push") { Int32($0.push) },
-        .lane(\.lane),
-        .text("entity_type", \.type),
-        .uuid("local_id", \.localID),
-        .text("server_id", \.serverID)
+        .lane(\.device.lane),
+        .text("entity_type", \.entity.type),
+        .uuid("local_id", \.entity.clientID),
+        .text("server_id", \.entity.serverID?.text)
     )
 
     /// The same where some are named by an id of a device's own.
-    static let openOwn = Columns(open, .uuid("device_id", \.own?.device), .int8("local_number", \.own?.number))
+    static let openOwn = Columns(open, .uuid("device_id", \.device.id), .int8("local_number", \.entity.client?.number))
 
     /// By a client id of the user.
     static let mapped = Columns<PushEntityRow>(
-        .lane(\.lane),
-        .uuid("client_id", \.localID),
-        .text("entity_type", \.type)
+        .lane(\.device.lane),
+        .uuid("client_id", \.entity.clientID),
+        .text("entity_type", \.entity.type)
     )
 
     /// By an id of the device's own.
     static let own = Columns<PushEntityRow>(
-        .lane(\.lane),
-        .uuid("device_id", \.own?.device),
-        .text("entity_type", \.type),
-        .int8("local_id", \.own?.number)
+        .device(\.device),
+        .text("entity_type", \.entity.type),
+        .int8("local_id", \.entity.client?.number)
     )
 }

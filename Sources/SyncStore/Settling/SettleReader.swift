@@ -21,20 +21,18 @@ struct SettleReader {
         let subjects = try results[2].read { row in
             let id = try row.uuid("id")
             var unreadable: [String] = []
-            let endpoint = try row.optionalString("endpoint")
+            let endpoint = try row.endpoint()
             let payload = try laneSeal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)
             let isOutcomeUnknown = try row.bool("is_outcome_unknown")
-            let references = try row.optionalUUIDs("reference_ids") ?? []
-            let referenceTypes = try row.referenceTypes(of: references)
+            let references = try row.references()
             let record = try RecordColumns.record(&row, laneSeal, unreadable: unreadable)
             return SettleSubject(
                 record: record,
                 endpoint: endpoint,
                 payload: payload,
                 isOutcomeUnknown: isOutcomeUnknown,
-                type: type(record.entityType),
-                references: references,
-                referenceTypes: referenceTypes
+                type: type(record.entity.type),
+                references: references
             )
         }
         return (state, subjects)
@@ -67,7 +65,7 @@ struct SettleReader {
         var unmet: [UUID: EntityName] = [:]
         for var row in rows {
             let id = try row.uuid("id")
-            unmet[id] = try entity(&row)
+            unmet[id] = try row.entity()
         }
         return unmet
     }
@@ -118,40 +116,25 @@ struct SettleReader {
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
     private var seals: SealTable { SealTable([lane.organization: seal]) }
 
-    /// The user's mappings of client ids.
-    func mappings(_ clientIDs: [UUID]) async throws -> [UUID: [IDMapping]] {
-        guard !clientIDs.isEmpty else { return [:] }
+    /// Where client ids of the user lead, and ids of one of the user's devices, by what stands for these.
+    func mappings(
+        _ clientIDs: [UUID],
+        _ localIDs: [LocalID],
+        of device: UUID
+    ) async throws -> [UUID: [IDMapping]] {
+        let device = DeviceKey(lane: lane, id: device)
         let ids = clientIDs.map { PushIDRow(push: 0, lane: lane, id: $0) }
-        var snapshot = GroupSnapshot(pushes: [PushSnapshot()], hasLane: [true])
-        let rows = try await connection.run(PushIDRow.clients.query(GroupStatements.mappings, ids))
-        try GroupReader.readMappings(rows, &snapshot)
-        return snapshot.pushes[0].mappings
-    }
-
-    /// Where ids of a device lead, by what stands for them.
-    func localIDs(_ ids: [LocalID], of device: UUID) async throws -> [UUID: [IDMapping]] {
-        guard !ids.isEmpty else { return [:] }
-        var parameters = Parameters(of: lane)
-        parameters.add(device)
-        Columns.localIDs.add(ids, to: &parameters)
-        let rows = try await connection.run(Query(SettleStatements.localIDs, parameters))
-        var found: [UUID: [IDMapping]] = [:]
-        for var row in rows {
-            let id = try row.localID()
-            let serverID = try row.serverID()
-            var mapping = IDMapping(
-                entityType: id.entityType,
-                clientID: id.clientID(on: device),
-                serverID: serverID,
-                status: serverID == nil ? .pending : .resolved,
-                // what a pull gave waits for nothing
-                mutationID: try row.optionalUUID("mutation_id") ?? UUID.least,
-                isAbandoned: try row.bool("is_abandoned")
-            )
-            mapping.localNumber = id.number
-            found[mapping.clientID] = [mapping]
+        let numbers = localIDs.map { PushLocalIDRow(push: 0, device: device, id: $0) }
+        var found: [IDMapping] = []
+        if !ids.isEmpty {
+            let rows = try await connection.run(PushIDRow.clients.query(GroupStatements.mappings, ids))
+            found += try rows.read(FoundMapping.init).map(\.mapping)
         }
-        return found
+        if !numbers.isEmpty {
+            let rows = try await connection.run(PushLocalIDRow.columns.query(LocalIDStatements.find, numbers))
+            found += try rows.read(FoundLocalID.init).compactMap(\.mapping)
+        }
+        return Dictionary(grouping: found, by: \.clientID)
     }
 
     /// Locks an entity and reads it; nil when there is none.
@@ -205,18 +188,9 @@ struct SettleReader {
                 acceptedAt: try row.moment("accepted_at"),
                 status: try row.choice("status"),
                 operation: try row.choice("operation"),
-                entity: try entity(&row),
+                entity: try row.entity(),
                 dependsOn: try row.uuids("depends_on")
             )
         }
-    }
-
-    private func entity(_ row: inout RowReader) throws -> EntityName {
-        EntityName(
-            type: try row.string("entity_type"),
-            localID: try row.optionalUUID("local_id"),
-            localNumber: try row.optionalInt64("local_number"),
-            serverID: try row.serverID()
-        )
     }
 }

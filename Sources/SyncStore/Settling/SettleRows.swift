@@ -30,7 +30,7 @@ final class RestartRow: Sendable {
         .choice("status", \.restart.status),
         .int4("revision", \.restart.revision),
         .bool("is_outcome_unknown", \.restart.isOutcomeUnknown),
-        .text("endpoint", \.restart.endpoint),
+        .text("endpoint", \.restart.endpoint?.text),
         .json("payload", \.payload),
         .choice("resolution", \.restart.resolution),
         .text("sent_method", \.restart.sent?.method),

@@ -26,7 +26,7 @@ struct SettleWriter {
         for change in plan.mappings { known.add(lane, change.clientID, change.entityType, change.serverID) }
         for discard in plan.discards where discard.node.operation != .create {
             let entity = discard.node.entity
-            known.add(lane, entity.localID, entity.type, entity.serverID)
+            known.add(lane, entity.clientID, entity.type, entity.serverID)
         }
         return known.queries
     }

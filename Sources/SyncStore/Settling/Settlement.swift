@@ -165,9 +165,9 @@ package struct Settlement: Sendable {
         let content = SettledContent(subject, edit)
         let device = subject.record.deviceID
         let local = Set(content.localIDs.map { $0.clientID(on: device) })
-        let mappings = try await reader.mappings(content.identifiers.filter { !local.contains($0) })
+        let clientIDs = content.identifiers.filter { !local.contains($0) }
         return RestartPlanner.Knowledge(
-            mappings: mappings.merging(try await reader.localIDs(content.localIDs, of: device)) { $1 },
+            mappings: try await reader.mappings(clientIDs, content.localIDs, of: device),
             unmet: Set(try await reader.unmet(subject.record.dependsOn).keys)
         )
     }

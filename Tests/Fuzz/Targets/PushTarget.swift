@@ -77,8 +77,8 @@ enum PushTarget {
             expect(mutation.dependencyIDs.count <= PushTarget.limits.dependencies, "too many dependencies")
             expect((mutation.payload?.depth ?? 0) <= PushTarget.limits.payloadDepth, "the payload is too deep")
             expect(mutation.payload?.hasDefects != true, "the payload has defects")
-            let type = mutation.entityType.utf8
-            expect(type.count <= 64 && type.allSatisfy { $0 > 0x20 && $0 < 0x7f }, "type \(mutation.entityType)")
+            let type = mutation.entity.type.utf8
+            expect(type.count <= 64 && type.allSatisfy { $0 > 0x20 && $0 < 0x7f }, "type \(mutation.entity.type)")
             let headers = mutation.headers?.members.map { Array($0) } ?? []
             for (name, value) in headers {
                 let text = (value.string ?? "\n") + name.string

@@ -14,10 +14,8 @@ import Testing
             sequenceNumber: position,
             position: position,
             operation: .update,
-            entityType: "task",
+            entity: EntityName(type: "task", client: nil),
             status: status,
-            localID: nil,
-            serverID: nil,
             fingerprint: Fingerprint(stored: [], places: []),
             acceptedAt: now.adding(seconds: Double(position))
         )

@@ -1,0 +1,21 @@
+/// The latest of something on each entity, found by both of the names that an entity may go by.
+struct EntityIndex<Value> {
+    private var byClientID: [ClientReference: Value] = [:]
+    /// By the text: what an integer's digits are written as is the same entity.
+    private var byServerID: [EntityKey: Value] = [:]
+
+    /// Notes what is the latest now.
+    mutating func note(_ value: Value, of entity: EntityName) {
+        if let name = entity.reference { byClientID[name] = value }
+        if let id = entity.serverID { byServerID[EntityKey(type: entity.type, id: id.text)] = value }
+    }
+
+    /// The latest under the client's name for an entity, and under the server's.
+    func latest(of entity: EntityName) -> (Value?, Value?) {
+        if byClientID.isEmpty, byServerID.isEmpty { return (nil, nil) }
+        return (
+            entity.reference.flatMap { byClientID[$0] },
+            entity.serverID.flatMap { byServerID[EntityKey(type: entity.type, id: $0.text)] }
+        )
+    }
+}

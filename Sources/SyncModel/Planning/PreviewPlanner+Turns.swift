@@ -1,0 +1,99 @@
+import Foundation
+
+/// What would be sent, were it a mutation's turn.
+extension PreviewPlanner {
+    /// What a mutation's turn would come to if it were now.
+    struct Turn {
+        /// What would be sent.
+        var request: PreviewedRequest?
+        /// What it would be in conflict with before anything is sent: a problem object as JSON.
+        var conflict: [UInt8]?
+    }
+
+    /// What its turn would come to now; nil for what is not forwarded and for what could not be sent.
+    ///
+    /// - Parameter related: what stands in its relations.
+    func turn(of new: NewMutation, _ related: [LocalReference]) -> Turn? {
+        let mutation = new.mutation
+        guard let type = context.type(mutation.entity.type), type.isForwarded else { return nil }
+        var mappings = resolved(new)
+        var unknown = Set(new.references.map(\.clientID).filter { mappings[$0] == nil })
+        // an id of the device stands for itself where it leads nowhere yet
+        for id in unknown {
+            guard let own = snapshot.localIDs.named[id] else { continue }
+            mappings[id] = [standIn(for: id, of: own.entityType)]
+        }
+        if let own = mutation.entity.clientID {
+            unknown.remove(own)
+            if mutation.operation != .create, new.record.entity.serverID == nil {
+                // its client id stands for it, as a create's does
+                mappings[own] = [standIn(for: own, of: type.name)]
+                unknown.insert(own)
+            }
+        }
+        var surroundings = TurnPlanner.Surroundings(
+            lane: LaneKey(organization: context.organization.id, user: context.user),
+            token: 0,
+            leasedUntil: context.now,
+            organization: context.organization,
+            type: type,
+            mappings: mappings,
+            entity: new.record.entity.serverID.flatMap { entities[EntityKey(type: type.name, id: $0.text)] }
+        )
+        var turn = Turn()
+        var queued = QueuedMutation(new)
+        var decision = turns.decide(queued, surroundings, now: context.now, heldUntil: nil)
+        if case .conflict(let outcome, _) = decision {
+            if new.record.status == .blocked {
+                // what it waits for writes the entity first, and then it stands at another version
+                surroundings.entity = nil
+            } else {
+                turn.conflict = outcome.error
+                guard outcome.override != nil else { return turn }
+                queued.take(outcome)
+            }
+            decision = turns.decide(queued, surroundings, now: context.now, heldUntil: nil)
+        }
+        guard case .run(let dispatch) = decision, case .upstream(let request, _) = dispatch.destination else {
+            return turn.conflict == nil ? nil : turn
+        }
+        let named = mutation.namedIDs + related.map(\.clientID)
+        var seen: Set<UUID> = []
+        let unresolved = named.filter { unknown.contains($0) && seen.insert($0).inserted }
+        turn.request = PreviewedRequest(
+            request,
+            unresolved: unresolved.map(snapshot.localIDs.standIn)
+        )
+        return turn
+    }
+
+    private func standIn(for id: UUID, of type: String) -> TurnPlanner.ResolvedID {
+        TurnPlanner.ResolvedID(entityType: type, serverID: snapshot.localIDs.standIn(for: id))
+    }
+
+    private func resolved(_ new: NewMutation) -> [UUID: [TurnPlanner.ResolvedID]] {
+        var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
+        for name in new.references {
+            guard let known = snapshot.mapping(name), known.status == .resolved, let id = known.serverID else {
+                continue
+            }
+            mappings[name.clientID] = [TurnPlanner.ResolvedID(entityType: name.entityType, serverID: id)]
+        }
+        return mappings
+    }
+}
+
+extension Mutation {
+    /// Every UUID in endpoint and payload, `{local_id}` included, once each.
+    fileprivate var namedIDs: [UUID] {
+        guard let own = entity.clientID, endpoint?.text.contains("{local_id}") ?? false else { return references }
+        return [own] + references.filter { $0 != own }
+    }
+}
+
+extension PushLocalIDs {
+    /// What a preview shows where a permanent id would stand that is not known, or was made up: the client's own name.
+    func standIn(for clientID: UUID) -> ServerID {
+        named[clientID].map { ServerID($0.number) } ?? ServerID(clientID)
+    }
+}

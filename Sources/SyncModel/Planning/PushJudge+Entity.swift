@@ -1,0 +1,153 @@
+import Foundation
+
+/// Which entity an entry means: its type, and the names by which that goes (product rules 1, 3 and 9).
+extension PushJudge {
+    func entityType(of mutation: Mutation, index: Int) throws(Problem) -> EntityType {
+        guard let type = types(mutation.entity.type) else {
+            let detail = "'\(mutation.entity.type)' is not a registered entity type of this organization"
+            throw at(index, "/entity_type", Rule.entityType, detail)
+        }
+        return type
+    }
+
+    /// Not before its key was looked up: what was taken once is answered as it was then, whatever is on the list now.
+    func judgeHeaders(of mutation: Mutation, index: Int) throws(Problem) {
+        guard let headers = mutation.headers else { return }
+        let errors = HeaderRules.refused(headers, by: upstream, pointer: "/mutations/\(index)/headers")
+        if let first = errors.first { throw Problem(.validationFailed, first.detail, errors: errors) }
+    }
+
+    func judgeIdentity(of mutation: Mutation, in judged: inout JudgedMutation) throws(Problem) {
+        let index = judged.index
+        if judged.type.isForwarded {
+            if mutation.endpoint == nil {
+                let detail =
+                    "endpoint is required: '\(mutation.entity.type)' is replayed against the organization's API"
+                throw at(index, "/endpoint", Rule.required, detail)
+            }
+        }
+        do throws(ContentRules.Violation) {
+            try ContentRules.checkPayload(mutation.payload, of: mutation.operation, in: judged.type)
+        } catch {
+            throw at(index, "/payload" + error.pointer, error.rule, error.detail)
+        }
+        switch judged.type.idSpace {
+        case .shared: try judgeSharedID(of: mutation, index: index)
+        case .mapped, .device: try judgeMappedID(of: mutation, in: &judged)
+        }
+        dependOnEarlierWrites(of: mutation, in: &judged)
+    }
+
+    private func judgeSharedID(of mutation: Mutation, index: Int) throws(Problem) {
+        if mutation.entity.client != nil {
+            let detail = "'\(mutation.entity.type)' has shared global ids: give server_id and no local_id"
+            throw at(index, "/local_id", Rule.clientID, detail)
+        }
+        guard let id = mutation.entity.serverID else {
+            throw at(index, "/server_id", Rule.required, "server_id is required: the entity's global id")
+        }
+        guard id.isInteger || id.uuid != nil else {
+            throw at(index, "/server_id", Rule.serverID, "a shared global id is a UUID or a 64-bit integer")
+        }
+    }
+
+    /// Ids of a user's, or of one of the user's devices: what is created gets its permanent id later.
+    private func judgeMappedID(of mutation: Mutation, in judged: inout JudgedMutation) throws(Problem) {
+        let index = judged.index
+        let entity = mutation.entity
+        try checkForm(of: entity, in: judged)
+        guard mutation.operation == .create else {
+            guard let client = entity.client else {
+                guard entity.serverID == nil else { return }
+                let detail = "local_id or server_id is required: which entity is meant?"
+                throw at(index, "/local_id", Rule.required, detail)
+            }
+            return try judgeTarget(client, of: mutation, in: &judged)
+        }
+        guard let client = entity.client, let created = entity.reference else {
+            throw at(index, "/local_id", Rule.clientID, "local_id is required: the client id of what is created")
+        }
+        guard entity.serverID == nil else {
+            throw at(index, "/server_id", Rule.serverID, "server_id must be null on a create: the server gives the id")
+        }
+        guard snapshot.usableMapping(created) == nil, createdBy[created] == nil else {
+            let name =
+                switch client {
+                case .id: "this client id"
+                case .number(let number, _): "local id \(number)"
+                }
+            let detail = "\(name) was created before in '\(entity.type)'; make a new one"
+            throw at(index, "/local_id", Rule.uniqueClientID, detail)
+        }
+    }
+
+    private func checkForm(of entity: EntityName, in judged: JudgedMutation) throws(Problem) {
+        guard let client = entity.client else { return }
+        switch (judged.type.idSpace, client) {
+        case (.device, .number), (.mapped, .id), (.shared, _): return
+        case (.device, .id):
+            let detail = "'\(entity.type)' has device ids: local_id is a 64-bit integer that this device counts"
+            throw at(judged.index, "/local_id", Rule.clientID, detail)
+        case (.mapped, .number):
+            let detail = "local_id must be a UUID: '\(entity.type)' has no device ids"
+            throw at(judged.index, "/local_id", Rule.clientID, detail)
+        }
+    }
+
+    /// The entity of an update, replace or delete that is named by its client id.
+    private func judgeTarget(
+        _ client: ClientName,
+        of mutation: Mutation,
+        in judged: inout JudgedMutation
+    ) throws(Problem) {
+        let type = mutation.entity.type
+        let name = ClientReference(clientID: client.id, entityType: type)
+        if let mapping = snapshot.usableMapping(name) {
+            if let given = mutation.entity.serverID, let known = mapping.serverID, given.text != known.text {
+                let detail = "local_id and server_id name different entities"
+                throw at(judged.index, "/server_id", Rule.entityReference, detail)
+            }
+            judged.refer(to: client.id, of: type, target(mapping, in: &judged))
+        } else if let entry = createdBy[name] {
+            judged.refer(to: client.id, of: type, .entry(entry))
+            judged.wait(forEntry: entry)
+        } else if rejectedCreates.contains(name) {
+            throw dependencyRejected(judged.index, "/local_id")
+        } else if let serverID = mutation.entity.serverID {
+            judged.refer(to: client.id, of: type, .server(serverID))
+        } else if snapshot.mapping(name) != nil {
+            throw dependencyRejected(judged.index, "/local_id")
+        } else {
+            let detail =
+                switch client {
+                case .id: "nobody created this client id in '\(type)'"
+                case .number(let number, _): Self.unknown(LocalID(entityType: type, number: number))
+                }
+            throw at(judged.index, "/local_id", Rule.entityReference, detail)
+        }
+    }
+
+    /// Product rule 3: a mutation depends on earlier mutations of the same entity.
+    private func dependOnEarlierWrites(of mutation: Mutation, in judged: inout JudgedMutation) {
+        // one that takes over the client id of a create that was given up begins something new, and what failed for want
+        // of that id may wait for it
+        guard mutation.namesKnownEntity else { return }
+        let entity = known(mutation.entity)
+        let (named, known) = writes.latest(of: entity)
+        if let named { judged.wait(forEntry: named) }
+        if let known { judged.wait(forEntry: known) }
+        // the last of them: those before it are its own dependencies
+        switch open.latest(of: entity) {
+        case (let one?, let other?): judged.wait(for: one.position < other.position ? other.id : one.id)
+        case (let last?, nil), (nil, let last?): judged.wait(for: last.id)
+        case (nil, nil): break
+        }
+    }
+
+    /// An entity by all names that it goes by: what is named by its client id may have been written under its server id,
+    /// too.
+    func known(_ entity: EntityName) -> EntityName {
+        guard entity.serverID == nil, let name = entity.reference else { return entity }
+        return entity.with(snapshot.mapping(name)?.serverID)
+    }
+}

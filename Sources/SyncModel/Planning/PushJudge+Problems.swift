@@ -1,0 +1,64 @@
+import Foundation
+
+extension PushJudge {
+    /// What refuses the whole push when it is to be all or nothing; nil when every entry is valid.
+    func strictProblem() -> Problem? {
+        let problems = verdicts.enumerated().compactMap { index, verdict -> [ProblemDetail]? in
+            switch verdict {
+            case nil, .accepted, .replayed: nil
+            case .rejected(let problem):
+                problem.errors.isEmpty
+                    ? [
+                        ProblemDetail(
+                            pointer: "/mutations/\(index)",
+                            rule: problem.code.rawValue,
+                            detail: problem.detail
+                        )
+                    ]
+                    : problem.errors
+            case .rejectedBefore:
+                [
+                    ProblemDetail(
+                        pointer: "/mutations/\(index)",
+                        rule: "rejected_before",
+                        detail: "this entry was rejected before; send it corrected with a new sequence number"
+                    )
+                ]
+            }
+        }
+        guard !problems.isEmpty else { return nil }
+        return Problem(
+            .validationFailed,
+            "\(problems.count) of the mutations cannot be taken, and handling=strict takes all or none",
+            errors: problems.flatMap { $0 }
+        )
+    }
+}
+
+extension Problem {
+    static func keyReused(index: Int) -> Problem {
+        Problem(
+            .idempotencyKeyReused,
+            pointer: "/mutations/\(index)/idempotency_key",
+            rule: "idempotency_key_unique_per_mutation",
+            "this key came before with other content; a changed mutation needs a new key"
+        )
+    }
+
+    /// A repetition in which more ids differ than are looked up for one push: nothing is said about it.
+    static func tooManyToCompare(index: Int) -> Problem {
+        let detail =
+            "this key came before, and the repetitions of a push may name \(ComparedIDs.limit) ids that are to be compared;"
+            + " send this one again in another push"
+        return Problem(.validationFailed, pointer: "/mutations/\(index)", rule: Rule.range, detail)
+    }
+
+    static func sequenceUsed(index: Int, watermark: Int64) -> Problem {
+        Problem(
+            .sequenceAlreadyUsed,
+            pointer: "/mutations/\(index)/sequence_number",
+            rule: Rule.sequence,
+            "numbers up to \(watermark) were judged before; use a higher one"
+        )
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+
+/// What a push comes to as a whole, once its entries have run.
+extension PushPlanner {
+    mutating func finish(_ judge: PushJudge) -> PushPlan {
+        plan.rejections = Array(judge.rejections.values)
+        // a lane that had something to run is looked at anyway, or waits for its back-off
+        if snapshot.lane.queuedCount == 0 { plan.lane.wake(now: context.now) }
+        plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
+        plan.verdicts = push.entries.map { entry in
+            if let record = records[entry.index] { return .accepted(record) }
+            // a repetition within the push shows what its first came to
+            if let first = judge.repeated[entry.index], let record = records[first] { return .replayed(record) }
+            return judge.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not judged"))
+        }
+        plan.touchedMappings = touchedMappings()
+        plan.warnings = warnings()
+        // what is just data in a mutation
+        let strays = judge.accepted.lazy.reversed().flatMap { accepted in
+            accepted.mutation.references.lazy.reversed()
+                .filter { accepted.references[$0] == nil && $0 != accepted.mutation.entity.clientID }
+        }
+        plan.strayIDs = snapshot.strayIDs.adding(strays)
+        return plan
+    }
+
+    /// What a create is told whose client id was named before it was one; a repetition is told the same.
+    private func warnings() -> [Int: PushWarning] {
+        guard !snapshot.strayIDs.isEmpty else { return [:] }
+        var warnings: [Int: PushWarning] = [:]
+        for (entry, verdict) in zip(push.entries, plan.verdicts) where verdict.record != nil {
+            guard let created = entry.mutation?.created, snapshot.strayIDs.contains(created.clientID) else { continue }
+            warnings[entry.index] = .clientIDWasData
+        }
+        return warnings
+    }
+
+    /// Every resolved mapping of this user that the batch touches, in the order in which it does.
+    private func touchedMappings() -> [IDMapping] {
+        guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
+        let created = Dictionary(grouping: plan.mappings.lazy.map(\.mapping), by: \.clientID)
+        var seen: Set<ClientReference> = []
+        var touched: [IDMapping] = []
+        func touch(_ id: UUID, of type: String? = nil) {
+            func add(_ mapping: IDMapping) {
+                guard mapping.status == .resolved, type == nil || mapping.entityType == type,
+                    seen.insert(mapping.reference).inserted
+                else { return }
+                touched.append(mapping)
+            }
+            snapshot.mappings[id]?.forEach(add)
+            created[id]?.forEach(add)
+        }
+        for mutation in push.entries.compactMap(\.mutation) {
+            if let name = mutation.entity.reference { touch(name.clientID, of: name.entityType) }
+            for id in mutation.references { touch(id) }
+            for id in mutation.dependencyIDs { touch(id) }
+        }
+        for entry in push.entries { snapshot.localIDs.references(of: entry.index).forEach { touch($0.clientID) } }
+        return touched
+    }
+}

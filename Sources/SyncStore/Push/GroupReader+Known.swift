@@ -1,0 +1,148 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// What a group's pushes name that may be known: mutations, refusals, and where ids lead.
+extension GroupReader {
+    /// - Parameter watermarks: one a push, above which keys are new; nil to look up every key.
+    mutating func addLookUps(_ watermarks: [Int64]?) {
+        let split = group.enumerated().map { PushLookUps.split($1.push, watermark: watermarks?[$0]) }
+        leftOut = split.map(\.rest)
+        let created = leftOut.map(\.created)
+        steps += lookUps(split.map(\.wanted)) { !created[$0].contains($1) }
+    }
+
+    /// - Parameter isWanted: of a push and what stands for an id of its device, whether that is looked up.
+    private func lookUps(_ wanted: [PushLookUps], _ isWanted: (Int, UUID) -> Bool) -> [Step] {
+        func rows(_ ids: (PushLookUps) -> Set<UUID>) -> [PushIDRow] {
+            group.enumerated().flatMap { index, job in
+                ids(wanted[index]).map { PushIDRow(push: index, lane: job.lane, id: $0) }
+            }
+        }
+        let (keys, ids, clients) = (rows(\.keys), rows(\.ids), rows(\.clients))
+        let seals = group.map { [seals] in seals.lane($0.lane) }
+        var steps: [Step] = []
+        if !keys.isEmpty {
+            let columns = PushIDRow.keys
+            steps.append(
+                (columns.query(GroupStatements.mutationsByKey, keys), { try Self.readByKey($0, &$1, seals) })
+            )
+            steps.append(
+                (columns.query(GroupStatements.rejections, keys), { try Self.readRejections($0, &$1, seals) })
+            )
+        }
+        if !ids.isEmpty {
+            let query = PushIDRow.ids.query(GroupStatements.mutationsByID, ids)
+            steps.append((query, { try Self.readByID($0, &$1, seals) }))
+        }
+        if !clients.isEmpty {
+            steps.append((PushIDRow.clients.query(GroupStatements.mappings, clients), Self.readMappings))
+        }
+        let localIDs = LocalIDReader(group)
+        if let query = localIDs.find(isWanted) { steps.append((query, localIDs.read)) }
+        return steps
+    }
+
+    // MARK: - What was left out
+
+    /// A further round trip, for pushes of which something would be refused: what was taken for new is looked up.
+    func completion(of pushes: Set<Int>) -> [Query] { rest(of: pushes).map(\.query) }
+
+    /// Takes in what ``completion(of:)`` found.
+    func complete(_ pushes: Set<Int>, _ results: [Rows], in snapshot: inout GroupSnapshot) throws {
+        for (step, rows) in zip(rest(of: pushes), results) { try step.read(rows, &snapshot) }
+        for push in pushes { snapshot.pushes[push].isComplete = true }
+    }
+
+    private func rest(of pushes: Set<Int>) -> [Step] {
+        let wanted = leftOut.enumerated().map { pushes.contains($0) ? $1 : PushLookUps() }
+        return lookUps(wanted) { wanted[$0].created.contains($1) }
+    }
+
+    private static func readByKey(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
+        for (push, record) in try records(rows, seals) {
+            snapshot.pushes[push].knownByKey[record.idempotencyKey] = record
+            snapshot.pushes[push].knownByID[record.id] = record
+        }
+    }
+
+    private static func readByID(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
+        for (push, record) in try records(rows, seals) { snapshot.pushes[push].knownByID[record.id] = record }
+    }
+
+    private static func records(_ rows: Rows, _ seals: [LaneSeal]) throws -> [(push: Int, record: MutationRecord)] {
+        try rows.read { row in
+            let push = try row.push()
+            return (push, try RecordColumns.record(&row, seals[push]))
+        }
+    }
+
+    /// A refusal that stays one, though what was said of it cannot be opened.
+    private static let lostRefusal = Problem(
+        .validationFailed,
+        "the entry was refused before, and what it was told cannot be opened any more"
+    ).json
+
+    private static func readRejections(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
+        for var row in rows {
+            let push = try row.push()
+            let key = try row.uuid("idempotency_key")
+            let place = SealedPlace.rejection(user: seals[push].user, key: key)
+            var unreadable: [String] = []
+            snapshot.pushes[push].rejections[key] = Rejection(
+                idempotencyKey: key,
+                id: try row.optionalUUID("id"),
+                deviceID: try row.uuid("device_id"),
+                sequenceNumber: try row.int64("sequence_number"),
+                error: try seals[push].seal.read(json: row.bytes("error"), as: place, &unreadable)
+                    ?? Self.lostRefusal
+            )
+        }
+    }
+
+    static func readMappings(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        for found in try rows.read(FoundMapping.init) {
+            let name = found.mapping.reference
+            // a comparison may have looked it up before
+            if snapshot.pushes[found.push].mapping(name) != nil { continue }
+            snapshot.pushes[found.push].mappings[name.clientID, default: []].append(found.mapping)
+            snapshot.mappingUses.append(MappingUse(push: found.push, name: name, notedAt: found.usedAt))
+        }
+    }
+
+    // MARK: - Ids that repeated entries are compared by
+
+    /// A third round trip, for repetitions in which ids differ from the first try.
+    ///
+    /// - Parameter pushes: only of these; nil for all.
+    func comparisons(_ snapshot: inout GroupSnapshot, of pushes: Set<Int>? = nil) -> [Step] {
+        var mapped: [PushIDRow] = []
+        var local: [PushLocalIDRow] = []
+        for (index, job) in group.enumerated() where pushes?.contains(index) ?? true {
+            let ids = snapshot.pushes[index].idsToCompare(job.push)
+            mapped += ids.clientIDs.map { PushIDRow(push: index, lane: job.lane, id: $0) }
+            local += ids.localIDs.map {
+                PushLocalIDRow(push: index, device: DeviceKey(lane: job.lane, id: $0.device), id: $0.id)
+            }
+        }
+        var steps: [Step] = []
+        if !mapped.isEmpty {
+            steps.append((PushIDRow.clients.query(GroupStatements.mappings, mapped), Self.readMappings))
+        }
+        if !local.isEmpty {
+            steps.append((PushLocalIDRow.columns.query(LocalIDStatements.find, local), Self.readComparedLocalIDs))
+        }
+        return steps
+    }
+
+    private static func readComparedLocalIDs(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        for found in try rows.read(FoundLocalID.init) {
+            guard let serverID = found.mapping?.serverID else { continue }
+            snapshot.pushes[found.push].comparedIDs[found.clientID, default: []].append(serverID)
+        }
+    }
+
+    func add(_ results: [Rows], of steps: [Step], to snapshot: inout GroupSnapshot) throws {
+        for (step, rows) in zip(steps, results) { try step.read(rows, &snapshot) }
+    }
+}
