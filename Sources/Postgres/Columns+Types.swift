@@ -1,94 +1,67 @@
 package import FoundationEssentials
 
-// Inlined where they are used: what is taken from a row is compiled into the loop over the rows.
+// A column of a type, from the value that each row has for it; nil is NULL. Inlined where they are used: what is taken
+// from a row is compiled into the loop over the rows.
 extension Columns {
-    /// A `uuid`.
-    @inlinable
-    package static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID) -> Self {
+    @inlinable package static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID) -> Self {
         Self(name, "uuid") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// A `uuid` or NULL.
-    @inlinable
-    package static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID?) -> Self {
+    @inlinable package static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID?) -> Self {
         Self(name, "uuid") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// An `int8`.
-    @inlinable
-    package static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64) -> Self {
+    @inlinable package static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64) -> Self {
         Self(name, "int8") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// An `int8` or NULL.
-    @inlinable
-    package static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
+    @inlinable package static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
         Self(name, "int8") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// An `int4`.
-    @inlinable
-    package static func int4(_ name: String, _ value: @escaping @Sendable (Row) -> Int32) -> Self {
+    @inlinable package static func int4(_ name: String, _ value: @escaping @Sendable (Row) -> Int32) -> Self {
         Self(name, "int4") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// An `int2`.
-    @inlinable
-    package static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16) -> Self {
+    @inlinable package static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16) -> Self {
         Self(name, "int2") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// An `int2` or NULL.
-    @inlinable
-    package static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16?) -> Self {
+    @inlinable package static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16?) -> Self {
         Self(name, "int2") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// A `bool`.
-    @inlinable
-    package static func bool(_ name: String, _ value: @escaping @Sendable (Row) -> Bool) -> Self {
+    @inlinable package static func bool(_ name: String, _ value: @escaping @Sendable (Row) -> Bool) -> Self {
         Self(name, "bool") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// A `text`.
-    @inlinable
-    package static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String) -> Self {
+    @inlinable package static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String) -> Self {
         Self(name, "text") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// A `text` or NULL.
-    @inlinable
-    package static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String?) -> Self {
+    @inlinable package static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String?) -> Self {
         Self(name, "text") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
-    /// A `timestamptz` from microseconds since the Unix epoch.
-    @inlinable
-    package static func timestamp(_ name: String, _ value: @escaping @Sendable (Row) -> Int64) -> Self {
+    /// Microseconds since the Unix epoch.
+    @inlinable package static func timestamp(_ name: String, _ value: @escaping @Sendable (Row) -> Int64) -> Self {
         Self(name, "timestamptz") { rows, parameters in parameters.add(timestamps: rows.map(value)) }
     }
 
-    /// A `timestamptz` from microseconds since the Unix epoch, or NULL.
-    @inlinable
-    package static func timestamp(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
+    @inlinable package static func timestamp(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
         Self(name, "timestamptz") { rows, parameters in parameters.add(timestamps: rows.map(value)) }
     }
 
-    /// A `bytea` or NULL.
-    @inlinable
-    package static func bytes(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
+    @inlinable package static func bytes(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
         Self(name, "bytea") { rows, parameters in parameters.add(byteas: rows.map(value)) }
     }
 
-    /// A `json` or NULL, from its UTF-8 text, stored as it is.
-    @inlinable
-    package static func json(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
+    /// UTF-8 text, stored as it is.
+    @inlinable package static func json(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
         Self(name, "json") { rows, parameters in parameters.add(jsons: rows.map(value)) }
     }
 
-    /// A `json` or NULL, from its UTF-8 text, stored as it is.
-    @inlinable
-    package static func json(_ name: String, _ value: @escaping @Sendable (Row) -> ArraySlice<UInt8>?) -> Self {
+    @inlinable package static func json(_ name: String, _ value: @escaping @Sendable (Row) -> ArraySlice<UInt8>?) -> Self {
         Self(name, "json") { rows, parameters in parameters.add(jsons: rows.map(value)) }
     }
 }

@@ -28,7 +28,6 @@ enum OID {
     static let timestamptzArray: UInt32 = 1185
     static let jsonArray: UInt32 = 199
     static let uuidArray: UInt32 = 2951
-    static let jsonbArray: UInt32 = 3807
 
     /// Types at and above this number belong to the database: enums above all, which are sent as their label.
     static let firstUserDefined: UInt32 = 16384

@@ -82,33 +82,30 @@ extension Parameters {
     mutating func addBytes<Bytes: Collection<UInt8>>(
         _ values: [Bytes?],
         element: UInt32,
-        array: UInt32,
-        prefix: UInt8? = nil
+        array: UInt32
     ) {
-        addVariable(values, element: element, array: array, prefix: prefix) {
+        addVariable(values, element: element, array: array) {
             $0?.count
         } copy: { value, target in
             if let value { target.copyBytes(from: value) }
         }
     }
 
-    /// Elements of any length, written to space made once; each after `prefix` where there is one (the version byte of
-    /// a `jsonb`). `length` is nil for NULL; `copy` fills no more than the space it is given.
+    /// Elements of any length, written to space made once. `length` is nil for NULL; `copy` fills no more than the space
+    /// it is given.
     @inline(__always)
     mutating func addVariable<Value>(
         _ values: [Value],
         element: UInt32,
         array: UInt32,
-        prefix: UInt8? = nil,
         length: (Value) -> Int?,
         copy: (Value, UnsafeMutableRawBufferPointer) -> Void
     ) {
         let start = buffer.count
-        let extra = prefix == nil ? 0 : 1
         var hasNulls = false
         var size = values.count * 4
         for value in values {
-            if let length = length(value) { size += extra + length } else { hasNulls = true }
+            if let length = length(value) { size += length } else { hasNulls = true }
         }
         appendHeader(count: values.count, hasNulls: hasNulls, element: element)
         appendSpace(size) { target in
@@ -120,10 +117,9 @@ extension Parameters {
                     continue
                 }
                 // Clamping is harmless: a value so long is past the bound that sending checks.
-                target.storeBytes(of: Int32(clamping: extra + length).bigEndian, as: Int32.self)
-                if let prefix { target.storeBytes(of: prefix, toByteOffset: 4, as: UInt8.self) }
-                copy(value, UnsafeMutableRawBufferPointer(start: target + 4 + extra, count: length))
-                target += 4 + extra + length
+                target.storeBytes(of: Int32(clamping: length).bigEndian, as: Int32.self)
+                copy(value, UnsafeMutableRawBufferPointer(start: target + 4, count: length))
+                target += 4 + length
             }
         }
         addSlot(from: start, type: array)

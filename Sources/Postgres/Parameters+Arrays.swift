@@ -3,67 +3,50 @@ package import FoundationEssentials
 // One-dimensional arrays, for `unnest` and `= ANY`. Elements may be NULL where the element type is optional. Arrays and
 // slices of bytes have overloads of their own because the generic one is a good deal slower.
 extension Parameters {
-    /// Adds a `uuid[]`.
     package mutating func add(_ values: [UUID]) {
         addFixed(values, size: 16, element: OID.uuid, array: OID.uuidArray) { value, target in
             target.storeBytes(of: value.uuid, as: uuid_t.self)
         }
     }
 
-    /// Adds a `uuid[]`.
     package mutating func add(_ values: [UUID?]) {
         addFixedOptional(values, size: 16, element: OID.uuid, array: OID.uuidArray) { value, target in
             target.storeBytes(of: value.uuid, as: uuid_t.self)
         }
     }
 
-    /// Adds an `int8[]`.
     package mutating func add(_ values: [Int64]) { addIntegers(values, element: OID.int8, array: OID.int8Array) }
-
-    /// Adds an `int8[]`.
     package mutating func add(_ values: [Int64?]) { addIntegers(values, element: OID.int8, array: OID.int8Array) }
-
-    /// Adds an `int4[]`.
     package mutating func add(_ values: [Int32]) { addIntegers(values, element: OID.int4, array: OID.int4Array) }
-
-    /// Adds an `int4[]`.
     package mutating func add(_ values: [Int32?]) { addIntegers(values, element: OID.int4, array: OID.int4Array) }
-
-    /// Adds an `int2[]`.
     package mutating func add(_ values: [Int16]) { addIntegers(values, element: OID.int2, array: OID.int2Array) }
-
-    /// Adds an `int2[]`.
     package mutating func add(_ values: [Int16?]) { addIntegers(values, element: OID.int2, array: OID.int2Array) }
 
-    /// Adds a `bool[]`.
     package mutating func add(_ values: [Bool]) {
         addFixed(values, size: 1, element: OID.bool, array: OID.boolArray) { value, target in
             target.storeBytes(of: value ? 1 : 0, as: UInt8.self)
         }
     }
 
-    /// Adds a `bool[]`.
     package mutating func add(_ values: [Bool?]) {
         addFixedOptional(values, size: 1, element: OID.bool, array: OID.boolArray) { value, target in
             target.storeBytes(of: value ? 1 : 0, as: UInt8.self)
         }
     }
 
-    /// Adds a `timestamptz[]` from microseconds since the Unix epoch.
+    /// Microseconds since the Unix epoch.
     package mutating func add(timestamps values: [Int64]) {
         addFixed(values, size: 8, element: OID.timestamptz, array: OID.timestamptzArray) { value, target in
             target.storeBytes(of: TimestampEpoch.wire(fromUnix: value).bigEndian, as: Int64.self)
         }
     }
 
-    /// Adds a `timestamptz[]` from microseconds since the Unix epoch.
     package mutating func add(timestamps values: [Int64?]) {
         addFixedOptional(values, size: 8, element: OID.timestamptz, array: OID.timestamptzArray) { value, target in
             target.storeBytes(of: TimestampEpoch.wire(fromUnix: value).bigEndian, as: Int64.self)
         }
     }
 
-    /// Adds a `text[]`.
     package mutating func add(_ values: [String]) {
         addVariable(values, element: OID.text, array: OID.textArray) {
             $0.utf8.count
@@ -73,7 +56,6 @@ extension Parameters {
         }
     }
 
-    /// Adds a `text[]`.
     package mutating func add(_ values: [String?]) {
         addVariable(values, element: OID.text, array: OID.textArray) {
             $0?.utf8.count
@@ -83,48 +65,16 @@ extension Parameters {
         }
     }
 
-    /// Adds a `bytea[]`.
     package mutating func add(byteas values: [[UInt8]?]) {
         addBytes(values, element: OID.bytea, array: OID.byteaArray)
     }
 
-    /// Adds a `bytea[]`.
-    package mutating func add(byteas values: [ArraySlice<UInt8>?]) {
-        addBytes(values, element: OID.bytea, array: OID.byteaArray)
-    }
-
-    /// Adds a `bytea[]`.
-    package mutating func add<Bytes: Collection<UInt8>>(byteas values: [Bytes?]) {
-        addBytes(values, element: OID.bytea, array: OID.byteaArray)
-    }
-
-    /// Adds a `json[]` from UTF-8 texts, each stored as it is.
+    /// UTF-8 texts, each stored as it is.
     package mutating func add(jsons values: [[UInt8]?]) {
         addBytes(values, element: OID.json, array: OID.jsonArray)
     }
 
-    /// Adds a `json[]` from UTF-8 texts, each stored as it is.
     package mutating func add(jsons values: [ArraySlice<UInt8>?]) {
         addBytes(values, element: OID.json, array: OID.jsonArray)
-    }
-
-    /// Adds a `json[]` from UTF-8 texts, each stored as it is.
-    package mutating func add<Bytes: Collection<UInt8>>(jsons values: [Bytes?]) {
-        addBytes(values, element: OID.json, array: OID.jsonArray)
-    }
-
-    /// Adds a `jsonb[]` from UTF-8 texts.
-    package mutating func add(jsonbs values: [[UInt8]?]) {
-        addBytes(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
-    }
-
-    /// Adds a `jsonb[]` from UTF-8 texts.
-    package mutating func add(jsonbs values: [ArraySlice<UInt8>?]) {
-        addBytes(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
-    }
-
-    /// Adds a `jsonb[]` from UTF-8 texts.
-    package mutating func add<Bytes: Collection<UInt8>>(jsonbs values: [Bytes?]) {
-        addBytes(values, element: OID.jsonb, array: OID.jsonbArray, prefix: 1)
     }
 }

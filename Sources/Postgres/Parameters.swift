@@ -12,44 +12,29 @@ package struct Parameters: Sendable {
         var length: Int
     }
 
-    /// PostgreSQL refuses values of 1 GiB; this is the largest length that libpq's interface can name.
-    static let maximumLength = Int(Int32.max)
-
     var buffer: [UInt8] = []
     private(set) var slots: [Slot] = []
     private(set) var types: [UInt32] = []
 
-    /// No values yet.
     package init() {}
 
-    /// How many values have been added.
     package var count: Int { slots.count }
 
-    /// Adds a `uuid`.
     package mutating func add(_ value: UUID?) {
         addValue(value, type: OID.uuid) { value, buffer in
             withUnsafeBytes(of: value.uuid) { buffer.append(contentsOf: $0) }
         }
     }
 
-    /// Adds an `int8`.
     package mutating func add(_ value: Int64?) { addInteger(value, type: OID.int8) }
-
-    /// Adds an `int4`.
     package mutating func add(_ value: Int32?) { addInteger(value, type: OID.int4) }
-
-    /// Adds an `int2`.
     package mutating func add(_ value: Int16?) { addInteger(value, type: OID.int2) }
-
-    /// Adds a `float8`.
     package mutating func add(_ value: Double?) { addInteger(value?.bitPattern, type: OID.float8) }
 
-    /// Adds a `bool`.
     package mutating func add(_ value: Bool?) {
         addValue(value, type: OID.bool) { value, buffer in buffer.append(value ? 1 : 0) }
     }
 
-    /// Adds a `text`.
     package mutating func add(_ value: String?) {
         addValue(value, type: OID.text) { value, buffer in buffer.append(contentsOf: value.utf8) }
     }
@@ -59,25 +44,13 @@ package struct Parameters: Sendable {
         addInteger(microsecondsSinceUnixEpoch.map(TimestampEpoch.wire(fromUnix:)), type: OID.timestamptz)
     }
 
-    /// Adds a `bytea`.
     package mutating func add(bytes value: [UInt8]?) { addBytes(value, type: OID.bytea) }
-
-    /// Adds a `bytea`.
-    package mutating func add<Bytes: Collection<UInt8>>(bytes value: Bytes?) { addBytes(value, type: OID.bytea) }
 
     /// Adds a `json` from its UTF-8 text, stored as it is.
     package mutating func add(json value: [UInt8]?) { addBytes(value, type: OID.json) }
 
-    /// Adds a `json` from its UTF-8 text, stored as it is.
-    package mutating func add<Bytes: Collection<UInt8>>(json value: Bytes?) { addBytes(value, type: OID.json) }
-
     /// Adds a `jsonb` from its UTF-8 text.
     package mutating func add(jsonb value: [UInt8]?) { addBytes(value, type: OID.jsonb, prefix: 1) }
-
-    /// Adds a `jsonb` from its UTF-8 text.
-    package mutating func add<Bytes: Collection<UInt8>>(jsonb value: Bytes?) {
-        addBytes(value, type: OID.jsonb, prefix: 1)
-    }
 }
 
 extension Parameters {
@@ -87,7 +60,7 @@ extension Parameters {
         }
     }
 
-    private mutating func addBytes<Bytes: Collection<UInt8>>(_ value: Bytes?, type: UInt32, prefix: UInt8? = nil) {
+    private mutating func addBytes(_ value: [UInt8]?, type: UInt32, prefix: UInt8? = nil) {
         addValue(value, type: type) { value, buffer in
             if let prefix { buffer.append(prefix) }
             buffer.append(contentsOf: value)

@@ -77,13 +77,6 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
         ["08", "53", "58"].contains { sqlState.hasPrefix($0) }
     }
 
-    /// Whether the server refuses these values and would always do so: data exceptions (class 22), broken constraints
-    /// (23) and exceeded limits (54).
-    package var refusesData: Bool {
-        guard let sqlState else { return false }
-        return sqlState.hasPrefix("22") || sqlState.hasPrefix("23") || sqlState.hasPrefix("54")
-    }
-
     /// For people: what the server or the connection said, with the code by which it can be looked up.
     package var words: String {
         switch kind {

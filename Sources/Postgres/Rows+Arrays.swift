@@ -7,7 +7,6 @@ extension Rows {
         try required(optionalUUIDs(row, column), row, column)
     }
 
-    /// Reads a `uuid[]` or NULL.
     package func optionalUUIDs(_ row: Int, _ column: Int) throws(PostgresError) -> [UUID]? {
         try array(row, column, "uuid[]", where: { $0 == OID.uuid }) { bytes, _ in Wire.uuid(bytes) }
     }
@@ -17,7 +16,6 @@ extension Rows {
         try required(optionalInt64s(row, column), row, column)
     }
 
-    /// Reads an `int8[]`, `int4[]`, `int2[]` or NULL.
     package func optionalInt64s(_ row: Int, _ column: Int) throws(PostgresError) -> [Int64]? {
         try array(row, column, "int8[]", where: { Wire.integerSize($0) != nil }) { bytes, type in
             Wire.integer(bytes, type: type)
@@ -29,7 +27,6 @@ extension Rows {
         try required(optionalBools(row, column), row, column)
     }
 
-    /// Reads a `bool[]` or NULL.
     package func optionalBools(_ row: Int, _ column: Int) throws(PostgresError) -> [Bool]? {
         try array(row, column, "bool[]", where: { $0 == OID.bool }) { bytes, _ in
             Wire.load(bytes, as: UInt8.self).map { $0 != 0 }
@@ -41,7 +38,6 @@ extension Rows {
         try required(optionalStrings(row, column), row, column)
     }
 
-    /// Reads a `text[]` or NULL.
     package func optionalStrings(_ row: Int, _ column: Int) throws(PostgresError) -> [String]? {
         try array(row, column, "text[]", where: Wire.isText) { bytes, _ in String(decoding: bytes, as: UTF8.self) }
     }

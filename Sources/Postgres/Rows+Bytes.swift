@@ -5,7 +5,6 @@ extension Rows {
         try required(optionalString(row, column), row, column)
     }
 
-    /// Reads a text, a `json`, a `jsonb`, the label of an enum, or NULL.
     package func optionalString(_ row: Int, _ column: Int) throws(PostgresError) -> String? {
         let accepted = { (type: UInt32) in Wire.isText(type) || type == OID.jsonb }
         guard let bytes = try content(row, column, "text", where: accepted) else { return nil }
@@ -18,20 +17,9 @@ extension Rows {
         try required(optionalBytes(row, column), row, column)
     }
 
-    /// Reads the bytes of a `bytea`, text, `json`, `jsonb` (without its version byte), enum label, or NULL.
     package func optionalBytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8]? {
         guard let bytes = try content(row, column, "bytea", where: Rows.isBytes) else { return nil }
         return withExtendedLifetime(handle) { Array(bytes) }
-    }
-
-    /// Lends the bytes that `bytes` would copy; `nil` for NULL. They are valid during `body` only.
-    package func withOptionalBytes<Value>(
-        _ row: Int,
-        _ column: Int,
-        _ body: (UnsafeRawBufferPointer?) throws -> Value
-    ) throws -> Value {
-        let bytes = try content(row, column, "bytea", where: Rows.isBytes)
-        return try withExtendedLifetime(handle) { try body(bytes) }
     }
 
     private static func isBytes(_ type: UInt32) -> Bool {

@@ -9,11 +9,7 @@ package struct Rows: Sendable {
     let handle: ResultHandle
     let statement: String
 
-    /// The number of rows.
     package var count: Int { handle.rows }
-
-    /// The number of columns.
-    package var columnCount: Int { handle.columns }
 
     /// The number of rows that an INSERT, UPDATE, DELETE or SELECT counted; 0 for other statements.
     package var affected: Int { handle.affected }
@@ -29,7 +25,6 @@ package struct Rows: Sendable {
         try required(optionalUUID(row, column), row, column)
     }
 
-    /// Reads a `uuid` or NULL.
     package func optionalUUID(_ row: Int, _ column: Int) throws(PostgresError) -> UUID? {
         guard let bytes = try cell(row, column, "uuid", where: { $0 == OID.uuid }) else { return nil }
         guard let value = Wire.uuid(bytes) else { throw mismatch(row, column, "uuid") }
@@ -41,7 +36,6 @@ package struct Rows: Sendable {
         try required(optionalInt64(row, column), row, column)
     }
 
-    /// Reads an `int8`, `int4`, `int2`, `oid` or NULL.
     package func optionalInt64(_ row: Int, _ column: Int) throws(PostgresError) -> Int64? {
         let type = try columnType(row, column)
         guard let bytes = handle.cell(row, column) else {
@@ -57,7 +51,6 @@ package struct Rows: Sendable {
         try required(optionalInt32(row, column), row, column)
     }
 
-    /// Reads an `int4`, `int2` or NULL.
     package func optionalInt32(_ row: Int, _ column: Int) throws(PostgresError) -> Int32? {
         guard try cell(row, column, "int4", where: { $0 == OID.int4 || $0 == OID.int2 }) != nil else { return nil }
         return try optionalInt64(row, column).map { Int32(truncatingIfNeeded: $0) }
@@ -68,7 +61,6 @@ package struct Rows: Sendable {
         try required(optionalInt16(row, column), row, column)
     }
 
-    /// Reads an `int2` or NULL.
     package func optionalInt16(_ row: Int, _ column: Int) throws(PostgresError) -> Int16? {
         guard try cell(row, column, "int2", where: { $0 == OID.int2 }) != nil else { return nil }
         return try optionalInt64(row, column).map { Int16(truncatingIfNeeded: $0) }
@@ -79,7 +71,6 @@ package struct Rows: Sendable {
         try required(optionalDouble(row, column), row, column)
     }
 
-    /// Reads a `float8`, `float4` or NULL.
     package func optionalDouble(_ row: Int, _ column: Int) throws(PostgresError) -> Double? {
         guard let bytes = try cell(row, column, "float8", where: { $0 == OID.float8 || $0 == OID.float4 }) else {
             return nil
@@ -94,7 +85,6 @@ package struct Rows: Sendable {
         try required(optionalBool(row, column), row, column)
     }
 
-    /// Reads a `bool` or NULL.
     package func optionalBool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool? {
         guard let bytes = try cell(row, column, "bool", where: { $0 == OID.bool }) else { return nil }
         guard let value = Wire.load(bytes, as: UInt8.self) else { throw mismatch(row, column, "bool") }
@@ -106,7 +96,6 @@ package struct Rows: Sendable {
         try required(optionalTimestamp(row, column), row, column)
     }
 
-    /// Reads a `timestamptz`, `timestamp` or NULL in microseconds since the Unix epoch.
     package func optionalTimestamp(_ row: Int, _ column: Int) throws(PostgresError) -> Int64? {
         let accepted = { (type: UInt32) in type == OID.timestamptz || type == OID.timestamp }
         guard let bytes = try cell(row, column, "timestamptz", where: accepted) else { return nil }

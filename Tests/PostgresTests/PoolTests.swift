@@ -77,7 +77,7 @@ import Testing
 
     @Test func `a transaction left open is rolled back, even by a cancelled task`() async throws {
         try await withPool(maximum: 1) { pool in
-            _ = try await pool.run([query("CREATE TABLE t (n int)")])
+            _ = try await pool.run([query("CREATE TABLE t AS SELECT 1 AS n")])
             try await pool.withConnection { connection in
                 _ = try await connection.run([.begin, query("INSERT INTO t VALUES (1)")])
             }
@@ -109,13 +109,13 @@ import Testing
 
     @Test func `a changed schema costs one call, not the pool`() async throws {
         try await withPool(maximum: 1) { pool in
-            _ = try await pool.run([query("CREATE TABLE t (n int)")])
+            _ = try await pool.run([query("CREATE TABLE t AS SELECT 1 AS n")])
             _ = try await pool.run([query("SELECT * FROM t")])
             _ = try await pool.run([query("ALTER TABLE t ADD m int")])
             let error = await failure { _ = try await pool.run([query("SELECT * FROM t")]) }
             #expect(error?.sqlState == "0A000")
             let rows = try await pool.run([query("SELECT * FROM t")])
-            #expect(rows[0].columnCount == 2)
+            #expect(try rows[0].optionalInt32(0, 1) == nil)
         }
     }
 

@@ -24,7 +24,6 @@ import Testing
                 }
             )
             #expect(rows.count == 1)
-            #expect(rows.columnCount == 11)
             #expect(try rows.uuid(0, 0) == id)
             #expect(try rows.int64(0, 1) == .min)
             #expect(try rows.int32(0, 2) == .max)
@@ -36,7 +35,6 @@ import Testing
             #expect(try rows.bytes(0, 8) == Array(#"{"b": 1,  "a":2}"#.utf8))
             #expect(try rows.string(0, 9) == #"{"a": 2, "b": 1}"#)
             #expect(try rows.double(0, 10) == -0.1)
-            try rows.withOptionalBytes(0, 9) { #expect($0?.count == 16) }
         }
     }
 
@@ -117,8 +115,7 @@ import Testing
     @Test func `every array type unnests to its elements, NULLs among them`() async throws {
         try await withConnection { [id] connection, _ in
             let sql = """
-                SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-                AS t (a, b, c, d, e, f, g, h, i, j)
+                SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) AS t (a, b, c, d, e, f, g, h, i)
                 """
             let slice = Array("[1][2]".utf8)[3...]
             let rows = try await connection.run(
@@ -132,7 +129,6 @@ import Testing
                     $0.add(timestamps: [5, nil])
                     $0.add(byteas: [[0], nil])
                     $0.add(jsons: [slice, nil])
-                    $0.add(jsonbs: [slice, nil])
                 }
             )
             #expect(rows.count == 2)
@@ -145,8 +141,7 @@ import Testing
             #expect(try rows.timestamp(0, 6) == 5)
             #expect(try rows.bytes(0, 7) == [0])
             #expect(try rows.bytes(0, 8) == Array("[2]".utf8))
-            #expect(try rows.bytes(0, 9) == Array("[2]".utf8))
-            #expect((0..<10).allSatisfy { rows.isNull(1, $0) })
+            #expect((0..<9).allSatisfy { rows.isNull(1, $0) })
         }
     }
 
@@ -165,7 +160,7 @@ import Testing
             let error = await failure {
                 _ = try await connection.run(query("SELECT $1") { $0.add(timestamp: .min + 1) })
             }
-            #expect(error?.refusesData == true)
+            #expect(error?.sqlState == "22008")
         }
     }
 
@@ -174,7 +169,6 @@ import Testing
         try await withConnection { connection, _ in
             let error = await failure { _ = try await connection.run(query("SELECT $1") { $0.add(text) }) }
             #expect(error?.sqlState == "22021")
-            #expect(error?.refusesData == true)
             let inArray = await failure { _ = try await connection.run(query("SELECT $1 AS list") { $0.add([text]) }) }
             #expect(inArray?.sqlState == "22021")
             let inScript = await failure { try await connection.execute(script: "SELECT 1; \(text)") }

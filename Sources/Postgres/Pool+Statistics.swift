@@ -1,0 +1,21 @@
+extension Pool {
+    /// Counts for metrics.
+    package struct Statistics: Sendable, Equatable {
+        /// Connections that exist, lent or idle.
+        package let open: Int
+        /// Connections that nobody uses.
+        package let idle: Int
+        /// Connections being made.
+        package let connecting: Int
+        /// Callers in line.
+        package let waiting: Int
+        /// Connections made since the pool was.
+        package let created: Int
+        /// Connections there may be.
+        package let maximum: Int
+        /// Callers refused since the pool was made: all connections stayed in use, or too many waited already.
+        package let exhausted: Int
+        /// How long callers have waited in line, all together.
+        package let waited: Duration
+    }
+}
