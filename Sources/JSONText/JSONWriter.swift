@@ -20,16 +20,9 @@ package struct JSONWriter: Sendable {
         bytes.reserveCapacity(capacity)
     }
 
-    /// `{`
     package mutating func beginObject() { open(UInt8(ascii: "{")) }
-
-    /// `}`
     package mutating func endObject() { close(UInt8(ascii: "}")) }
-
-    /// `[`
     package mutating func beginArray() { open(UInt8(ascii: "[")) }
-
-    /// `]`
     package mutating func endArray() { close(UInt8(ascii: "]")) }
 
     /// A member's name; its value is to follow.
@@ -39,7 +32,6 @@ package struct JSONWriter: Sendable {
         needsComma = false
     }
 
-    /// A member's name; its value is to follow.
     package mutating func name(_ name: String) {
         string(name)
         bytes.append(UInt8(ascii: ":"))
@@ -53,7 +45,6 @@ package struct JSONWriter: Sendable {
         string.withUTF8 { bytes.appendJSONString($0) }
     }
 
-    /// A string, escaped where it must be.
     package mutating func string(_ string: StaticString) {
         separate()
         string.withUTF8Buffer { bytes.appendJSONString($0) }
@@ -67,40 +58,22 @@ package struct JSONWriter: Sendable {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// A whole number.
     package mutating func int(_ number: Int64) {
         separate()
         bytes.appendDecimal(number)
     }
 
-    /// A whole number.
     package mutating func int(_ number: Int) { int(Int64(number)) }
-
-    /// `true` or `false`
     package mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
-
-    /// `null`
     package mutating func null() { raw("null") }
 
-    /// One value that is JSON text already.
+    /// One value that is JSON text already. Inlined where the text's type is known.
+    @inlinable
     package mutating func raw(_ text: some Sequence<UInt8>) {
         separate()
         bytes.append(contentsOf: text)
     }
 
-    /// One value that is JSON text already.
-    package mutating func raw(_ text: ArraySlice<UInt8>) {
-        separate()
-        bytes.append(contentsOf: text)
-    }
-
-    /// One value that is JSON text already.
-    package mutating func raw(_ text: [UInt8]) {
-        separate()
-        bytes.append(contentsOf: text)
-    }
-
-    /// One value that is JSON text already.
     package mutating func raw(_ text: StaticString) {
         separate()
         text.withUTF8Buffer { bytes.append(contentsOf: $0) }
@@ -123,7 +96,8 @@ package struct JSONWriter: Sendable {
         needsComma = true
     }
 
-    private mutating func separate() {
+    @usableFromInline
+    mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
     }

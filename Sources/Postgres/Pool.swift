@@ -130,7 +130,7 @@ extension Pool {
         }
     }
 
-    private func discard(_ connection: Connection) async {
+    func discard(_ connection: Connection) async {
         await connection.closeAndWait()
         apply { state, now in state.release(nil, at: now) }
     }
