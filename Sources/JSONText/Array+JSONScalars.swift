@@ -31,7 +31,6 @@ extension [UInt8] {
         }
     }
 
-    /// Appends a whole number in decimal digits.
     mutating func appendDecimal(_ number: Int64) {
         let capacity = 20
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: capacity) { digits in

@@ -1,6 +1,5 @@
 /// What JSON's grammar allows, but the gateway can't store or would understand in one of several ways.
 package struct JSONDefect: Sendable, Equatable {
-    /// What is wrong.
     package enum Kind: Sendable, Equatable {
         /// A name that an earlier member of the object has, once both are unescaped (RFC 8259, section 4).
         case duplicateMember
@@ -13,7 +12,6 @@ package struct JSONDefect: Sendable, Equatable {
         case numberOutOfRange
     }
 
-    /// What is wrong.
     package let kind: Kind
     /// The place of the faulty value or name among the nodes of the whole text, from 0.
     package let nodeIndex: Int

@@ -3,13 +3,11 @@ package struct JSONElements: Sequence, Sendable {
     let storage: JSONStorage
     let index: Int
 
-    /// Steps from element to element.
     package struct Iterator: IteratorProtocol, Sendable {
         let storage: JSONStorage
         var index: Int
         let end: Int
 
-        /// The next element, or nil after the last.
         package mutating func next() -> JSONValue? {
             guard index < end else { return nil }
             let element = index
@@ -18,12 +16,10 @@ package struct JSONElements: Sequence, Sendable {
         }
     }
 
-    /// Starts at the first element.
     package func makeIterator() -> Iterator {
         Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
     }
 
-    /// Whether there is none.
     package var isEmpty: Bool { storage.nodes[index].after == index + 1 }
 
     /// How many there are, found by stepping over them.

@@ -3,13 +3,11 @@ package struct JSONMembers: Sequence, Sendable {
     let storage: JSONStorage
     let index: Int
 
-    /// Steps from name to name.
     package struct Iterator: IteratorProtocol, Sendable {
         let storage: JSONStorage
         var index: Int
         let end: Int
 
-        /// The next member, or nil after the last.
         package mutating func next() -> (name: JSONName, value: JSONValue)? {
             guard index < end else { return nil }
             let name = index
@@ -18,12 +16,10 @@ package struct JSONMembers: Sequence, Sendable {
         }
     }
 
-    /// Starts at the first member.
     package func makeIterator() -> Iterator {
         Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
     }
 
-    /// Whether there is none.
     package var isEmpty: Bool { storage.nodes[index].after == index + 1 }
 }
 

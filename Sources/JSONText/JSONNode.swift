@@ -17,10 +17,8 @@ extension csj_node {
     /// The first node after its subtree.
     var after: Int { Int(next) }
 
-    /// Where its text stands.
     var range: Range<Int> { Int(start)..<Int(end) }
 
-    /// Its text.
     func text(in bytes: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(rebasing: bytes[range])
     }

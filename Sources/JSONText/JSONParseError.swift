@@ -1,30 +1,20 @@
 /// Why a text is not JSON (RFC 8259), or more of it than the limits allow.
 package struct JSONParseError: Error, Sendable, Equatable {
-    /// What is wrong.
     package enum Kind: Sendable, Equatable, CaseIterable {
-        /// More bytes than ``JSONLimits/maximumBytes``.
         case tooLong
-        /// Deeper nesting than ``JSONLimits/maximumDepth``.
         case tooDeep
-        /// More values and names than ``JSONLimits/maximumNodes``.
         case tooManyNodes
         /// No value: nothing, or white space only.
         case empty
-        /// Bytes that are not UTF-8.
         case invalidUTF8
         /// A character below U+0020 in a string, unescaped.
         case controlCharacter
-        /// A string without its closing quote.
         case unterminatedString
-        /// The text ends within an array or object.
         case unexpectedEnd
         /// Something else where a value belongs. A byte order mark is such a thing.
         case expectedValue
-        /// Something else where a member's name belongs.
         case expectedName
-        /// Something else where the colon after a member's name belongs.
         case expectedColon
-        /// Something else where a comma or the end of an array or object belongs.
         case expectedCommaOrEnd
         /// A word that is none of `true`, `false` and `null`.
         case invalidLiteral
@@ -32,18 +22,14 @@ package struct JSONParseError: Error, Sendable, Equatable {
         case invalidNumber
         /// A backslash in a string with something else than RFC 8259 allows after it.
         case invalidEscape
-        /// More text after the value.
         case trailingContent
-        /// The process has no memory for the tree.
         case outOfMemory
     }
 
-    /// What is wrong.
     package let kind: Kind
     /// Where: the byte at fault, counted from 0.
     package let offset: Int
 
-    /// An error at a byte.
     package init(kind: Kind, offset: Int) {
         self.kind = kind
         self.offset = offset
@@ -99,6 +85,5 @@ package struct JSONParseError: Error, Sendable, Equatable {
 }
 
 extension JSONParseError: CustomStringConvertible {
-    /// The explanation.
     package var description: String { explanation }
 }

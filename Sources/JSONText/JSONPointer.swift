@@ -3,13 +3,10 @@ package struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
     /// The pointer: empty for the whole text, otherwise a slash before every step.
     package private(set) var text: String
 
-    /// The pointer to the whole text.
     package init() { text = "" }
 
-    /// A pointer that is written already.
     package init(_ text: String) { self.text = text }
 
-    /// The pointer's text.
     package var description: String { text }
 
     /// Steps into the member of that name, unescaped as it is in JSON's own terms.
@@ -29,21 +26,18 @@ package struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
         text.append("/\(index)")
     }
 
-    /// The pointer to the member of that name.
     package func appending(member name: String) -> JSONPointer {
         var pointer = self
         pointer.append(member: name)
         return pointer
     }
 
-    /// The pointer to the element at that index, from 0.
     package func appending(index: Int) -> JSONPointer {
         var pointer = self
         pointer.append(index: index)
         return pointer
     }
 
-    /// Whether a text is a pointer.
     package static func isValid(_ text: String) -> Bool { steps(of: text) != nil }
 
     /// The steps of a pointer, unescaped; nil if it is not one.

@@ -10,6 +10,5 @@ package enum JSONReplacement: Sendable, Equatable {
     case uuid(UUID)
     /// A string, escaped as JSON needs it.
     case string(String)
-    /// A number.
     case integer(Int64)
 }

@@ -5,7 +5,6 @@ struct JSONSource {
 
     subscript(index: Int) -> JSONNode { nodes[index] }
 
-    /// A part of the text.
     func text(_ range: Range<Int>) -> UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(rebasing: bytes[range])
     }

@@ -11,10 +11,8 @@ package struct JSONTree: Sendable {
         storage = try JSONStorage(parsing: bytes, limits: limits)
     }
 
-    /// The value of the whole text.
     package var root: JSONValue { JSONValue(storage: storage, index: 0) }
 
-    /// The text as it came.
     package var bytes: [UInt8] { storage.bytes }
 
     /// How many values and member names there are.

@@ -9,7 +9,6 @@ package struct JSONEdit: Sendable {
     let value: JSONValue
     let replacement: JSONReplacement
 
-    /// Puts `replacement` in the place of a value.
     package init(_ value: JSONValue, _ replacement: JSONReplacement) {
         self.value = value
         self.replacement = replacement

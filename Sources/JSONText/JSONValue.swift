@@ -16,21 +16,15 @@ package struct JSONValue: Sendable {
 
     /// The types of RFC 8259.
     package enum Kind: Sendable, Equatable {
-        /// `{…}`
         case object
-        /// `[…]`
         case array
-        /// `"…"`
         case string
         /// A number of any size and precision.
         case number
-        /// `true` or `false`
         case bool
-        /// `null`
         case null
     }
 
-    /// The value's type.
     package var kind: Kind {
         switch csj_kind(UInt32(node.kind)) {
         case CSJ_OBJECT: .object
@@ -54,7 +48,6 @@ package struct JSONValue: Sendable {
     /// How deep arrays and objects nest: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. Known since parsing.
     package var depth: Int { Int(node.height) }
 
-    /// Whether it is `null`.
     package var isNull: Bool { node.isNull }
 
     /// `true` or `false`; nil for any other type.

@@ -9,7 +9,6 @@
 ///
 /// No call but those that take a `String` made at run time allocates anything beside the bytes.
 package struct JSONWriter: Sendable {
-    /// What is written so far.
     package var bytes: [UInt8]
     /// Whether a comma belongs before the next name or value.
     var needsComma = false

@@ -5,7 +5,6 @@ struct MemberKey {
     /// The name's first eight bytes as a number that orders as they do.
     let prefix: UInt64
     let name: UnsafeBufferPointer<UInt8>
-    /// The name's node.
     let node: Int
 
     init(name: UnsafeBufferPointer<UInt8>, node: Int) {

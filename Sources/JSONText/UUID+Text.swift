@@ -33,7 +33,6 @@ extension UUID {
         self.init(text: string.utf8)
     }
 
-    /// The 36 characters in lower case.
     package var lowercased: String {
         String(unsafeUninitializedCapacity: Self.textLength) { buffer in
             format(into: buffer.baseAddress)
@@ -41,7 +40,6 @@ extension UUID {
         }
     }
 
-    /// Appends the 36 ASCII bytes in lower case.
     package func appendLowercased(to bytes: inout [UInt8]) {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Self.textLength) { buffer in
             format(into: buffer.baseAddress)

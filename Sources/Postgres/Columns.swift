@@ -36,7 +36,6 @@ package struct Columns<Row>: Sendable {
         columns = [Column(name: name, type: type, add: add)]
     }
 
-    /// How many there are.
     package var count: Int { columns.count }
 
     /// `a, b, c`
@@ -64,7 +63,6 @@ package struct Columns<Row>: Sendable {
     /// The parameter that stands `number` places behind the columns': `$3` is the first behind two.
     package func parameter(_ number: Int) -> String { "$\(columns.count + number)" }
 
-    /// The values of rows, a parameter for each column.
     package func parameters(_ rows: [Row]) -> Parameters {
         var parameters = Parameters()
         add(rows, to: &parameters)

@@ -55,7 +55,6 @@ package final class Connection: Sendable {
         return try await perform(.pipeline(queries), timeout: timeout ?? defaultTimeout).get()
     }
 
-    /// Runs one query.
     package func run(_ query: Query, timeout: Duration? = nil) async throws(PostgresError) -> Rows {
         guard let rows = try await run([query], timeout: timeout).first else {
             throw PostgresError(.decoding, "no result", statement: query.statement.name)
@@ -71,7 +70,6 @@ package final class Connection: Sendable {
         _ = try await perform(.script(script), timeout: timeout).get()
     }
 
-    /// Makes a round trip to the server.
     package func ping(timeout: Duration = .seconds(1)) async throws(PostgresError) {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
     }

@@ -22,7 +22,6 @@ package struct ConnectionConfiguration: Sendable {
 
     /// A NOTIFY from another session.
     package struct Notification: Sendable, Equatable {
-        /// The channel.
         package let channel: String
         /// The payload; empty where there is none.
         package let payload: String

@@ -5,7 +5,6 @@ package struct Migration: Sendable, Hashable {
     /// Its statements, without BEGIN and COMMIT.
     package let sql: String
 
-    /// A step with its name and statements.
     package init(name: String, sql: String) {
         self.name = name
         self.sql = sql

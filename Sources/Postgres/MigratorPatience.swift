@@ -7,7 +7,6 @@ package struct MigratorPatience: Sendable {
     /// How long one migration is tried.
     package var total: Duration
 
-    /// Creates the value.
     package init(
         forLock: Duration = .seconds(1),
         pause: Duration = .seconds(2),

@@ -1,8 +1,6 @@
 /// How a database stands to the migrations of this build.
 package struct MigratorStatus: Sendable, Equatable {
-    /// Applied, in order.
     package let applied: [String]
-    /// Still to be applied, in order.
     package let pending: [String]
     /// Applied by a newer build, in order; unknown to this one.
     package let unknownNewer: [String]
@@ -10,7 +8,6 @@ package struct MigratorStatus: Sendable, Equatable {
 
 /// Why a database can't be migrated.
 package enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Two migrations of this build have the same name.
     case duplicate(String)
     /// The text of an applied migration is not the one that was applied.
     case changed(String)
@@ -23,7 +20,6 @@ package enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible 
     /// A migration failed; nothing of it remains.
     case failed(String, PostgresError)
 
-    /// One line for the operator.
     package var description: String {
         switch self {
         case .duplicate(let name): "two migrations are named \(name)"

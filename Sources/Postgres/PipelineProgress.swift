@@ -5,9 +5,7 @@
 struct PipelineProgress {
     /// A command that was sent.
     enum Step: Equatable {
-        /// Prepares the statement at this index.
         case prepare(Int)
-        /// Executes the statement at this index.
         case execute(Int)
 
         var statement: Int {
@@ -20,7 +18,6 @@ struct PipelineProgress {
     enum Outcome {
         case success
         case failure
-        /// Skipped because of an earlier failure.
         case aborted
         /// The end of a command's results.
         case end
@@ -37,7 +34,6 @@ struct PipelineProgress {
         case keep(Int)
         /// The first failure, of the statement at this index.
         case fail(Int)
-        /// The pipeline is done.
         case finish
         /// The connection is out of step and can't be used further.
         case abandon

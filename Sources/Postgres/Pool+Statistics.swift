@@ -1,13 +1,10 @@
 extension Pool {
-    /// Counts for metrics.
     package struct Statistics: Sendable, Equatable {
         /// Connections that exist, lent or idle.
         package let open: Int
         /// Connections that nobody uses.
         package let idle: Int
-        /// Connections being made.
         package let connecting: Int
-        /// Callers in line.
         package let waiting: Int
         /// Connections made since the pool was.
         package let created: Int

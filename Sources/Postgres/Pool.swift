@@ -43,7 +43,6 @@ package final class Pool: Sendable {
         shell = Mutex(Shell(state: State(limits)))
     }
 
-    /// Counts for metrics.
     package var statistics: Statistics { shell.withLock { $0.state.statistics } }
 
     /// Lends a connection for the time of `body`; a transaction left open is rolled back.

@@ -24,7 +24,6 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
         case decoding
     }
 
-    /// The cause.
     package let kind: Kind
     /// Details for the log, never for a client.
     package let message: String
@@ -33,7 +32,6 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
     /// The position of that statement in its pipeline, counted from 0.
     package let statementIndex: Int?
 
-    /// An error of this kind.
     package init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
         self.kind = kind
         self.message = message
@@ -41,7 +39,6 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
         self.statementIndex = statementIndex
     }
 
-    /// The server's SQLSTATE, where the server refused.
     package var sqlState: String? {
         if case .server(let sqlState) = kind { sqlState } else { nil }
     }

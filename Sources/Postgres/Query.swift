@@ -1,11 +1,9 @@
 /// A statement with the parameters of one execution.
 package struct Query: Sendable {
-    /// What to execute.
     package let statement: Statement
     /// The values for `$1`, `$2`, ….
     package let parameters: Parameters
 
-    /// One execution of a statement.
     package init(_ statement: Statement, _ parameters: Parameters = .init()) {
         self.statement = statement
         self.parameters = parameters
@@ -20,6 +18,5 @@ package struct Query: Sendable {
     )
     /// `COMMIT`. A transaction that had already failed makes it throw 25P02, where plain SQL would silently roll back.
     package static let commit = Query(Statement("postgres_commit", "COMMIT"))
-    /// `ROLLBACK`.
     package static let rollback = Query(Statement("postgres_rollback", "ROLLBACK"))
 }

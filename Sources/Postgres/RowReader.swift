@@ -14,7 +14,6 @@ package struct RowReader {
         self.row = row
     }
 
-    /// The place of the next column.
     @inline(__always)
     private mutating func next(_ name: StaticString) -> Int {
         assert(rows.name(column) == name.description, "column \(column) is '\(rows.name(column) ?? "")', not '\(name)'")
@@ -22,10 +21,8 @@ package struct RowReader {
         return column
     }
 
-    /// Passes over a column.
     package mutating func skip(_ name: StaticString) { _ = next(name) }
 
-    /// Whether the next column is NULL.
     package var isNextNull: Bool { rows.isNull(row, column) }
 
     package mutating func uuid(_ name: StaticString) throws(PostgresError) -> UUID { try rows.uuid(row, next(name)) }

@@ -2,7 +2,6 @@ import Glibc
 
 /// How many files, and so connections, the process may have open.
 enum FileLimit {
-    /// The limit in force.
     static var current: Int {
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)

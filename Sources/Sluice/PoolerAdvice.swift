@@ -5,7 +5,6 @@ enum PoolerAdvice {
         "a pooler that hands sessions from client to client (PgBouncer in transaction or statement mode)"
     static let reason =
         "the gateway keeps prepared statements, settings and LISTEN in its sessions, and has a pool of its own"
-    /// What to do about it.
     static let remedy =
         "Let \(Setting.databaseURL.variable) name PostgreSQL itself, or a pool in session mode "
         + "(PgBouncer: pool_mode=session for this database)."

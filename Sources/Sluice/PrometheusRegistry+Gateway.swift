@@ -21,7 +21,6 @@ extension PrometheusRegistry {
         describe(group + "retries_total", kind: .counter, help: "Groups tried again, by the reason.")
     }
 
-    /// What pulls count. Comes before the store is made.
     func describePulls() {
         describe(
             "sluice_settledness_looks_total",
@@ -114,7 +113,6 @@ extension PrometheusRegistry {
         )
     }
 
-    /// How retention stands.
     func addRetentionMetrics(of retention: RetentionService) {
         let running = "sluice_retention_running"
         let overdue = "sluice_retention_due_since_seconds"

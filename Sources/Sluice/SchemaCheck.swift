@@ -3,7 +3,6 @@ import SyncStore
 
 /// How the database stands to this program.
 enum SchemaCheck {
-    /// What was found.
     enum Finding: Sendable {
         case ready(Pooling)
         /// A pooler hands sessions from client to client, which the gateway cannot work with.

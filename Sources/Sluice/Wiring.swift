@@ -56,7 +56,6 @@ enum Wiring {
         return registry
     }
 
-    /// The store that the settings name; opens nothing yet.
     static func store(_ settings: Settings, logger: Logger) -> Store {
         var configuration = StoreConfiguration(
             databaseURL: settings.databaseURL,
@@ -152,7 +151,6 @@ enum Wiring {
         logger.info("Sluice ended")
     }
 
-    /// For how long things are kept.
     static func retentionPolicy(_ settings: Settings) -> RetentionPolicy {
         RetentionPolicy(payloadDays: settings.retentionSucceededDays, days: settings.retentionDays)
     }

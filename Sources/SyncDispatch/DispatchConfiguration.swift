@@ -1,6 +1,5 @@
 package import SyncModel
 
-/// Settings of the dispatcher.
 package struct DispatchConfiguration: Sendable {
     /// When failed attempts are tried again.
     package var policy = RetryPolicy()
@@ -19,7 +18,6 @@ package struct DispatchConfiguration: Sendable {
     /// The clock of leases and back-offs.
     package var now: TimeSource
 
-    /// The defaults.
     package init(now: @escaping TimeSource) {
         self.now = now
     }

@@ -39,7 +39,6 @@ package struct DispatchMetrics: Sendable {
 }
 
 extension Duration {
-    /// Whole nanoseconds.
     var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds * 1_000_000_000 + attoseconds / 1_000_000_000

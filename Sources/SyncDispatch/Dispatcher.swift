@@ -31,7 +31,6 @@ package final class Dispatcher: Service {
 
     /// What the dispatcher has in hand.
     package struct Counts: Sendable, Hashable {
-        /// Lanes that run.
         package var running = 0
         /// Lanes that are due and wait for a place.
         package var waiting = 0
@@ -39,7 +38,6 @@ package final class Dispatcher: Service {
         package var openCircuits = 0
     }
 
-    /// Opens nothing yet.
     package init(
         store: Store,
         upstream: any Upstream,
@@ -53,7 +51,6 @@ package final class Dispatcher: Service {
         circuits = Circuits(now: configuration.now)
     }
 
-    /// What it has in hand now.
     package var current: Counts {
         var counts = counts.withLock { $0 }
         counts.openCircuits = circuits.openCount

@@ -32,7 +32,6 @@ package final class HTTPReader: Sendable {
         self.logger = logger
     }
 
-    /// Closes all connections; requests under way fail.
     package func shutdown() async {
         do {
             try await client.shutdown()
@@ -71,7 +70,6 @@ package final class HTTPReader: Sendable {
         await get(url, headers: [("Accept", "*/*"), ("Connection", "close")]).map { Int($0.head.status.code) }
     }
 
-    /// Why there was no answer.
     package struct ProbeFailure: Error, Sendable {
         /// A few words, nothing secret.
         package let text: String

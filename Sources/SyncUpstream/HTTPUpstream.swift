@@ -45,7 +45,6 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    /// Closes all connections; requests under way fail.
     package func shutdown() async {
         for client in clients {
             do {

@@ -18,7 +18,6 @@ package struct HTTPUpstreamConfiguration: Sendable {
     /// How many event loops do the work at most, at least 1; organizations are spread over them.
     package var eventLoops = 4
 
-    /// The defaults.
     package init() {}
 
     var client: HTTPClient.Configuration {

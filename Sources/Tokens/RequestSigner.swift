@@ -24,7 +24,6 @@ package final class RequestSigner: Sendable {
         let expiresAt: Int64
     }
 
-    /// The public half of its key as a JWKS document (RFC 7517).
     package let jwks: [UInt8]
     /// The JWKS document of a gateway that has no key.
     package static let noKeys = Array(#"{"keys":[]}"#.utf8)

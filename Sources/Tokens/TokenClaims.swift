@@ -4,7 +4,6 @@ package import FoundationEssentials
 package struct TokenClaims: Sendable, Hashable {
     /// The organization on whose behalf the bearer speaks.
     package let organization: UUID
-    /// The bearer.
     package let user: UUID
     /// When the token ends, in seconds since 1970; from then on it is refused, save for the configured leeway.
     package let expiresAt: Int64

@@ -1,6 +1,5 @@
 /// Why a token is refused. Every case means 401, save the two that say otherwise.
 package enum TokenError: Error, Sendable, Hashable {
-    /// There is none.
     case missing
     /// Not three base64url parts of JSON, or longer than ``TokenVerifier/maximumTokenBytes``.
     case malformed

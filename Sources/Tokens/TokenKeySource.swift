@@ -5,10 +5,8 @@ package struct TokenKeySource: Sendable, Equatable {
 
     /// Where the text is from, for error messages: a file's path or a URL.
     package let name: String
-    /// The text.
     package let text: String
 
-    /// A source whose text is at hand.
     package init(name: String, text: String) {
         self.name = name
         self.text = text

@@ -241,13 +241,11 @@ extension TokenVerifier {
         state.withLock { $0.refreshes[outcome, default: 0] += 1 }
     }
 
-    /// What is in force.
     var configuration: TokenConfiguration { state.withLock { $0.configuration } }
 
     /// Makes the ``KeyKeeper`` look what is to be fetched.
     func lookForWork() { wake.yield() }
 
-    /// How fetched keys stand.
     package struct KeyReport: Sendable {
         /// URLs, without their queries, whose keys have never been fetched.
         package var missing: [String] = []

@@ -2,7 +2,6 @@ import ArgumentParser
 import SyncModel
 import SyncStore
 
-/// Sets right a database that was restored from a backup.
 struct AfterRestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "after-restore",

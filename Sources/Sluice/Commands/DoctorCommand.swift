@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import SyncUpstream
 
-/// Looks at everything that the gateway depends on.
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",

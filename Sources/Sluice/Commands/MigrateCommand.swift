@@ -2,7 +2,6 @@ import ArgumentParser
 import Postgres
 import SyncStore
 
-/// Brings the schema forward.
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "migrate",

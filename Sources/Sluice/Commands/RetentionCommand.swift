@@ -5,7 +5,6 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// Does away with what is old.
 struct RetentionCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retention",

@@ -4,7 +4,6 @@ import Postgres
 import SyncHTTP
 import Telemetry
 
-/// Runs the gateway.
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",

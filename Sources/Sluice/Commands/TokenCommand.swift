@@ -4,7 +4,6 @@ import SyncHTTP
 import SyncModel
 import Tokens
 
-/// Makes a token to try the API with.
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token",

@@ -7,13 +7,9 @@ import Tokens
 /// "organization_claim"?, "exclusive_keys"?, "organizations": [UUID…] | "any"}]}`. Each mistake is told with its place, and without the
 /// value, which may be a secret that got into the wrong line.
 struct IssuersFile {
-    /// The most issuers in a file.
     static let maximumIssuers = 100
-    /// The most organizations of one.
     static let maximumOrganizations = 10_000
-    /// The longest text, in bytes.
     private static let maximumText = 1_000
-    /// The largest file, in bytes.
     private static let maximumBytes = 8_388_608
 
     private static let members = [

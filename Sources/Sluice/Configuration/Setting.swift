@@ -31,7 +31,6 @@ struct Setting: Sendable {
     /// Never shown anywhere, and readable from a file that `…_FILE` names.
     var isSecret = false
 
-    /// The environment variable.
     var variable: String { Self.variable(for: name) }
 
     /// The key of the file that holds the value; nil where there is no such twin.

@@ -77,7 +77,6 @@ extension Settings {
         return TokenKeySource(name: file, text: String(decoding: data, as: UTF8.self))
     }
 
-    /// What decides about tokens.
     func tokenVerifier() async throws(ConfigurationError) -> TokenVerifier {
         let configuration = try tokenConfiguration()
         do {

@@ -9,7 +9,6 @@ struct DevelopmentCluster: Sendable {
 
     static let database = "sluice"
 
-    /// Finds the cluster's places and the programs for it.
     static func settle(
         in directory: DevelopmentDirectory,
         environment: [String: String]

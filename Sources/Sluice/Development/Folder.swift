@@ -47,7 +47,6 @@ enum Folder {
         return String(String(decoding: bytes[..<count], as: UTF8.self).reversed().drop(while: \.isNewline).reversed())
     }
 
-    /// Makes a new file.
     static func write(_ text: String, to path: String, mode: mode_t) throws {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard file >= 0 else { throw DevelopmentError.system("\(path) cannot be written") }

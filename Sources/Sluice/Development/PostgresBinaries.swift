@@ -1,7 +1,6 @@
 import Foundation
 import Subprocess
 
-/// A PostgreSQL installation.
 struct PostgresBinaries: Sendable {
     /// The folder of `initdb` and `postgres`.
     let folder: String

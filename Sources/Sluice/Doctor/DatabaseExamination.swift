@@ -1,7 +1,6 @@
 import Postgres
 import SyncUpstream
 
-/// What can be told of the database.
 struct DatabaseExamination {
     let settings: Settings
     let reader: HTTPReader

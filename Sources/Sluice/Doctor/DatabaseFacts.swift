@@ -1,7 +1,6 @@
 import Postgres
 import SyncModel
 
-/// What a database says about itself.
 struct DatabaseFacts: Sendable {
     let name: String
     /// As `server_version_num`: 150004 for 15.4.

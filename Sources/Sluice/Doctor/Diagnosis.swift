@@ -2,7 +2,6 @@ import JSONText
 
 /// One thing that was looked at.
 struct Diagnosis: Sendable {
-    /// How it is.
     enum Status: String, Sendable {
         case ok
         /// It works, but deserves a look.
@@ -11,10 +10,8 @@ struct Diagnosis: Sendable {
         case failed
     }
 
-    /// What was looked at, in a word or two.
     let subject: String
     let status: Status
-    /// What was found.
     let finding: String
     /// What to do about it; nil when nothing is to be done.
     let advice: String?

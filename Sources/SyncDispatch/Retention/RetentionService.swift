@@ -43,7 +43,6 @@ package final class RetentionService: Service {
         self.logger = logger
     }
 
-    /// What is known now.
     package var state: State { shared.withLock { $0 } }
 
     /// Looks now and then, and works where it is due, until graceful shutdown.

@@ -70,7 +70,6 @@ package final class ChangeNotifier: Service {
         if isNews { outgoing.continuation.yield(.due) }
     }
 
-    /// Says that lanes may be claimed.
     func ready(_ lanes: [LaneKey]) {
         guard !lanes.isEmpty else { return }
         state.withLock { $0.onReady }?(lanes)
@@ -124,7 +123,6 @@ package final class ChangeNotifier: Service {
         }
     }
 
-    /// Tells an observer no more.
     package func remove(_ observer: any ChangeObserver, lane: LaneKey?, feed: FeedInterest?) {
         state.withLock { state in
             if let lane { state.lanes.remove(observer, from: lane) }

@@ -14,15 +14,11 @@ package struct WakeNews: Sendable, Hashable {
     /// How far the feed has come with something that the observer may see; nil: nothing of that kind.
     package private(set) var feed: Int64?
 
-    /// No news.
     package init() {}
 
-    /// Whether there is nothing to look at.
     package var isEmpty: Bool { !lane && feed == nil }
 
-    /// Notes a change of the lane.
     package mutating func laneChanged() { lane = true }
 
-    /// Notes a move of the feed.
     package mutating func feedMoved(to position: Int64) { feed = max(feed ?? 0, position) }
 }

@@ -4,14 +4,12 @@ import SyncModel
 
 /// What of an organization's feed somebody wants to be told of.
 package struct FeedInterest: Sendable, Hashable {
-    /// The tenant.
     package var organization: UUID
     /// Who reads: entities of `visibility: "user"` exist for their owner only.
     package var user: UUID
     /// Empty for all.
     package var entityTypes: Set<String>
 
-    /// Creates the value.
     package init(organization: UUID, user: UUID, entityTypes: Set<String> = []) {
         self.organization = organization
         self.user = user
@@ -25,7 +23,6 @@ struct FeedNews: Sendable {
     static let limit: Int64 = 1_000
 
     let epoch: Int64
-    /// The feed's end.
     let end: Int64
     /// Whether all changes were looked at.
     private let isComplete: Bool
@@ -73,7 +70,6 @@ struct FeedNews: Sendable {
         return newest > 0 ? newest : nil
     }
 
-    /// The query for what is behind a position.
     static func query(_ organization: UUID, after position: Int64) -> Query {
         var parameters = Parameters(of: organization)
         parameters.add(position)

@@ -11,7 +11,6 @@ struct LaneWatches {
 
     private var lanes: [WakeName: [Lane]] = [:]
 
-    /// Lanes that are watched.
     private(set) var count = 0
 
     var keys: [LaneKey] { lanes.values.flatMap { $0.map(\.key) } }

@@ -17,7 +17,6 @@ struct WakeName: Hashable, Sendable {
         self.init(bits: Self.fold(organization))
     }
 
-    /// Reads eight characters.
     init?(_ text: some Sequence<UInt8>) {
         var bits: UInt64 = 0
         var count = 0

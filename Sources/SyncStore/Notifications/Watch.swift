@@ -33,12 +33,10 @@ package final class Watch: ChangeObserver {
         }
     }
 
-    /// Wakes the reader.
     package func laneChanged() {
         change { $0.news.laneChanged() }
     }
 
-    /// Wakes the reader.
     package func feedMoved(to position: Int64) {
         change { $0.news.feedMoved(to: position) }
     }

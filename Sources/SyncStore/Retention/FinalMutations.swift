@@ -9,7 +9,6 @@ struct FinalMutation: Sendable {
     let syncedAt: Timestamp
     let hasPayload: Bool
 
-    /// Reads one from ``pageStatement``.
     init(_ row: inout RowReader) throws {
         user = try row.uuid("user_id")
         id = try row.uuid("id")

@@ -5,7 +5,6 @@ package import SyncModel
 package enum RetentionPlace: Sendable, Hashable {
     /// Behind a row of a user that has this age.
     case aged(Timestamp, user: UUID, id: UUID)
-    /// Behind a tombstone.
     case tombstone(Timestamp, type: String, id: String)
     /// Behind all mappings of a client id.
     case mapping(user: UUID, client: UUID)
@@ -13,7 +12,6 @@ package enum RetentionPlace: Sendable, Hashable {
 
 /// What an organization has of what retention does away with.
 package struct RetentionDebt: Sendable {
-    /// The organization.
     package let organization: UUID
     /// Where to begin, of kinds that remember; the others begin at their oldest row.
     package let places: [RetentionKind: RetentionPlace]
@@ -23,7 +21,6 @@ package struct RetentionDebt: Sendable {
 
 /// What a step of retention came to.
 package struct RetentionStep: Sendable, Hashable {
-    /// Rows that were looked at.
     package var looked = 0
     /// Rows that were changed or went, or would have.
     package var changed = 0

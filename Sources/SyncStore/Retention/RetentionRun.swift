@@ -19,7 +19,6 @@ package struct RetentionRun: Sendable {
     package enum Ending: Sendable {
         /// Nothing is left.
         case finished
-        /// It was asked to stop.
         case stopped
         /// Another replica has taken the turn.
         case lost
@@ -31,14 +30,12 @@ package struct RetentionRun: Sendable {
     package struct Result: Sendable {
         /// How much of what.
         package var report = RetentionReport()
-        /// How it ended.
         package var ending = Ending.finished
         /// For how long the oldest row has been overdue, in seconds, when it began; 0 where nothing was.
         package var overdue: Double = 0
         /// Whether everything was done; not where lanes stayed locked, or rows could not be opened.
         package var isComplete = true
 
-        /// Whether it came to its end.
         package var isFinished: Bool {
             if case .finished = ending { true } else { false }
         }

@@ -24,7 +24,6 @@ package struct RetentionStatus: Sendable {
         lastReport = try row.optionalBytes("last_report")
     }
 
-    /// Whether a run is due.
     package func isDue(at now: Timestamp) -> Bool {
         dueAt.map { $0 <= now || $0 > Self.latestDue(at: now) } ?? true
     }

@@ -82,7 +82,6 @@ package struct RetentionStore: Sendable {
     /// A value each time that somebody asked this process for a run. For one reader.
     package var requests: AsyncStream<Void> { asked.stream }
 
-    /// How retention stands.
     package func status() async throws(Problem) -> RetentionStatus {
         let rows = try await run(RetentionStatements.status, Parameters(), "read how retention stands")
         do {

@@ -4,7 +4,6 @@ package import SyncModel
 
 /// What became of an organization whose rows were to be sealed.
 package struct SealedRows: Sendable, Hashable {
-    /// Rows looked at.
     package var examined = 0
     /// Rows that were written anew.
     package var sealed = 0

@@ -16,13 +16,11 @@ package struct KeyRotation: Sendable {
 
     /// One data key of one organization.
     package struct Key: Sendable, Hashable {
-        /// Whose it is.
         package let organization: UUID
         /// The highest one of an organization seals.
         package let number: Int32
         /// What wraps it: name and check value.
         package let masterKey: String
-        /// When it was made.
         package let createdAt: Timestamp
     }
 
@@ -108,7 +106,6 @@ package struct KeyRotation: Sendable {
         }
     }
 
-    /// The first master key.
     private func wrapping() throws(Problem) -> (MasterKeys, MasterKey) {
         guard let masterKeys else {
             throw Problem(.validationFailed, "no master key is configured: set SLUICE_MASTER_KEY_FILE")

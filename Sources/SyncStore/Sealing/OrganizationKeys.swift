@@ -35,13 +35,11 @@ enum OrganizationKeys {
 
     static func keys(_ rows: Rows) throws -> [WrappedKey] { try rows.read(key) }
 
-    /// The query that reads an organization's keys.
     static func read(_ organization: UUID) -> Query {
         let parameters = Parameters(of: organization)
         return Query(readStatement, parameters)
     }
 
-    /// The query that makes a key.
     static func make(_ key: WrappedKey, of organization: UUID, at moment: Timestamp) -> Query {
         var parameters = Parameters(of: organization)
         parameters.add(key.number)

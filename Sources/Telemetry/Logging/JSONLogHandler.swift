@@ -6,17 +6,13 @@ package import Logging
 /// Numbers and truth values given as `.stringConvertible` stay JSON numbers and booleans; dictionaries and arrays
 /// keep their shape. A metadata key that is one of the four names above gets an underscore at its end.
 package struct JSONLogHandler: LogHandler {
-    /// See `LogHandler`.
     package var logLevel: Logger.Level = .info
-    /// See `LogHandler`.
     package var metadata: Logger.Metadata = [:]
-    /// See `LogHandler`.
     package var metadataProvider: Logger.MetadataProvider?
 
     private let label: String
     private let writer: LineWriter
 
-    /// A handler for the logger of this label.
     package init(
         label: String,
         metadataProvider: Logger.MetadataProvider? = nil,
@@ -27,13 +23,11 @@ package struct JSONLogHandler: LogHandler {
         self.writer = writer
     }
 
-    /// See `LogHandler`.
     package subscript(metadataKey key: String) -> Logger.MetadataValue? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
-    /// See `LogHandler`.
     package func log(event: LogEvent) {
         var line = JSONLogLine()
         line.add("time", time: .now())

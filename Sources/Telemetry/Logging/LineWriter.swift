@@ -6,10 +6,8 @@ import Synchronization
 /// Unbuffered, one write(2) a line: a crash loses nothing, and what collects the logs never sees half a line. The
 /// lock keeps lines of two threads apart where the kernel does not, in pipes and beyond 4 KiB.
 package final class LineWriter: Sendable {
-    /// The process's standard output.
     package static let standardOutput = LineWriter(fileDescriptor: 1)
 
-    /// The process's standard error.
     package static let standardError = LineWriter(fileDescriptor: 2)
 
     private let descriptor: Mutex<Int32>

@@ -16,11 +16,9 @@ package enum LogKeys {
     package static let mutation = "mutation"
     /// An entity type's name.
     package static let entityType = "entity_type"
-    /// The HTTP method.
     package static let method = "method"
     /// The route's template, `/v1/mutations/{id}`; never the path that was asked for.
     package static let route = "route"
-    /// The HTTP status code.
     package static let status = "status"
     /// How long it took, in milliseconds.
     package static let durationMS = "duration_ms"

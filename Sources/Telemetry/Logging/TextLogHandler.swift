@@ -6,11 +6,8 @@ package import Logging
 ///
 /// Control characters are escaped everywhere: what a client sent must neither forge a line nor drive the terminal.
 package struct TextLogHandler: LogHandler {
-    /// See `LogHandler`.
     package var logLevel: Logger.Level = .info
-    /// See `LogHandler`.
     package var metadata: Logger.Metadata = [:]
-    /// See `LogHandler`.
     package var metadataProvider: Logger.MetadataProvider?
 
     private let label: String
@@ -32,13 +29,11 @@ package struct TextLogHandler: LogHandler {
         self.colours = colours ?? (writer.isTerminal && getenv("NO_COLOR") == nil)
     }
 
-    /// See `LogHandler`.
     package subscript(metadataKey key: String) -> Logger.MetadataValue? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
-    /// See `LogHandler`.
     package func log(event: LogEvent) {
         var line: [UInt8] = []
         line.reserveCapacity(256)

@@ -5,7 +5,6 @@ package import CoreMetrics
 /// `Counter` and `FloatingPointCounter` are counters (`_total` is added where it is missing), `Meter` and `Gauge`
 /// gauges, `Recorder` a histogram, `Timer` a histogram in seconds (`_seconds` is added where it is missing).
 package struct PrometheusMetricsFactory: MetricsFactory {
-    /// Where the handlers count.
     package let registry: PrometheusRegistry
 
     /// A factory over `registry`; give it to `MetricsSystem.bootstrap`.
@@ -13,12 +12,10 @@ package struct PrometheusMetricsFactory: MetricsFactory {
         self.registry = registry
     }
 
-    /// See ``MetricsFactory``.
     package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         registry.counter(label, dimensions)
     }
 
-    /// See ``MetricsFactory``.
     package func makeFloatingPointCounter(
         label: String,
         dimensions: [(String, String)]
@@ -26,7 +23,6 @@ package struct PrometheusMetricsFactory: MetricsFactory {
         registry.counter(label, dimensions)
     }
 
-    /// See ``MetricsFactory``.
     package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
         registry.gauge(label, dimensions)
     }
@@ -42,32 +38,26 @@ package struct PrometheusMetricsFactory: MetricsFactory {
         return registry.histogram(exposedName: name, dimensions, buckets: MetricBuckets.counts)
     }
 
-    /// See ``MetricsFactory``.
     package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         registry.histogram(exposedName: MetricNames.timer(label), dimensions, buckets: MetricBuckets.seconds)
     }
 
-    /// The series disappears from the scrape, for everyone who shares it.
     package func destroyCounter(_ handler: any CounterHandler) {
         registry.remove(handler)
     }
 
-    /// The series disappears from the scrape, for everyone who shares it.
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {
         registry.remove(handler)
     }
 
-    /// The series disappears from the scrape, for everyone who shares it.
     package func destroyMeter(_ handler: any MeterHandler) {
         registry.remove(handler)
     }
 
-    /// The series disappears from the scrape, for everyone who shares it.
     package func destroyRecorder(_ handler: any RecorderHandler) {
         registry.remove(handler)
     }
 
-    /// The series disappears from the scrape, for everyone who shares it.
     package func destroyTimer(_ handler: any TimerHandler) {
         registry.remove(handler)
     }

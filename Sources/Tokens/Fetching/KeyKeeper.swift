@@ -46,7 +46,6 @@ package final class KeyKeeper: Service, Sendable {
     /// Whether files of keys or issuers are not as they must be, so that older ones are in force.
     package var isFileBroken: Bool { files.withLock { $0.complaint != nil } }
 
-    /// Works until graceful shutdown.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }

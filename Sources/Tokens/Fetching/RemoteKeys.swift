@@ -58,7 +58,6 @@ final class RemoteKeys: Sendable {
 
     // MARK: - Fetching
 
-    /// A fetch to be made.
     struct Start: Sendable {
         /// The `ETag` of what is at hand.
         let etag: String?
@@ -69,10 +68,8 @@ final class RemoteKeys: Sendable {
         state.withLock { $0.schedule.begin(at: now) ? Start(etag: $0.etag) : nil }
     }
 
-    /// What a fetch came to.
     struct Result: Sendable {
         let outcome: RemoteKeysState.Outcome
-        /// Why it failed.
         var reason: String?
         var isToBeWarnedOf = false
         var skipped: [SkippedKey] = []

@@ -25,7 +25,6 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var userClaim: String
     /// The claim that holds the organization's UUID.
     package var organizationClaim: String
-    /// Whom it speaks for.
     package var organizations: Organizations
     /// The secret of its HS256 tokens, at least 16 bytes; nil: it has none.
     package var secret: [UInt8]?

@@ -1,7 +1,6 @@
 import ArgumentParser
 import SyncModel
 
-/// Makes up a master key.
 struct CreateMasterKeyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "create",

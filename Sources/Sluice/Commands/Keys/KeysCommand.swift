@@ -1,6 +1,5 @@
 import ArgumentParser
 
-/// What operators do about encryption at rest.
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "keys",

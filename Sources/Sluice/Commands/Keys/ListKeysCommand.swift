@@ -4,7 +4,6 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// Shows which data keys there are.
 struct ListKeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",

@@ -4,7 +4,6 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// Makes an organization's next data key.
 struct RenewKeyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "renew",

@@ -3,7 +3,6 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// Puts all data keys under the first master key.
 struct RewrapKeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rewrap",

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import SyncModel
 
-/// Resumes service to a tenant.
 struct ActivateOrganizationCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "activate",

@@ -4,7 +4,6 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// Makes a tenant.
 struct CreateOrganizationCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "create",

@@ -3,7 +3,6 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// Shows the tenants.
 struct ListOrganizationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",

@@ -1,6 +1,5 @@
 import ArgumentParser
 
-/// What operators do about tenants, directly in the database.
 struct OrganizationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "organizations",

@@ -4,7 +4,6 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// Deletes a tenant.
 struct PurgeOrganizationCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "purge",
@@ -49,7 +48,6 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
         Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : "\(id.lowercased) is purged")
     }
 
-    /// Says what would go.
     private func refusal(_ name: String, _ extent: Extent) -> any Error {
         if options.json {
             let json = AdministrationOptions.body {

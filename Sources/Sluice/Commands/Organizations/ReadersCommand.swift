@@ -4,7 +4,6 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// Who reads a tenant's rows by SQL.
 struct ReadersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "readers",
@@ -23,7 +22,6 @@ struct ReadersCommand: AsyncParsableCommand {
     )
 }
 
-/// Lets a role read.
 struct AddReaderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
@@ -59,7 +57,6 @@ struct AddReaderCommand: AsyncParsableCommand {
     }
 }
 
-/// Takes the right to read away.
 struct RemoveReaderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
@@ -92,7 +89,6 @@ struct RemoveReaderCommand: AsyncParsableCommand {
     }
 }
 
-/// Shows who reads.
 struct ListReadersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import SyncModel
 
-/// Ends service to a tenant.
 struct SuspendOrganizationCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "suspend",

@@ -18,19 +18,16 @@ struct DemoDocument: Sendable {
     /// Strong validator (RFC 9110, 8.8.3): the version.
     var etag: String { "\"\(version)\"" }
 
-    /// Puts another object in its place.
     mutating func replace(with object: JSONValue) {
         text = Self.withoutID(object)
         version += 1
     }
 
-    /// Applies a merge patch (RFC 7396).
     mutating func merge(_ patch: JSONValue) throws(JSONParseError) {
         let merged = try JSONValue.mergePatch(target: text, patch: patch, maximumBytes: Self.maximumBytes)
         replace(with: try JSONTree(parsing: merged).root)
     }
 
-    /// Writes the document with its id.
     func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("id", id)

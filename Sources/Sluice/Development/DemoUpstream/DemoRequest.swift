@@ -1,4 +1,3 @@
-/// What the demo's REST API is asked.
 struct DemoRequest: Sendable {
     var method: String
     /// As it stands in the request line, with the query if there is one.

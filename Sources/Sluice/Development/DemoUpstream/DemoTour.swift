@@ -47,7 +47,6 @@ enum DemoTour {
         """
     )
 
-    /// The mutation of ``conflict``.
     static let conflicting = id(5)
 
     private static let contact = DemoTenant.id(0xc0, 0x11).lowercased

@@ -8,7 +8,6 @@ import Synchronization
 /// The demo's REST API on a port of this machine. It takes connections from the first moment on; as a service it ends
 /// with the gateway, and what it holds with it.
 final class DemoUpstream: Service {
-    /// Where it listens.
     let address: ListenAddress
     private let channel: any Channel
 
