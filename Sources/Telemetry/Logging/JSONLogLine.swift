@@ -84,9 +84,7 @@ struct JSONLogLine {
             case UInt8(ascii: "\r"): bytes.append(contentsOf: #"\r"#.utf8)
             case UInt8(ascii: "\t"): bytes.append(contentsOf: #"\t"#.utf8)
             case 0..<0x20:
-                bytes.append(contentsOf: #"\u00"#.utf8)
-                bytes.append(HexDigit.lowercase(byte >> 4))
-                bytes.append(HexDigit.lowercase(byte & 15))
+                bytes.append(contentsOf: ((byte < 16 ? #"\u000"# : #"\u00"#) + String(byte, radix: 16)).utf8)
             default: bytes.append(byte)
             }
         }

@@ -8,36 +8,20 @@ package enum LogKeys {
     package static let traceID = "trace_id"
     /// The organization's UUID.
     package static let organization = "organization"
-    /// The user's UUID.
-    package static let user = "user"
-    /// The device's UUID.
-    package static let device = "device"
-    /// The mutation's UUID.
-    package static let mutation = "mutation"
-    /// An entity type's name.
-    package static let entityType = "entity_type"
     package static let method = "method"
     /// The route's template, `/v1/mutations/{id}`; never the path that was asked for.
     package static let route = "route"
     package static let status = "status"
     /// How long it took, in milliseconds.
     package static let durationMS = "duration_ms"
-    /// How many of what the message speaks of.
-    package static let count = "count"
-    /// Which try this is; the first is 1.
-    package static let attempt = "attempt"
     /// What went wrong, for the operator.
     package static let error = "error"
     /// The machine-readable code that the client was given.
     package static let code = "code"
-    /// Postgres's five-character error code.
-    package static let sqlState = "sqlstate"
     /// Why something was done or refused.
     package static let reason = "reason"
     /// A network address and port.
     package static let address = "address"
-    /// A file's path.
-    package static let path = "path"
     /// A setting's name.
     package static let setting = "setting"
     /// The version of a program or schema.

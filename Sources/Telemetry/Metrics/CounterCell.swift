@@ -1,12 +1,16 @@
 import CoreMetrics
 import Synchronization
 
-/// The number behind one counter series. Lock-free; shared by all who ask for the same name and labels.
+/// The number behind one counter series. Lock-free.
 ///
 /// Whole and fractional increments are kept apart, so a counter of events stays exact beyond 2^53.
-final class CounterCell: CounterHandler, FloatingPointCounterHandler {
+final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler {
+    static let kind = MetricKind.counter
+
     private let whole = Atomic<UInt64>(0)
     private let fractional = Atomic<UInt64>(Double(0).bitPattern)
+
+    init(bounds: [Double] = []) {}
 
     /// A counter does not go down: anything but a positive amount is ignored.
     func increment(by amount: Int64) {
@@ -20,9 +24,7 @@ final class CounterCell: CounterHandler, FloatingPointCounterHandler {
         fractional.update { $0 + amount }
     }
 
-    func reset() {
-        set(0)
-    }
+    func reset() { set(0) }
 
     /// For a total that somebody else keeps (the kernel, a pool) and that is copied at scrape time.
     func set(_ total: Double) {
@@ -30,10 +32,10 @@ final class CounterCell: CounterHandler, FloatingPointCounterHandler {
         fractional.store(total.bitPattern, ordering: .relaxed)
     }
 
-    /// The total as the exposition format writes it.
-    var text: String {
+    func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8]) {
         let fraction = Double(bitPattern: fractional.load(ordering: .relaxed))
         let count = whole.load(ordering: .relaxed)
-        return fraction == 0 ? String(count) : PrometheusText.number(Double(count) + fraction)
+        let text = fraction == 0 ? String(count) : PrometheusText.number(Double(count) + fraction)
+        PrometheusText.appendSample(name, labels: labels, value: text, to: &bytes)
     }
 }

@@ -1,11 +1,13 @@
 import CoreMetrics
 import Synchronization
 
-/// The buckets behind one histogram series; shared by all who ask for the same name and labels.
+/// The buckets behind one histogram series.
 ///
 /// A lock, held for one addition, rather than an atomic per bucket: a scrape then sees buckets, count and sum of
 /// the same moment.
-final class HistogramCell: RecorderHandler, TimerHandler {
+final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
+    static let kind = MetricKind.histogram
+
     private struct Tally {
         var counts: [UInt64]
         var sum = 0.0
@@ -20,9 +22,7 @@ final class HistogramCell: RecorderHandler, TimerHandler {
         self.tally = Mutex(Tally(counts: Array(repeating: 0, count: bounds.count + 1)))
     }
 
-    func record(_ value: Int64) {
-        record(Double(value))
-    }
+    func record(_ value: Int64) { record(Double(value)) }
 
     /// Not-a-number is ignored: it would make the sum useless for the rest of the process's life.
     func record(_ value: Double) {
@@ -35,9 +35,7 @@ final class HistogramCell: RecorderHandler, TimerHandler {
     }
 
     /// Timers are exposed in seconds, the base unit.
-    func recordNanoseconds(_ duration: Int64) {
-        record(Double(duration) / 1e9)
-    }
+    func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
     func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8]) {
         let (counts, sum) = tally.withLock { ($0.counts, $0.sum) }

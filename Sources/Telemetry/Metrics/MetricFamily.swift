@@ -1,54 +1,33 @@
+/// The memory behind a series, shared by all who ask for the same name and labels.
+protocol MetricCell: AnyObject, Sendable {
+    static var kind: MetricKind { get }
+
+    /// - Parameter bounds: a histogram's buckets; the others have none.
+    init(bounds: [Double])
+    func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8])
+}
+
 /// One metric: its name and kind, and a cell for each of its label sets.
 struct MetricFamily {
-    /// The memory behind a series; its case says the metric's kind.
-    enum Cell {
-        case counter(CounterCell)
-        case gauge(GaugeCell)
-        case histogram(HistogramCell)
-
-        /// What a caller holds; compared when a caller gives its handler back.
-        var object: AnyObject {
-            switch self {
-            case .counter(let cell): cell
-            case .gauge(let cell): cell
-            case .histogram(let cell): cell
-            }
-        }
-
-        func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8]) {
-            switch self {
-            case .counter(let cell): PrometheusText.appendSample(name, labels: labels, value: cell.text, to: &bytes)
-            case .gauge(let cell): PrometheusText.appendSample(name, labels: labels, value: cell.text, to: &bytes)
-            case .histogram(let cell): cell.append(name, labels: labels, to: &bytes)
-            }
-        }
-    }
-
     let name: String
     let kind: MetricKind
     let help: String
-    let buckets: [Double]
-    private(set) var series: [LabelSet: Cell] = [:]
+    var buckets: [Double] = []
+    private(set) var series: [LabelSet: any MetricCell] = [:]
 
-    init(name: String, kind: MetricKind, help: String, buckets: [Double]) {
-        self.name = name
-        self.kind = kind
-        self.help = help
-        self.buckets = buckets
-    }
-
-    /// The cell for these labels, made on first use; the overflow series' cell (`overflowed`) for a label set that
-    /// would be one too many.
-    mutating func cell(for labels: LabelSet, limit: Int) -> (cell: Cell, overflowed: Bool) {
-        if let known = series[labels] { return (known, false) }
-        if series.count < limit { return (makeCell(for: labels), false) }
-        return (series[.overflow] ?? makeCell(for: .overflow), true)
+    /// The cell for these labels, made on first use; the overflow series' cell for a label set that would be one too
+    /// many. Nil for a cell of another kind.
+    mutating func cell<Cell: MetricCell>(for labels: LabelSet, limit: Int) -> (cell: Cell, isOverflow: Bool)? {
+        guard kind == Cell.kind else { return nil }
+        let isOverflow = series[labels] == nil && series.count >= limit
+        let labels = isOverflow ? .overflow : labels
+        let cell = series[labels] ?? Cell(bounds: buckets)
+        series[labels] = cell
+        return (cell as? Cell).map { ($0, isOverflow) }
     }
 
     /// Shows a counter that was made elsewhere as the series without labels.
-    mutating func adopt(_ counter: CounterCell) {
-        series[LabelSet([])] = .counter(counter)
-    }
+    mutating func adopt(_ counter: CounterCell) { series[LabelSet([])] = counter }
 
     /// Makes these the gauge's only series, `limit` at most.
     mutating func replaceGauges(_ values: [(labels: LabelSet, value: Double)], limit: Int) {
@@ -56,29 +35,12 @@ struct MetricFamily {
         for (labels, value) in values.prefix(limit) {
             let gauge = GaugeCell()
             gauge.set(value)
-            series[labels] = .gauge(gauge)
+            series[labels] = gauge
         }
     }
 
     /// Forgets the series that `object` counts for, which frees its place under the limit.
     mutating func remove(_ object: AnyObject) {
-        if let labels = series.first(where: { $0.value.object === object })?.key {
-            series[labels] = nil
-        }
-    }
-
-    private mutating func makeCell(for labels: LabelSet) -> Cell {
-        let cell = Self.detachedCell(kind, buckets: buckets)
-        series[labels] = cell
-        return cell
-    }
-
-    /// A cell that counts like any other and is shown nowhere.
-    static func detachedCell(_ kind: MetricKind, buckets: [Double]) -> Cell {
-        switch kind {
-        case .counter: .counter(CounterCell())
-        case .gauge: .gauge(GaugeCell())
-        case .histogram: .histogram(HistogramCell(bounds: buckets))
-        }
+        if let labels = series.first(where: { $0.value === object })?.key { series[labels] = nil }
     }
 }

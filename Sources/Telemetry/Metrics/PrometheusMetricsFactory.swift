@@ -3,7 +3,8 @@ package import CoreMetrics
 /// Lets swift-metrics, and every library that counts through it, count in a ``PrometheusRegistry``.
 ///
 /// `Counter` and `FloatingPointCounter` are counters (`_total` is added where it is missing), `Meter` and `Gauge`
-/// gauges, `Recorder` a histogram, `Timer` a histogram in seconds (`_seconds` is added where it is missing).
+/// gauges, `Recorder` a histogram, `Timer` a histogram in seconds (`_seconds` is added where it is missing). A series
+/// that is destroyed disappears from the scrape, for everyone who shares it.
 package struct PrometheusMetricsFactory: MetricsFactory {
     package let registry: PrometheusRegistry
 
@@ -27,38 +28,27 @@ package struct PrometheusMetricsFactory: MetricsFactory {
         registry.gauge(label, dimensions)
     }
 
-    /// See ``MetricsFactory``. Without `aggregate` it is a gauge, which is how swift-metrics makes its `Gauge`.
+    /// Without `aggregate` it is a gauge, which is how swift-metrics makes its `Gauge`.
     package func makeRecorder(
         label: String,
         dimensions: [(String, String)],
         aggregate: Bool
     ) -> any RecorderHandler {
         guard aggregate else { return registry.gauge(label, dimensions) }
-        let name = MetricNames.exposed(label, as: .histogram)
-        return registry.histogram(exposedName: name, dimensions, buckets: MetricBuckets.counts)
+        return histogram(MetricNames.exposed(label, as: .histogram), dimensions, MetricBuckets.counts)
     }
 
     package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
-        registry.histogram(exposedName: MetricNames.timer(label), dimensions, buckets: MetricBuckets.seconds)
+        histogram(MetricNames.timer(label), dimensions, MetricBuckets.seconds)
     }
 
-    package func destroyCounter(_ handler: any CounterHandler) {
-        registry.remove(handler)
+    private func histogram(_ name: String, _ dimensions: [(String, String)], _ buckets: [Double]) -> HistogramCell {
+        registry.cell(name, dimensions, buckets: buckets)
     }
 
-    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {
-        registry.remove(handler)
-    }
-
-    package func destroyMeter(_ handler: any MeterHandler) {
-        registry.remove(handler)
-    }
-
-    package func destroyRecorder(_ handler: any RecorderHandler) {
-        registry.remove(handler)
-    }
-
-    package func destroyTimer(_ handler: any TimerHandler) {
-        registry.remove(handler)
-    }
+    package func destroyCounter(_ handler: any CounterHandler) { registry.remove(handler) }
+    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { registry.remove(handler) }
+    package func destroyMeter(_ handler: any MeterHandler) { registry.remove(handler) }
+    package func destroyRecorder(_ handler: any RecorderHandler) { registry.remove(handler) }
+    package func destroyTimer(_ handler: any TimerHandler) { registry.remove(handler) }
 }

@@ -37,7 +37,7 @@ package final class PrometheusRegistry: Sendable {
         self.seriesLimit = max(1, seriesLimit)
         let name = "sluice_metrics_dropped_series_total"
         let help = "Requests for a series that were refused: too many label sets, or a name of another type."
-        var family = MetricFamily(name: name, kind: .counter, help: help, buckets: [])
+        var family = MetricFamily(name: name, kind: .counter, help: help)
         let dropped = CounterCell()
         family.adopt(dropped)
         self.dropped = dropped
@@ -76,8 +76,8 @@ package final class PrometheusRegistry: Sendable {
         let series = values.map { (LabelSet($0.labels), $0.value) }
         let name = MetricNames.exposed(name, as: .gauge)
         state.withLock { state in
-            let help = state.descriptions[name]?.help ?? "Not described."
-            var family = state.families[name] ?? MetricFamily(name: name, kind: .gauge, help: help, buckets: [])
+            let help = state.descriptions[name]?.help ?? Self.undescribed
+            var family = state.families[name] ?? MetricFamily(name: name, kind: .gauge, help: help)
             guard family.kind == .gauge else { return }
             family.replaceGauges(series, limit: seriesLimit)
             state.families[name] = family
@@ -93,71 +93,46 @@ package final class PrometheusRegistry: Sendable {
     // MARK: - Cells
 
     func counter(_ name: String, _ labels: [(String, String)]) -> CounterCell {
-        let cell = cell(MetricNames.exposed(name, as: .counter), .counter, labels, buckets: [])
-        if case .counter(let counter) = cell { return counter }
-        return CounterCell()
+        cell(MetricNames.exposed(name, as: .counter), labels)
     }
 
     func gauge(_ name: String, _ labels: [(String, String)]) -> GaugeCell {
-        let cell = cell(MetricNames.exposed(name, as: .gauge), .gauge, labels, buckets: [])
-        if case .gauge(let gauge) = cell { return gauge }
-        return GaugeCell()
-    }
-
-    /// `buckets` are the bounds of a histogram that nobody described.
-    func histogram(exposedName: String, _ labels: [(String, String)], buckets: [Double]) -> HistogramCell {
-        let cell = cell(exposedName, .histogram, labels, buckets: buckets)
-        if case .histogram(let histogram) = cell { return histogram }
-        return HistogramCell(bounds: buckets)
-    }
-
-    /// Forgets the series behind a handler that its owner destroyed.
-    func remove(_ object: AnyObject) {
-        state.withLock { state in
-            for name in state.families.keys {
-                state.families[name]?.remove(object)
-            }
-        }
+        cell(MetricNames.exposed(name, as: .gauge), labels)
     }
 
     /// The one place where a series comes to be. A name that is taken by another kind gets a cell that counts and
     /// is not shown: two kinds under one name would make the whole page unreadable.
-    private func cell(
-        _ name: String,
-        _ kind: MetricKind,
-        _ dimensions: [(String, String)],
-        buckets: [Double]
-    ) -> MetricFamily.Cell {
+    ///
+    /// - Parameter buckets: the bounds of a histogram that nobody described.
+    func cell<Cell: MetricCell>(_ name: String, _ dimensions: [(String, String)], buckets: [Double] = []) -> Cell {
         let labels = LabelSet(dimensions)
-        let (cell, refused) = state.withLock { state -> (MetricFamily.Cell, Bool) in
-            if state.families[name] == nil {
-                let described = state.descriptions[name]
-                if let expected = described?.kind, expected != kind {
-                    return (MetricFamily.detachedCell(kind, buckets: buckets), true)
-                }
-                state.families[name] = MetricFamily(
-                    name: name,
-                    kind: kind,
-                    help: described?.help ?? "Not described.",
-                    buckets: described?.buckets ?? buckets
-                )
+        let found: (cell: Cell, isOverflow: Bool)? = state.withLock { state in
+            let described = state.descriptions[name]
+            if state.families[name] == nil, described?.kind == nil || described?.kind == Cell.kind {
+                let help = described?.help ?? Self.undescribed
+                let bounds = described?.buckets ?? buckets
+                state.families[name] = MetricFamily(name: name, kind: Cell.kind, help: help, buckets: bounds)
             }
-            guard state.families[name]?.kind == kind,
-                let found = state.families[name]?.cell(for: labels, limit: seriesLimit)
-            else { return (MetricFamily.detachedCell(kind, buckets: buckets), true) }
-            return (found.cell, found.overflowed)
+            return state.families[name]?.cell(for: labels, limit: seriesLimit)
         }
-        if refused { dropped.increment(by: Int64(1)) }
-        return cell
+        if found?.isOverflow ?? true { dropped.increment(by: Int64(1)) }
+        return found?.cell ?? Cell(bounds: buckets)
+    }
+
+    private static let undescribed = "Not described."
+
+    /// Forgets the series behind a handler that its owner destroyed.
+    func remove(_ object: AnyObject) {
+        state.withLock { state in
+            for name in state.families.keys { state.families[name]?.remove(object) }
+        }
     }
 
     // MARK: - Text
 
     /// Appends the text of all metrics, sorted by name and labels. Runs the collectors first.
     package func render(into bytes: inout [UInt8]) {
-        for collect in state.withLock({ $0.collectors }) {
-            collect(self)
-        }
+        for collect in state.withLock({ $0.collectors }) { collect(self) }
         // A copy, so that nobody who makes a handler waits for the writing.
         let families = state.withLock { $0.families }
         for family in families.values.sorted(by: { $0.name < $1.name }) where !family.series.isEmpty {
