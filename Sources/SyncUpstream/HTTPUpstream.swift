@@ -91,10 +91,10 @@ package final class HTTPUpstream: Upstream {
         _ request: UpstreamRequest,
         for upstream: UpstreamSettings
     ) async throws(RequestTarget.Unsendable) -> HTTPClient.Request {
-        let target = try RequestTarget(baseURL: upstream.baseURL, path: request.path)
+        let target = try RequestTarget(upstream, path: request.path)
         let headers = RequestHeaders(
             request,
-            host: target.host,
+            host: target.base.host,
             credential: try await credential(upstream.credential, for: request),
             operators: upstream.headers,
             userAgent: "sluice/\(configuration.version)"

@@ -8,9 +8,7 @@ import SyncModel
 struct RequestTarget: Sendable, Equatable {
     /// Scheme, authority, path and query, in ASCII.
     let url: String
-    /// What `Host` says: no port where it is the scheme's own.
-    let host: String
-    let isTLS: Bool
+    let base: BaseURL
 
     /// Why a request is not sent; for operators and users.
     enum Unsendable: Error, Equatable {
@@ -28,16 +26,12 @@ struct RequestTarget: Sendable, Equatable {
         }
     }
 
-    init(baseURL: String, path: String) throws(Unsendable) {
-        if let problem = UpstreamSettings.baseURLProblem(baseURL) {
-            throw Unsendable.setup("the upstream's base URL \(problem)")
+    init(_ upstream: UpstreamSettings, path: String) throws(Unsendable) {
+        switch upstream.base {
+        case .success(let base): self.base = base
+        case .failure(let error): throw Unsendable.setup("the upstream's base URL \(error.reason)")
         }
-        let base = UpstreamSettings.normalizedBaseURL(baseURL)
-        isTLS = base.hasPrefix("https:")
-        let authority = base.dropFirst(isTLS ? 8 : 7).prefix { $0 != "/" }
-        let port = isTLS ? ":443" : ":80"
-        host = String(authority.hasSuffix(port) ? authority.dropLast(port.count) : authority)
         if let problem = PathRules.problem(in: path) { throw Unsendable.request("the path \(problem)") }
-        url = base + UpstreamRequest.encoded(path: path)
+        url = base.text + UpstreamRequest.encoded(path: path)
     }
 }

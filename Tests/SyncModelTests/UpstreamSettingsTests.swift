@@ -9,7 +9,7 @@ import Testing
         "http://a/api/group%2Fproject",
     ])
     func takesBaseURLs(_ text: String) {
-        #expect(UpstreamSettings.baseURLProblem(text) == nil)
+        #expect(problem(text) == nil)
     }
 
     @Test(arguments: [
@@ -32,24 +32,33 @@ import Testing
         ("http://a\\b/", "host"),
     ])
     func refusesOtherBaseURLs(_ text: String, _ reason: String) throws {
-        let problem = try #require(UpstreamSettings.baseURLProblem(text))
+        let problem = try #require(problem(text))
         #expect(problem.contains(reason))
+    }
+
+    private func problem(_ text: String) -> String? {
+        do throws(BaseURL.Malformed) {
+            _ = try BaseURL(text)
+            return nil
+        } catch {
+            return error.reason
+        }
     }
 
     @Test func aBaseURLHasABound() {
         let longest = "http://a/" + String(repeating: "b", count: 1_991)
-        #expect(UpstreamSettings.baseURLProblem(longest) == nil)
-        #expect(UpstreamSettings.baseURLProblem(longest + "b") != nil)
+        #expect(problem(longest) == nil)
+        #expect(problem(longest + "b") != nil)
     }
 
     @Test(arguments: [
         ("http://a/", "http://a"), ("http://a", "http://a"),
         ("HTTPS://API.Example.com/V1//", "https://api.example.com/V1"),
-        ("http://[2001:DB8::1]:80/", "http://[2001:db8::1]:80"), ("nonsense/", "nonsense/"),
+        ("http://[2001:DB8::1]:80/", "http://[2001:db8::1]:80"),
     ])
-    func baseURLsHaveOneForm(_ text: String, _ normalized: String) {
-        #expect(UpstreamSettings.normalizedBaseURL(text) == normalized)
-        #expect(UpstreamSettings.normalizedBaseURL(normalized) == normalized)
+    func baseURLsHaveOneForm(_ text: String, _ normalized: String) throws {
+        #expect(try BaseURL(text).text == normalized)
+        #expect(try BaseURL(normalized).text == normalized)
     }
 
     @Test(arguments: [

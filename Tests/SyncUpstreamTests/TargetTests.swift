@@ -16,9 +16,9 @@ import Testing
         ("http://a", "/a%20b%2Fc", "http://a/a%20b%2Fc", "a"),
     ])
     func pathsAreAppended(_ base: String, _ path: String, _ url: String, _ host: String) throws {
-        let target = try RequestTarget(baseURL: base, path: path)
+        let target = try RequestTarget(UpstreamSettings(baseURL: base), path: path)
         #expect(target.url == url)
-        #expect(target.host == host)
+        #expect(target.base.host == host)
     }
 
     @Test(arguments: [
@@ -29,12 +29,14 @@ import Testing
         "/..%3fx",
     ])
     func otherPathsAreRefused(_ path: String) {
-        #expect(throws: RequestTarget.Unsendable.self) { try RequestTarget(baseURL: "http://a/b", path: path) }
+        let upstream = UpstreamSettings(baseURL: "http://a/b")
+        #expect(throws: RequestTarget.Unsendable.self) { try RequestTarget(upstream, path: path) }
     }
 
     @Test(arguments: ["", "a", "ftp://a", "http://u@a", "http://a?x", "http://a/../b"])
     func otherBaseURLsAreRefused(_ base: String) {
-        #expect(throws: RequestTarget.Unsendable.self) { try RequestTarget(baseURL: base, path: "/x") }
+        let upstream = UpstreamSettings(baseURL: base)
+        #expect(throws: RequestTarget.Unsendable.self) { try RequestTarget(upstream, path: "/x") }
     }
 
     @Test func noRandomPathLeavesTheBaseURL() throws {
@@ -47,15 +49,14 @@ import Testing
             "evil.example", "http:", "//", " ", "\t", "\r\n", "\u{0}", "\u{e9}", "\u{ff0f}", "\u{2024}", "[", "]", "{",
             "&", "=", "|", "\u{202e}",
         ]
+        let upstream = UpstreamSettings(baseURL: "http://host.example:8080/base/v1")
         var taken = 0
         for _ in 0..<20_000 {
             let path =
                 "/"
                 + (0..<Int.random(in: 0...10, using: &random)).map { _ in pieces.randomElement(using: &random) ?? "" }
                 .joined()
-            guard let target = try? RequestTarget(baseURL: "http://host.example:8080/base/v1", path: path) else {
-                continue
-            }
+            guard let target = try? RequestTarget(upstream, path: path) else { continue }
             taken += 1
             let url = try #require(URL(string: target.url), "\(seed): \(path.debugDescription)")
             for form in [url, url.standardized, url.absoluteURL.standardizedFileURL] where form.isFileURL == false {

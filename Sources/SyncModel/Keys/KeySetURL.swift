@@ -9,7 +9,7 @@ package enum KeySetURL {
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
             return "may hold no spaces, control characters or other letters than ASCII's"
         }
-        guard let url = BaseURL(withoutQuery(text)) else { return "must start with http:// or https://" }
+        guard let url = URLParts(withoutQuery(text)) else { return "must start with http:// or https://" }
         if text.contains("#") { return "may have no fragment" }
         if url.authority.contains("@") { return "may hold no user or password" }
         return url.problem
@@ -20,7 +20,7 @@ package enum KeySetURL {
 
     /// Whether somebody between gateway and provider could put in keys of their own.
     package static func isOpenToForgery(_ text: String) -> Bool {
-        guard let url = BaseURL(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
+        guard let url = URLParts(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
         let host =
             url.authority.hasPrefix("[") ? url.authority.prefix { $0 != "]" } : url.authority.prefix { $0 != ":" }
         return host != "localhost" && host != "[::1" && !host.hasPrefix("127.")

@@ -12,7 +12,11 @@ package enum UpstreamCredential: Sendable, Hashable {
 package struct UpstreamSettings: Sendable, Hashable {
     /// Where it is: `http` or `https`, a host, perhaps a port and a path; no user, query or fragment, and no slash at
     /// the end. Every request goes to a path below it.
-    package var baseURL: String
+    package var baseURL: String {
+        didSet { base = Self.parsed(baseURL) }
+    }
+    /// The same taken apart, once for all requests; or why nothing can be sent there.
+    package private(set) var base: Result<BaseURL, BaseURL.Malformed>
     /// Nil: requests carry none.
     package var credential: UpstreamCredential?
     /// How long a request may take, from the first byte sent to the last received; 1 to 90, and less than the lease.
@@ -39,11 +43,16 @@ package struct UpstreamSettings: Sendable, Hashable {
         allowedHeaders: [String] = []
     ) {
         self.baseURL = baseURL
+        base = Self.parsed(baseURL)
         self.credential = credential
         self.timeoutSeconds = timeoutSeconds
         self.maximumConcurrency = maximumConcurrency
         self.idPointer = idPointer
         self.headers = headers
         self.allowedHeaders = allowedHeaders
+    }
+
+    private static func parsed(_ baseURL: String) -> Result<BaseURL, BaseURL.Malformed> {
+        do throws(BaseURL.Malformed) { return .success(try BaseURL(baseURL)) } catch { return .failure(error) }
     }
 }

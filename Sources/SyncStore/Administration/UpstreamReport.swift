@@ -14,11 +14,12 @@ struct UpstreamReport {
             refuse("/base_url", Rule.memberType, "base_url must be a string; DELETE takes the upstream away")
             return nil
         }
-        if let problem = UpstreamSettings.baseURLProblem(text) {
-            refuse("/base_url", Rule.range, "base_url " + problem)
+        do throws(BaseURL.Malformed) {
+            return try BaseURL(text).text
+        } catch {
+            refuse("/base_url", Rule.range, "base_url " + error.reason)
             return nil
         }
-        return UpstreamSettings.normalizedBaseURL(text)
     }
 
     mutating func int(_ value: JSONValue, _ range: ClosedRange<Int>, _ name: String) -> Change<Int> {

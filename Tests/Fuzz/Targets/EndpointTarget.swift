@@ -16,7 +16,7 @@ enum EndpointTarget {
         let resolved = endpoint.resolved(own: server) { _ in server }
         expect(
             (PathRules.problem(in: resolved) == nil)
-                == ((try? RequestTarget(baseURL: "https://a", path: resolved)) != nil),
+                == ((try? RequestTarget(UpstreamSettings(baseURL: "https://a"), path: resolved)) != nil),
             "is judged in two ways with ids in place: \(resolved.debugDescription)"
         )
         for separator in ["/", "?", "\\", "#"] as [Character] where !separator.isLetter {
@@ -49,14 +49,15 @@ enum EndpointTarget {
 
     /// Refused, or below the base URL by every reading of it.
     private static func checkTarget(_ base: String, _ path: String) {
-        guard let target = try? RequestTarget(baseURL: base, path: path) else {
+        guard let target = try? RequestTarget(UpstreamSettings(baseURL: base), path: path) else {
             return expect(PathRules.problem(in: path) != nil, "is taken and not sent: \(path.debugDescription)")
         }
         expect(target.url.utf8.starts(with: (base + "/").utf8), "leaves \(base): \(target.url)")
         expect(target.url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f }, "is not ASCII: \(target.url)")
         expect(
-            target.isTLS && base.hasSuffix(target.host.split(separator: ":").last ?? "") || base.contains(target.host),
-            "another host: \(target.host)"
+            target.base.isTLS && base.hasSuffix(target.base.host.split(separator: ":").last ?? "")
+                || base.contains(target.base.host),
+            "another host: \(target.base.host)"
         )
         guard let url = URL(string: target.url) else { return }
         expect(url.host == "api.test" && url.scheme == "https" && url.user == nil, "another host: \(target.url)")

@@ -29,17 +29,16 @@ enum TextsTarget {
     }
 
     private static func baseURL(_ text: String) {
-        guard UpstreamSettings.baseURLProblem(text) == nil else { return }
-        let normal = UpstreamSettings.normalizedBaseURL(text)
-        expect(UpstreamSettings.baseURLProblem(normal) == nil, "the normal form is refused: \(normal)")
-        expect(UpstreamSettings.normalizedBaseURL(normal) == normal, "the normal form has another: \(normal)")
+        guard let normal = try? BaseURL(text).text else { return }
+        let again = try? BaseURL(normal).text
+        expect(again == normal, "the normal form is refused, or has another: \(normal)")
         guard let url = URLComponents(string: normal), let host = url.host, !host.isEmpty else {
             return expect(false, "no URL to others: \(normal)")
         }
         expect(url.user == nil && url.query == nil && url.fragment == nil, "more than host and path: \(normal)")
         let authority = normal.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)[2]
         expect(authority.hasPrefix(host), "another host to others: \(host) in \(normal)")
-        let target = try? RequestTarget(baseURL: text, path: "/contacts")
+        let target = try? RequestTarget(UpstreamSettings(baseURL: text), path: "/contacts")
         expect(target?.url == normal + "/contacts", "leads to \(target?.url ?? "nowhere")")
     }
 

@@ -1,0 +1,114 @@
+/// A URL taken apart, before anything in it is believed.
+struct URLParts {
+    let scheme: Substring
+    /// Host and port.
+    let authority: Substring
+    /// Without slashes at its end.
+    let path: Substring
+
+    /// Nil without `://`.
+    init?(_ text: String) {
+        let scheme = text.prefix { $0 != ":" }
+        guard text[scheme.endIndex...].hasPrefix("://") else { return nil }
+        let rest = text[scheme.endIndex...].dropFirst(3)
+        let authority = rest.prefix { $0 != "/" }
+        var path = rest[authority.endIndex...]
+        while path.last == "/" { path.removeLast() }
+        self.scheme = scheme
+        self.authority = authority
+        self.path = path
+    }
+
+    /// What is wrong with it; nil: nothing.
+    var problem: String? {
+        guard ["http", "https"].contains(scheme.lowercased()) else { return "must start with http:// or https://" }
+        if path.contains("?") || authority.contains("?") { return "may have no query" }
+        if path.contains("#") || authority.contains("#") { return "may have no fragment" }
+        if authority.contains("@") { return "may hold no user or password; use credential" }
+        return authorityProblem ?? pathProblem
+    }
+
+    private var authorityProblem: String? {
+        let host: Substring
+        let port: Substring
+        if authority.first == "[" {
+            guard let end = authority.firstIndex(of: "]") else { return "has a '[' without its ']'" }
+            host = authority[..<end].dropFirst()
+            port = authority[end...].dropFirst()
+            guard Self.isIPv6(host) else { return "has no IPv6 address between '[' and ']'" }
+        } else {
+            host = authority.prefix { $0 != ":" }
+            port = authority[host.endIndex...]
+            if host.isEmpty { return "must have a host" }
+            guard Self.isHostName(host) else { return "has a host that is neither a name nor an address" }
+        }
+        if port.isEmpty { return nil }
+        let digits = port.dropFirst()
+        guard port.first == ":", digits.utf8.allSatisfy({ (48...57).contains($0) }),
+            let number = Int(digits), (1...65_535).contains(number)
+        else { return "has a port that is not a number from 1 to 65535" }
+        return nil
+    }
+
+    /// It is held to what an endpoint is held to, so that nothing in it can be read in two ways.
+    private var pathProblem: String? {
+        if path.isEmpty { return nil }
+        // RFC 3986, 3.3: unreserved, sub-delims, ":" and "@"; slashes between segments, and escapes
+        let others = Array("-._~!$&'()*+,;=:@/%".utf8)
+        let isPlain = path.utf8.allSatisfy { byte in
+            switch byte {
+            case 48...57, 65...90, 97...122: true
+            default: others.contains(byte)
+            }
+        }
+        guard isPlain else { return "has a path with a character that must be percent-encoded" }
+        do {
+            _ = try Endpoint(String(path))
+            return nil
+        } catch {
+            return "has a path that \(error.reason)"
+        }
+    }
+
+    /// Letters, digits, hyphens and underscores between dots; a dot may end it.
+    private static func isHostName(_ host: Substring) -> Bool {
+        let name = host.last == "." ? host.dropLast() : host
+        return name.utf8.count <= 253
+            && name.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
+                (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
+                    && label.utf8.allSatisfy { byte in
+                        switch byte {
+                        case 48...57, 65...90, 97...122, 0x2d, 0x5f: true
+                        default: false
+                        }
+                    }
+            }
+    }
+
+    /// RFC 4291, section 2.2: eight groups, of which one or more may hide in one `::`; an IPv4 address may stand for
+    /// the last two.
+    private static func isIPv6(_ host: Substring) -> Bool {
+        let halves = host.split(separator: "::", omittingEmptySubsequences: false)
+        guard halves.count <= 2 else { return false }
+        var groups = 0
+        for (index, half) in halves.enumerated() where !half.isEmpty {
+            let parts = half.split(separator: ":", omittingEmptySubsequences: false)
+            for (position, part) in parts.enumerated() {
+                if part.contains(".") {
+                    guard index == halves.count - 1, position == parts.count - 1, isIPv4(part) else { return false }
+                    groups += 2
+                } else {
+                    guard (1...4).contains(part.utf8.count), part.allSatisfy(\.isHexDigit) else { return false }
+                    groups += 1
+                }
+            }
+        }
+        return halves.count == 2 ? groups <= 7 : groups == 8
+    }
+
+    private static func isIPv4(_ text: Substring) -> Bool {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4
+            && parts.allSatisfy { (1...3).contains($0.utf8.count) && $0.allSatisfy(\.isNumber) && UInt8($0) != nil }
+    }
+}
