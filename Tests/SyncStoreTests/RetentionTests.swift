@@ -463,15 +463,15 @@ import Testing
         let users = "ARRAY[\(listed.map { _ in user }.joined(separator: ","))]::uuid[]"
         let organizations = "ARRAY[\(listed.map { _ in organization }.joined(separator: ","))]::uuid[]"
         let calls: [(Statement, String, String)] = [
-            (FinalMutation.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "synced_at_idx"),
-            (PayloadRetention.shrinkStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
-            (RecordRetention.deleteStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
+            (AgedRetention.finalMutations.statement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "synced_at_idx"),
+            (AgedRetention.shrinkStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
+            (AgedRetention.deleteMutationsStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
             (
-                ExpiredFailures.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
+                ExpiredFailures.rows.statement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
                 "accepted_at_idx"
             ),
             (
-                RejectionRetention.pageStatement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
+                AgedRetention.rejectionRows.statement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
                 "rejected_at_idx"
             ),
             (TombstoneRetention.pageStatement, "\(organization), \(early), '', '', \(late), 50", "updated_at_idx"),

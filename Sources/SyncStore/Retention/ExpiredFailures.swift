@@ -18,37 +18,23 @@ struct ExpiredFailures {
     let cutoffs: RetentionCutoffs
 
     func page(after place: RetentionPlace?, limit: Int, pool: Pool) async throws -> Page {
-        var parameters = Parameters(of: organization)
-        parameters.add(aged: place)
-        parameters.add(timestamp: cutoffs.everything.microseconds)
-        parameters.add(Int64(limit))
-        let rows = try await pool.transaction { [parameters] connection in
-            try await connection.run([RetentionStore.opening, Query(Self.pageStatement, parameters)])[1]
+        let query = Self.rows.page(organization, after: place, before: cutoffs.everything, limit: limit)
+        let rows = try await pool.transaction { connection in
+            try await connection.run([RetentionStore.opening, query])[1].read(AgedRow.init)
         }
-        var page = Page(looked: rows.count)
-        var ids: [UUID: [UUID]] = [:]
-        for var row in rows {
-            let (user, id) = (try row.uuid("user_id"), try row.uuid("id"))
-            // a full page ends at its last row
-            let acceptedAt = try row.moment("accepted_at")
-            if rows.count == limit { page.next = .aged(acceptedAt, user: user, id: id) }
-            if try row.bool("is_due") { ids[user, default: []].append(id) }
-        }
+        // a full page ends at its last row
+        var page = Page(looked: rows.count, next: rows.count == limit ? rows.last?.place : nil)
+        let ids = Dictionary(grouping: rows.filter(\.isDue), by: \.user).mapValues { $0.map(\.id) }
         page.lanes = ids.sorted { $0.key < $1.key }.map { (user: $0.key, ids: $0.value) }
         return page
     }
 
-    static let pageStatement = Statement(
+    static let rows = AgedRows(
         "retention_troubled_mutations",
-        """
-        SELECT m.user_id, m.id, m.accepted_at,
-            m.status IN (\(MutationStatus.list(MutationStatus.forAPerson))) AND m.changed_at < $5 AS is_due
-        FROM mutations m
-        WHERE m.organization_id = $1 AND m.error IS NOT NULL AND m.synced_at IS NULL AND m.accepted_at >= $2
-            AND (m.accepted_at, m.user_id, m.id) > ($2, $3, $4) AND m.accepted_at < $5
-        ORDER BY m.accepted_at, m.user_id, m.id
-        LIMIT $6
-        """
+        of: "mutations",
+        by: "accepted_at",
+        where: "t.error IS NOT NULL AND t.synced_at IS NULL AND",
+        isDue: "t.status IN (\(MutationStatus.list(MutationStatus.forAPerson))) AND t.changed_at < $5"
     )
 
     /// Those of some mutations of a lane that are still as old.
@@ -73,7 +59,7 @@ struct ExpiredFailures {
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL,
             last_error = 'discarded by retention, for nobody settled it in time'
-        FROM \(FinalMutation.keys.unnested(as: "k"))
+        FROM \(AgedRetention.mutations.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
     )
@@ -90,7 +76,7 @@ extension Settlement {
             return found.filter { MutationStatus.forAPerson.contains($0.record.status) && old.contains($0.record.id) }
         } forgetting: { ids in
             let rows = ids.map { UserIDRow(organization: lane.organization, user: lane.user, id: $0) }
-            return [FinalMutation.keys.query(ExpiredFailures.forgetStatement, rows)]
+            return [AgedRetention.mutations.query(ExpiredFailures.forgetStatement, rows)]
         }
     }
 }

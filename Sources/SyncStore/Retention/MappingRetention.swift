@@ -8,11 +8,13 @@ struct MappingRetention: Retention {
     /// How often all mappings of an organization are looked through, in seconds.
     static let interval: Double = 86_400
 
-    struct Row: Sendable {
+    struct Row: RetentionRow {
         let user: UUID
         let clientID: UUID
         let type: String
         let isDue: Bool
+
+        var place: RetentionPlace { .mapping(user: user, client: clientID) }
     }
 
     let organization: UUID
@@ -23,13 +25,9 @@ struct MappingRetention: Retention {
 
     func page(after place: RetentionPlace?, limit: Int) -> Query {
         var parameters = Parameters(of: organization)
-        if case .mapping(let user, let client) = place {
-            parameters.add(user)
-            parameters.add(client)
-        } else {
-            parameters.add(UUID.least)
-            parameters.add(UUID.least)
-        }
+        let last = Self.keys(of: place)
+        parameters.add(last?.user ?? .least)
+        parameters.add(last?.client ?? .least)
         parameters.add(timestamp: cutoff.microseconds)
         parameters.add(Int64(limit))
         return Query(Self.pageStatement, parameters)
@@ -43,10 +41,6 @@ struct MappingRetention: Retention {
             isDue: try row.bool("is_due")
         )
     }
-
-    func place(of row: Row) -> RetentionPlace { .mapping(user: row.user, client: row.clientID) }
-    func isDue(_ row: Row) -> Bool { row.isDue }
-    func user(of row: Row) -> UUID { row.user }
 
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
         // an open mutation may need the client id, whenever it was last named
@@ -65,16 +59,15 @@ struct MappingRetention: Retention {
 
     func note(_ place: RetentionPlace?) -> Query? {
         var parameters = Parameters(of: organization)
-        if case .mapping(let user, let client) = place {
-            parameters.add(Optional(user))
-            parameters.add(Optional(client))
-            parameters.add(timestamp: nil)
-        } else {
-            parameters.add(UUID?.none)
-            parameters.add(UUID?.none)
-            parameters.add(timestamp: cutoffs.now.microseconds)
-        }
+        let last = Self.keys(of: place)
+        parameters.add(last?.user)
+        parameters.add(last?.client)
+        parameters.add(timestamp: last == nil ? cutoffs.now.microseconds : nil)
         return Query(Self.noteStatement, parameters)
+    }
+
+    private static func keys(of place: RetentionPlace?) -> (user: UUID, client: UUID)? {
+        if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 
     /// Of a mapping that is called `i`, where the cutoff is the parameter of that number. One that an older gateway made

@@ -5,17 +5,11 @@ import SyncModel
 /// One kind of thing that retention does away with: how it is found, a page at a time in the order of its age, and what
 /// becomes of it under the locks of the lanes that it belongs to.
 protocol Retention: Sendable {
-    associatedtype Row: Sendable
+    associatedtype Row: RetentionRow
 
     /// Reads a page without locks: what is old, and what lies among it.
     func page(after place: RetentionPlace?, limit: Int) -> Query
     func row(_ row: inout RowReader) throws -> Row
-    /// Where a page that ends with the row ends.
-    func place(of row: Row) -> RetentionPlace
-    /// Whether there is something to do about the row, as it was when it was read.
-    func isDue(_ row: Row) -> Bool
-    /// Whose lane has to be locked.
-    func user(of row: Row) -> UUID
     /// Who else's lanes have to be locked, as far as is known before they are.
     func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID>
 
@@ -30,6 +24,16 @@ protocol Retention: Sendable {
 extension Retention {
     func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID> { [] }
     func note(_ place: RetentionPlace?) -> Query? { nil }
+}
+
+/// A row as retention has read it.
+protocol RetentionRow: Sendable {
+    /// Whose lane has to be locked.
+    var user: UUID { get }
+    /// Where a page that ends with the row ends.
+    var place: RetentionPlace { get }
+    /// Whether there is something to do about it, as it was when it was read.
+    var isDue: Bool { get }
 }
 
 /// Something of a user by its id. The organization stands in each row, for with a plain parameter the planner may join

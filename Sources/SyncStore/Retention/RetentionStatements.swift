@@ -84,33 +84,11 @@ enum RetentionStatements {
             WHERE x.organization_id = o.id
             OFFSET 0
         ) p ON true
-        LEFT JOIN LATERAL (
-            SELECT x.synced_at AS at FROM mutations x
-            WHERE x.organization_id = o.id AND x.synced_at >= coalesce(p.shrunk_until, '-infinity')
-                AND (p.shrunk_until IS NULL
-                    OR (x.synced_at, x.user_id, x.id) > (p.shrunk_until, p.shrunk_user, p.shrunk_id))
-            ORDER BY x.synced_at LIMIT 1
-        ) payload ON true
-        LEFT JOIN LATERAL (
-            SELECT x.synced_at AS at FROM mutations x
-            WHERE x.organization_id = o.id AND x.synced_at IS NOT NULL
-            ORDER BY x.synced_at LIMIT 1
-        ) record ON true
-        LEFT JOIN LATERAL (
-            SELECT x.accepted_at AS at FROM mutations x
-            WHERE x.organization_id = o.id AND x.error IS NOT NULL AND x.synced_at IS NULL
-            ORDER BY x.accepted_at LIMIT 1
-        ) trouble ON true
-        LEFT JOIN LATERAL (
-            SELECT x.rejected_at AS at FROM rejections x
-            WHERE x.organization_id = o.id AND x.rejected_at IS NOT NULL
-            ORDER BY x.rejected_at LIMIT 1
-        ) rejection ON true
-        LEFT JOIN LATERAL (
-            SELECT x.updated_at AS at FROM entities x
-            WHERE x.organization_id = o.id AND x.is_deleted
-            ORDER BY x.updated_at LIMIT 1
-        ) tombstone ON true
+        \(oldest("payload", "synced_at", of: "mutations", where: behindShrunk))
+        \(oldest("record", "synced_at", of: "mutations", where: "x.synced_at IS NOT NULL"))
+        \(oldest("trouble", "accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL"))
+        \(oldest("rejection", "rejected_at", of: "rejections", where: "x.rejected_at IS NOT NULL"))
+        \(oldest("tombstone", "updated_at", of: "entities", where: "x.is_deleted"))
         LEFT JOIN LATERAL (
             SELECT coalesce(p.mappings_seen_at, x.resolved_at, x.created_at) AS at FROM id_mappings x
             WHERE x.organization_id = o.id
@@ -119,4 +97,21 @@ enum RetentionStatements {
         ORDER BY o.id
         """
     )
+
+    private static let behindShrunk = """
+        x.synced_at >= coalesce(p.shrunk_until, '-infinity')
+                AND (p.shrunk_until IS NULL
+                    OR (x.synced_at, x.user_id, x.id) > (p.shrunk_until, p.shrunk_user, p.shrunk_id))
+        """
+
+    /// The age of an organization's oldest row of a table for which a condition holds.
+    private static func oldest(_ name: String, _ age: String, of table: String, where condition: String) -> String {
+        """
+        LEFT JOIN LATERAL (
+            SELECT x.\(age) AS at FROM \(table) x
+            WHERE x.organization_id = o.id AND \(condition)
+            ORDER BY x.\(age) LIMIT 1
+        ) \(name) ON true
+        """
+    }
 }

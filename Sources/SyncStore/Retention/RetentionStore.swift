@@ -132,9 +132,9 @@ package struct RetentionStore: Sendable {
             let retention: any Retention
             switch kind {
             case .unsettled: return try await expire(organization, place, limit, cutoffs, lease)
-            case .records: retention = RecordRetention(organization: organization, cutoffs: cutoffs)
-            case .payloads: retention = PayloadRetention(organization: organization, cutoffs: cutoffs)
-            case .rejections: retention = RejectionRetention(organization: organization, cutoffs: cutoffs)
+            case .records: retention = AgedRetention.records(of: organization, cutoffs)
+            case .payloads: retention = AgedRetention.payloads(of: organization, cutoffs)
+            case .rejections: retention = AgedRetention.rejections(of: organization, cutoffs)
             case .tombstones: retention = TombstoneRetention(organization: organization, cutoffs: cutoffs)
             case .mappings: retention = MappingRetention(organization: organization, cutoffs: cutoffs)
             }
@@ -162,13 +162,13 @@ package struct RetentionStore: Sendable {
             if lease != nil, results[1].affected == 0 { throw LostTurn() }
             let found = results[results.count - 1]
             let rows = try found.read(retention.row)
-            let due = rows.filter(retention.isDue)
+            let due = rows.filter(\.isDue)
             // a page with ties may have more rows than asked for, one at the end has fewer
-            let next = rows.count < limit ? nil : rows.last.map(retention.place(of:))
+            let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil else { return RetentionStep(looked: rows.count, changed: due.count, next: next) }
             var changed = 0
             if !due.isEmpty {
-                let users = try await retention.others(besides: due, on: connection).union(due.map(retention.user(of:)))
+                let users = try await retention.others(besides: due, on: connection).union(due.map(\.user))
                 let keys = users.map { LaneKey(organization: organization, user: $0) }
                 let lanes = try await connection.run(LaneRows.lock(keys))
                 changed = try await retention.drop(due, lanes: try LaneRows.lanes(lanes), on: connection)
