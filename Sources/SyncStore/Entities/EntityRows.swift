@@ -50,15 +50,12 @@ enum EntityRows {
         }
     }
 
-    /// The documents as they are stored, of entities that have one, of what ``EntityStatements/lockEntities`` found.
-    static func documents(_ rows: Rows) throws -> [(key: EntityKey, document: [UInt8])] {
-        try rows.compactMap { row in
-            var row = row
-            row.skip("organization_id")
-            let key = try row.entityKey()
-            for column in ["id_is_integer", "version", "is_deleted"] as [StaticString] { row.skip(column) }
-            return try row.optionalBytes("document").map { (key, $0) }
-        }
+    /// The document as it is stored, where there is one, of an entity that ``EntityStatements/lockEntities`` found.
+    static func document(_ row: inout RowReader) throws -> (key: EntityKey, document: [UInt8])? {
+        row.skip("organization_id")
+        let key = try row.entityKey()
+        for column in ["id_is_integer", "version", "is_deleted"] as [StaticString] { row.skip(column) }
+        return try row.optionalBytes("document").map { (key, $0) }
     }
 
     /// An entity by its server id.

@@ -1,0 +1,52 @@
+import Postgres
+
+/// Statements of a ``SealingRun``; those of a lane's rows are its ``SealedTable``'s.
+enum SealStatements {
+    /// Whether a value is to be sealed anew: it is there and begins in another way.
+    static func isOther(_ column: String, _ beginning: String) -> String {
+        "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
+    }
+
+    static let nextLane = Statement(
+        "seal_next_lane",
+        "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1"
+    )
+
+    /// What an upstream said of a create that failed stands sealed in the mutation; here nobody reads it.
+    static let clearMappings = Statement(
+        "seal_clear_mappings",
+        """
+        UPDATE id_mappings SET last_error = NULL
+        WHERE organization_id = $1 AND user_id = $2 AND (client_id, entity_type) IN (
+            SELECT i.client_id, i.entity_type FROM id_mappings i
+            WHERE i.organization_id = $1 AND i.user_id = $2 AND i.last_error IS NOT NULL
+            LIMIT $3)
+        """
+    )
+
+    static let entities = Statement(
+        "seal_entities",
+        """
+        SELECT e.entity_type, e.id, \(isOther("e.document", "$5")) AS is_due
+        FROM entities e
+        WHERE e.organization_id = $1 AND (e.entity_type, e.id) > ($2, $3)
+        ORDER BY e.entity_type, e.id
+        LIMIT $4
+        """
+    )
+
+    static let writeEntity = Statement(
+        "seal_write_entity",
+        "UPDATE entities SET document = $4 WHERE organization_id = $1 AND entity_type = $2 AND id = $3"
+    )
+
+    static let upstream = Statement(
+        "seal_upstream",
+        "SELECT credential, headers FROM upstreams WHERE organization_id = $1"
+    )
+
+    static let writeUpstream = Statement(
+        "seal_write_upstream",
+        "UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1"
+    )
+}
