@@ -71,7 +71,7 @@ extension PrometheusRegistry {
     }
 
     /// How lanes stand: here, and in the database over all replicas as of the last count.
-    func addDispatchMetrics(of dispatcher: Dispatcher) {
+    func addDispatchMetrics(of dispatcher: Dispatcher, _ census: LaneCensus) {
         let lanes = "sluice_lanes"
         let here = "sluice_dispatcher_lanes"
         let circuits = "sluice_upstream_circuits_open"
@@ -89,7 +89,7 @@ extension PrometheusRegistry {
             registry.setGauge(here, [("state", "running")], to: Double(current.running))
             registry.setGauge(here, [("state", "waiting")], to: Double(current.waiting))
             registry.setGauge(circuits, to: Double(current.openCircuits))
-            guard let census = dispatcher.census else { return }
+            guard let census = census.findings.lanes else { return }
             registry.setGauge(lanes, [("state", "running")], to: Double(census.running))
             registry.setGauge(lanes, [("state", "due")], to: Double(census.due))
             registry.setGauge(lanes, [("state", "waiting")], to: Double(census.waiting))
@@ -139,7 +139,7 @@ extension PrometheusRegistry {
     /// The lanes of single organizations, where a setting allows their ids as labels.
     ///
     /// - Parameter limit: organizations that are named; the others are `other` together. 0 shows nothing.
-    func addOrganizationMetrics(of dispatcher: Dispatcher, limit: Int) {
+    func addOrganizationMetrics(of census: LaneCensus, limit: Int) {
         guard limit > 0 else { return }
         let oldest = "sluice_organization_oldest_pending_mutation_seconds"
         let halted = "sluice_organization_lanes_halted"
@@ -150,10 +150,11 @@ extension PrometheusRegistry {
         )
         describe(halted, kind: .gauge, help: "Lanes of these organizations that are halted for a person.")
         onScrape { registry in
+            let found = census.findings
             let report = OrganizationReport(
-                dispatcher.organizations,
+                found.organizations,
                 limit: limit,
-                halted: dispatcher.census?.halted ?? 0,
+                halted: found.lanes?.halted ?? 0,
                 now: SystemClock.now()
             )
             registry.setGauges(oldest, report.rows.map { (labels: $0.labels, value: $0.seconds) })

@@ -102,7 +102,8 @@ enum Wiring {
         let http = httpConfiguration(settings, signer: signer)
         let upstream = upstream(signer: signer, logger: logger)
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, logger: logger)
-        registry.addDispatchMetrics(of: dispatcher)
+        let census = LaneCensus(store: store.lanes, organizations: settings.metricsOrganizations, now: SystemClock.now)
+        registry.addDispatchMetrics(of: dispatcher, census)
         let retention = RetentionService(
             store: store,
             policy: retentionPolicy(settings),
@@ -111,7 +112,7 @@ enum Wiring {
             logger: logger
         )
         registry.addRetentionMetrics(of: retention)
-        registry.addOrganizationMetrics(of: dispatcher, limit: settings.metricsOrganizations)
+        registry.addOrganizationMetrics(of: census, limit: settings.metricsOrganizations)
         let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
         let operations = OperationsServer(
             store: store,
@@ -132,8 +133,8 @@ enum Wiring {
         // In this order they start; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + [
-                keeper, store.notifier, store.quotas, store.pushes, store.lanes, retention, dispatcher, operations,
-                server, state,
+                keeper, store.notifier, store.quotas, store.pushes, store.lanes, retention, dispatcher, census,
+                operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
@@ -172,7 +173,6 @@ enum Wiring {
         var configuration = DispatchConfiguration(now: SystemClock.now)
         configuration.policy = RetryPolicy(base: settings.retryBaseSeconds, cap: settings.retryCapSeconds)
         configuration.maximumLanes = settings.maxLanes
-        configuration.censusOrganizations = settings.metricsOrganizations
         return Dispatcher(store: store, upstream: upstream, configuration: configuration, logger: logger)
     }
 

@@ -7,10 +7,6 @@ package struct DispatchConfiguration: Sendable {
     package var maximumLanes = 1_024
     /// How often the database is searched for lanes that are due, in seconds, before jitter.
     package var pollInterval: Double = 1
-    /// How often lanes are counted for metrics, in seconds.
-    package var censusInterval: Double = 15
-    /// Organizations whose lanes are counted apart; 0 for none, which costs nothing.
-    package var censusOrganizations = 0
     /// Mutations after which a lane gives its place to others of its organization that wait.
     package var burst = 64
     /// How long requests under way may take once the gateway shuts down, in seconds.

@@ -1,0 +1,37 @@
+import Foundation
+
+/// What others may know of the dispatcher, whose scheduler is its loop's own.
+struct DispatcherState {
+    private(set) var running = 0
+    private(set) var waiting = 0
+    private var lastTurn: ContinuousClock.Instant?
+    private var crowd = LaneScheduler.Crowd()
+    /// What is known of how many lanes of an organization may run.
+    private var caps: [UUID: Int] = [:]
+
+    /// The loop has something to look at.
+    mutating func beginTurn(at now: ContinuousClock.Instant) { lastTurn = now }
+
+    /// The loop has given lanes their places.
+    mutating func report(_ scheduler: LaneScheduler) {
+        running = scheduler.runningCount
+        waiting = scheduler.waitingCount
+        crowd = scheduler.crowd
+    }
+
+    /// A runner has read how many lanes of an organization may run.
+    ///
+    /// - Returns: whether that is news.
+    mutating func noteCap(_ organization: UUID, _ cap: Int) -> Bool {
+        caps.updateValue(cap, forKey: organization) != cap
+    }
+
+    /// Whether other lanes wait for the place of one of an organization.
+    func isCrowded(_ organization: UUID) -> Bool { crowd.includes(organization) }
+
+    /// Why lanes are not run; empty when they are.
+    func reasons(at now: ContinuousClock.Instant) -> [String] {
+        guard let lastTurn else { return ["the dispatcher has not started"] }
+        return now - lastTurn > .seconds(30) ? ["the dispatcher does not react"] : []
+    }
+}

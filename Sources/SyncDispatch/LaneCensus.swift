@@ -1,0 +1,48 @@
+import ServiceLifecycle
+package import SyncModel
+package import SyncStore
+import Synchronization
+
+/// Counts lanes now and then, over all replicas, for metrics.
+package final class LaneCensus: Service {
+    /// How lanes stood when they were last counted.
+    package struct Findings: Sendable {
+        /// Nil before the first time.
+        package var lanes: LaneStore.Census?
+        /// As many organizations as the settings say, those first whose mutations have waited longest; and one more, if
+        /// there are others, whose mutations have waited longest of those.
+        package var organizations: [LaneStore.OrganizationCensus] = []
+    }
+
+    /// How often they are counted.
+    private static let interval: Duration = .seconds(15)
+
+    private let store: LaneStore
+    private let organizations: Int
+    private let now: TimeSource
+    private let found = Mutex(Findings())
+
+    /// - Parameter organizations: how many are counted apart; 0 for none, which costs nothing.
+    package init(store: LaneStore, organizations: Int, now: @escaping TimeSource) {
+        self.store = store
+        self.organizations = organizations
+        self.now = now
+    }
+
+    package var findings: Findings { found.withLock { $0 } }
+
+    package func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                await self.count()
+                try? await Task.sleep(for: Self.interval)
+            }
+        }
+    }
+
+    private func count() async {
+        if let lanes = try? await store.census(at: now()) { found.withLock { $0.lanes = lanes } }
+        guard organizations > 0, let counted = try? await store.census(organizations: organizations + 1) else { return }
+        found.withLock { $0.organizations = counted }
+    }
+}

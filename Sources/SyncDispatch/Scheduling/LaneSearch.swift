@@ -1,0 +1,79 @@
+import Foundation
+import Logging
+import SyncModel
+import SyncStore
+
+/// Looks into the database for lanes that are due.
+struct LaneSearch: Sendable {
+    /// Lanes that one look brings.
+    private static let limit = 1_000
+
+    let store: LaneStore
+    let circuits: Circuits
+    let inbox: Inbox
+    let now: TimeSource
+    let logger: Logger
+
+    /// Looks over all organizations but some.
+    ///
+    /// - Parameter running: lanes that are not put off, since they are about to be claimed.
+    func search(excluding organizations: [UUID], running: Set<LaneKey>) async {
+        let look = await look(Self.limit, running: running) { now, limit throws(Problem) in
+            try await store.due(at: now, excluding: organizations, limit: limit)
+        }
+        inbox.post { messages in
+            messages.due = look.map { Inbox.Due(lanes: $0.lanes, isAll: $0.isAll) } ?? Inbox.Due(lanes: [], isAll: true)
+            // those that were put off may have hidden others'
+            if let look, !look.isAll, look.hasPostponed { messages.mustPoll = true }
+        }
+    }
+
+    /// Looks into one organization.
+    func search(_ organization: UUID, _ limit: Int, running: Set<LaneKey>) async {
+        let look = await look(limit, running: running) { now, limit throws(Problem) in
+            try await store.due(at: now, in: organization, limit: limit)
+        }
+        guard let look else { return }
+        inbox.post { $0.found.append(.init(organization: organization, lanes: look.lanes, isAll: look.isAll)) }
+    }
+
+    private func look(
+        _ limit: Int,
+        running: Set<LaneKey>,
+        _ read: (Timestamp, Int) async throws(Problem) -> [LaneKey]
+    ) async -> (lanes: [LaneKey], isAll: Bool, hasPostponed: Bool)? {
+        do throws(Problem) {
+            let now = now()
+            let due = try await read(now, limit)
+            let (lanes, postponed) = sort(due, running: running)
+            try await store.postpone(postponed, now: now)
+            return (lanes, due.count < limit, !postponed.isEmpty)
+        } catch {
+            logger.debug("Lanes cannot be looked for", metadata: ["reason": "\(error.detail)"])
+            return nil
+        }
+    }
+
+    /// Lanes of an upstream that takes nothing are put off instead of being claimed for nothing; once it may be tried
+    /// again, one of them is taken to try it: one that did not try in vain before, if there is any.
+    private func sort(
+        _ due: [LaneKey],
+        running: Set<LaneKey>
+    ) -> (lanes: [LaneKey], postponed: [(lane: LaneKey, until: Timestamp)]) {
+        var lanes: [LaneKey] = []
+        var postponed: [(lane: LaneKey, until: Timestamp)] = []
+        var probed: Set<UUID> = []
+        for lane in due where !running.contains(lane) {
+            let organization = lane.organization
+            if !circuits.isOpen(organization) {
+                lanes.append(lane)
+            } else if circuits.waits(lane) == nil, probed.insert(organization).inserted {
+                lanes.append(lane)
+            } else {
+                let until = circuits.waits(lane) ?? now()
+                postponed.append((lane, until.adding(seconds: .random(in: 0.5...1.5))))
+            }
+        }
+        return (lanes, postponed)
+    }
+}
