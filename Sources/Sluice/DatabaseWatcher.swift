@@ -29,20 +29,15 @@ final class DatabaseWatcher: Service {
 
     private func keepLooking() async {
         while !Task.isCancelled {
-            switch await SchemaCheck.look(at: databaseURL) {
+            let finding = await SchemaCheck.look(at: databaseURL)
+            switch finding {
             case .ready(let pooling):
                 note(nil)
-                if pooling == .session {
-                    logger.notice(
-                        "Database is reached through a pooler",
-                        metadata: [LogKeys.reason: "\(PoolerAdvice.notice)"]
-                    )
-                }
+                PoolerAdvice.note(pooling, to: logger)
                 return
             case .unreachable: break
             case .shared: note("the database is behind \(PoolerAdvice.refusal). \(PoolerAdvice.remedy)")
-            case .behind(let pending): note("the schema lacks \(pending.joined(separator: ", ")); run: sluice migrate")
-            case .unfit(let reason): note("the database cannot be used: \(reason)")
+            case .behind, .unfit: note(finding.words)
             }
             try? await Task.sleep(for: Self.interval)
         }

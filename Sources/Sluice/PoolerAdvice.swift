@@ -1,3 +1,7 @@
+import Logging
+import Postgres
+import Telemetry
+
 /// What is said of a pooler between the gateway and its database.
 enum PoolerAdvice {
     /// Why one that shares sessions is refused.
@@ -13,4 +17,10 @@ enum PoolerAdvice {
     /// What is said of one that leaves each client its session.
     static let notice =
         "a pooler in session mode: it works, and adds a hop; it must let a gateway have all the connections it uses"
+
+    /// Says so in the log, where there is one.
+    static func note(_ pooling: Pooling, to logger: Logger) {
+        guard pooling == .session else { return }
+        logger.notice("Database is reached through a pooler", metadata: [LogKeys.reason: "\(notice)"])
+    }
 }

@@ -13,6 +13,17 @@ enum SchemaCheck {
         case unfit(String)
         /// It cannot be reached now.
         case unreachable(String)
+
+        /// For people; how it is, and what to do where something can be done here.
+        var words: String {
+            switch self {
+            case .ready: "the database is ready"
+            case .shared: PoolerAdvice.sentence
+            case .behind(let pending): "the schema lacks \(pending.joined(separator: ", ")); run: sluice migrate"
+            case .unfit(let reason): "the database cannot be used: \(reason)"
+            case .unreachable(let reason): "the database cannot be reached: \(reason)"
+            }
+        }
     }
 
     static func look(at databaseURL: String) async -> Finding {

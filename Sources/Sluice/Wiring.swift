@@ -46,11 +46,7 @@ enum Wiring {
         let registry = PrometheusRegistry()
         MetricsSystem.bootstrap(PrometheusMetricsFactory(registry))
         HTTPMetrics.describe(in: registry)
-        registry.describeCommitGroups()
-        registry.describePulls()
-        registry.describeSealing()
-        registry.describeDispatch()
-        registry.describeRetention()
+        registry.describeGateway()
         registry.addProcessMetrics()
         registry.addBuildInformation()
         return registry
@@ -75,7 +71,7 @@ enum Wiring {
     /// - Parameters:
     ///   - signer: signs tokens for upstreams; nil where there is no key for it.
     ///   - companions: services that start before the gateway's and end after them.
-    ///   - databaseReasons: why the database cannot be used, where the start could not tell.
+    ///   - database: looks at a database that was away at the start.
     ///   - whenListening: called once with the addresses, when both listeners take connections.
     static func run(
         _ settings: Settings,
@@ -84,7 +80,7 @@ enum Wiring {
         registry: PrometheusRegistry,
         logger: Logger,
         companions: [any Service] = [],
-        databaseReasons: @escaping @Sendable () -> [String] = { [] },
+        database: DatabaseWatcher? = nil,
         whenListening: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
     ) async throws {
         let store = store(settings, logger: logger)
@@ -103,7 +99,7 @@ enum Wiring {
         let upstream = upstream(signer: signer, logger: logger)
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, logger: logger)
         let census = LaneCensus(store: store.lanes, organizations: settings.metricsOrganizations, now: SystemClock.now)
-        registry.addDispatchMetrics(of: dispatcher, census)
+        registry.addDispatchMetrics(of: dispatcher, census, organizations: settings.metricsOrganizations)
         let retention = RetentionService(
             store: store,
             policy: retentionPolicy(settings),
@@ -112,14 +108,14 @@ enum Wiring {
             logger: logger
         )
         registry.addRetentionMetrics(of: retention)
-        registry.addOrganizationMetrics(of: census, limit: settings.metricsOrganizations)
         let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
+        let health = GatewayHealth(serving: state, dispatcher: dispatcher, verifier: verifier, database: database)
         let operations = OperationsServer(
             store: store,
             registry: registry,
             configuration: http,
-            readiness: { state.reasons + dispatcher.reasons + KeyHealth(verifier).reasons + databaseReasons() },
-            notices: { KeyHealth(verifier).notices },
+            readiness: { health.reasons },
+            notices: { health.notices },
             logger: logger,
             onRunning: state.operationsListens
         )
@@ -132,7 +128,7 @@ enum Wiring {
         )
         // In this order they start; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
-            companions + [
+            companions + (database.map { [$0] } ?? []) + [
                 keeper, store.notifier, store.quotas, store.pushes, store.lanes, retention, dispatcher, census,
                 operations, server, state,
             ]

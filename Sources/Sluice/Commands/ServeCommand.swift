@@ -56,8 +56,7 @@ struct ServeCommand: AsyncParsableCommand {
                 signer: signer,
                 registry: registry,
                 logger: logger,
-                companions: arrival.map { [$0] } ?? [],
-                databaseReasons: { arrival?.reasons ?? [] }
+                database: arrival
             ) {
                 logger.info("Listening", metadata: ["public": "\($0)", "operations": "\($1)"])
             }
@@ -87,12 +86,7 @@ struct ServeCommand: AsyncParsableCommand {
     private func requireSchema(_ settings: Settings, logger: Logger) async throws -> DatabaseWatcher? {
         switch await SchemaCheck.look(at: settings.databaseURL) {
         case .ready(let pooling):
-            if pooling == .session {
-                logger.notice(
-                    "Database is reached through a pooler",
-                    metadata: [LogKeys.reason: "\(PoolerAdvice.notice)"]
-                )
-            }
+            PoolerAdvice.note(pooling, to: logger)
             return nil
         case .shared:
             logger.critical(

@@ -5,37 +5,26 @@ extension PrometheusRegistry {
     /// `process_resident_memory_bytes`, `process_start_time_seconds`, `process_open_fds` and `process_max_fds`,
     /// read from the kernel at each scrape. What cannot be read is left out.
     package func addProcessMetrics() {
-        describe("process_cpu_seconds_total", kind: .counter, help: "User and system CPU time spent, in seconds.")
-        describe("process_resident_memory_bytes", kind: .gauge, help: "Resident memory size, in bytes.")
-        describe("process_start_time_seconds", kind: .gauge, help: "Start of the process, in seconds since 1970.")
-        describe("process_open_fds", kind: .gauge, help: "Number of open file descriptors.")
-        describe("process_max_fds", kind: .gauge, help: "Maximum number of open file descriptors.")
+        addCounter("process_cpu_seconds_total", "User and system CPU time spent, in seconds.", ProcessMetrics.cpuTime)
+        addGauge("process_resident_memory_bytes", "Resident memory size, in bytes.", ProcessMetrics.residentMemory)
         let startTime = ProcessMetrics.startTime()
-        onScrape { registry in
-            if let seconds = ProcessMetrics.cpuTime() {
-                registry.setCounter("process_cpu_seconds_total", to: seconds)
-            }
-            if let bytes = ProcessMetrics.residentMemory() {
-                registry.setGauge("process_resident_memory_bytes", to: bytes)
-            }
-            if let startTime { registry.setGauge("process_start_time_seconds", to: startTime) }
-            if let count = ProcessMetrics.openFiles() { registry.setGauge("process_open_fds", to: count) }
-            if let count = ProcessMetrics.maximumFiles() { registry.setGauge("process_max_fds", to: count) }
-        }
+        addGauge("process_start_time_seconds", "Start of the process, in seconds since 1970.") { startTime }
+        addGauge("process_open_fds", "Number of open file descriptors.", ProcessMetrics.openFiles)
+        addGauge("process_max_fds", "Maximum number of open file descriptors.", ProcessMetrics.maximumFiles)
     }
 }
 
 /// Readings of this process from the kernel; nil where the kernel does not say.
 enum ProcessMetrics {
     /// Seconds. The process clock rather than /proc/self/stat, whose ticks are 10 ms.
-    static func cpuTime() -> Double? {
+    @Sendable static func cpuTime() -> Double? {
         var time = timespec()
         guard clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0 else { return nil }
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
     /// Bytes; the second number of /proc/self/statm counts resident pages.
-    static func residentMemory() -> Double? {
+    @Sendable static func residentMemory() -> Double? {
         guard let fields = contents(of: "/proc/self/statm")?.split(separator: " "), fields.count > 1,
             let pages = Double(fields[1])
         else { return nil }
@@ -52,7 +41,7 @@ enum ProcessMetrics {
         return boot + ticks / Double(sysconf(Int32(_SC_CLK_TCK)))
     }
 
-    static func openFiles() -> Double? {
+    @Sendable static func openFiles() -> Double? {
         guard let folder = opendir("/proc/self/fd") else { return nil }
         defer { closedir(folder) }
         var entries = 0
@@ -61,7 +50,7 @@ enum ProcessMetrics {
         return Double(entries - 3)
     }
 
-    static func maximumFiles() -> Double? {
+    @Sendable static func maximumFiles() -> Double? {
         let limit = sysconf(Int32(_SC_OPEN_MAX))
         return limit < 0 ? nil : Double(limit)
     }

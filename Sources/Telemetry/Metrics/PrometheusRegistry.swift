@@ -90,6 +90,30 @@ package final class PrometheusRegistry: Sendable {
         counter(name, labels).set(total)
     }
 
+    /// A gauge that is set at every scrape; nil leaves it as it was.
+    package func addGauge(_ name: String, _ help: String, _ value: @escaping @Sendable () -> Double?) {
+        describe(name, kind: .gauge, help: help)
+        onScrape { registry in value().map { registry.setGauge(name, to: $0) } }
+    }
+
+    /// A gauge whose series, by a label's values, are set at every scrape.
+    package func addGauge(
+        _ name: String,
+        _ help: String,
+        by label: String,
+        _ values: @escaping @Sendable () -> [String: Double]
+    ) {
+        describe(name, kind: .gauge, help: help)
+        onScrape { registry in for (value, number) in values() { registry.setGauge(name, [(label, value)], to: number) }
+        }
+    }
+
+    /// A counter that is set at every scrape to a total that is kept elsewhere; nil leaves it as it was.
+    package func addCounter(_ name: String, _ help: String, _ total: @escaping @Sendable () -> Double?) {
+        describe(name, kind: .counter, help: help)
+        onScrape { registry in total().map { registry.setCounter(name, to: $0) } }
+    }
+
     // MARK: - Cells
 
     func counter(_ name: String, _ labels: [(String, String)]) -> CounterCell {

@@ -40,20 +40,13 @@ struct AdministrationOptions: ParsableArguments {
 
     /// Says what keeps the database from being used in an operator's words, before a statement fails in SQL's.
     private func requireSchema(_ settings: Settings) async throws {
-        switch await SchemaCheck.look(at: settings.databaseURL) {
-        case .ready:
-            return
-        case .shared:
-            throw Terminal.failure(PoolerAdvice.sentence, Terminal.badConfiguration)
-        case .behind(let pending):
-            throw Terminal.failure("the schema lacks \(pending.joined(separator: ", ")); run: sluice migrate")
-        case .unfit(let reason):
-            throw Terminal.failure("the database cannot be used: \(reason)\(settings.databaseHint)")
-        case .unreachable(let reason):
-            throw Terminal.failure(
-                "the database cannot be reached: \(reason)\(settings.databaseHint)",
-                Terminal.unavailable
-            )
+        let finding = await SchemaCheck.look(at: settings.databaseURL)
+        switch finding {
+        case .ready: return
+        case .shared: throw Terminal.failure(finding.words, Terminal.badConfiguration)
+        case .behind: throw Terminal.failure(finding.words)
+        case .unfit: throw Terminal.failure(finding.words + settings.databaseHint)
+        case .unreachable: throw Terminal.failure(finding.words + settings.databaseHint, Terminal.unavailable)
         }
     }
 

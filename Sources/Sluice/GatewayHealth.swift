@@ -1,0 +1,33 @@
+import SyncDispatch
+import Tokens
+
+/// How a gateway that runs is, beside what its store says of the database: for `/readyz`, and for the metric that says
+/// the same.
+struct GatewayHealth: Sendable {
+    let serving: ServingState
+    let dispatcher: Dispatcher
+    let verifier: TokenVerifier
+    /// Who looks at a database that was away at the start.
+    let database: DatabaseWatcher?
+
+    /// Why requests cannot be served; empty when they can. While no key was ever there nobody can be served. Keys that
+    /// were withdrawn are: everybody is refused.
+    var reasons: [String] {
+        let keys = verifier.keyReport
+        return serving.reasons + dispatcher.reasons + (Self.isWaiting(keys) ? Self.missing(keys) : [])
+            + (database?.reasons ?? [])
+    }
+
+    /// What an operator should know although they can: where others can be served, an issuer without keys is no reason to
+    /// stop doing so.
+    var notices: [String] {
+        let keys = verifier.keyReport
+        return (Self.isWaiting(keys) ? [] : Self.missing(keys)) + keys.empty.map { "\($0) publishes no usable key" }
+    }
+
+    private static func isWaiting(_ keys: TokenVerifier.KeyReport) -> Bool { keys.isWithoutKeys && keys.empty.isEmpty }
+
+    private static func missing(_ keys: TokenVerifier.KeyReport) -> [String] {
+        keys.missing.map { "the keys of \($0) have not been fetched yet" }
+    }
+}
