@@ -24,12 +24,27 @@ struct Setting: Sendable {
     let name: String
     let form: Form
     /// The value when nothing is set, as text; nil when there is none.
-    var fallback: String?
+    let fallback: String?
     /// Stands in for `fallback` in the help text, where it needs words.
-    var fallbackHint: String?
-    let meaning: String
+    let fallbackHint: String?
+    /// For the help text.
+    private(set) var meaning = ""
     /// Never shown anywhere, and readable from a file that `…_FILE` names.
-    var isSecret = false
+    let isSecret: Bool
+
+    init(_ name: String, _ form: Form, _ fallback: String? = nil, hint: String? = nil, isSecret: Bool = false) {
+        self.name = name
+        self.form = form
+        self.fallback = fallback
+        fallbackHint = hint
+        self.isSecret = isSecret
+    }
+
+    func meaning(_ text: String) -> Setting {
+        var setting = self
+        setting.meaning = text
+        return setting
+    }
 
     var variable: String { Self.variable(for: name) }
 

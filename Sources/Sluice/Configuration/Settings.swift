@@ -5,52 +5,11 @@ import SyncStore
 
 /// Every setting with a value that was checked.
 struct Settings: Sendable {
-    var databaseURL: String
-    var databasePoolSize: Int
-    var committers: Int
-    var databasePatience: DatabasePatience
+    /// What is in force, by the setting's name; a setting without a value is left out.
+    private var values: [String: String] = [:]
 
-    var publicAddress: ListenAddress
-    var operationsAddress: ListenAddress
-
-    var jwtSecret: String?
-    var jwtKeysFile: String?
-    var jwtJWKSURL: String?
-    var jwtIssuersFile: String?
-    var jwtIssuer: String?
-    var jwtAudience: String?
-    /// Whether public keys are said to sign for this gateway alone.
-    var hasExclusiveKeys: Bool
-    var jwtUserClaim: String
-    var jwtOrganizationClaim: String
-    var jwtLeewaySeconds: Int
-    var operatorTokens: OperatorTokens?
-    var signingKeyFile: String?
-    var masterKeyFile: String?
-    /// What ``masterKeyFile`` holds; nil where nothing is sealed.
+    /// What the file of master keys holds; nil where nothing is sealed.
     var masterKeys: MasterKeys?
-
-    var retryBaseSeconds: Double
-    var retryCapSeconds: Double
-    var leaseSeconds: Double
-    var maxLanes: Int
-
-    var retentionSucceededDays: Double
-    var retentionDays: Double
-    var retentionIntervalSeconds: Double
-
-    var logLevel: Logger.Level
-    var logFormat: LogFormat?
-    var metricsOrganizations: Int
-
-    var maxMutations: Int
-    var maxBodyBytes: Int
-    var maxPayloadBytes: Int
-    var maxConnections: Int
-    var maxBodyBytesInFlight: Int
-    var maxAnswerBytesInFlight: Int
-    var maxDevicesPerUser: Int
-
     /// What an operator should know although it stops nothing.
     var warnings: [String]
     /// Names that mean nothing, each with the one that may have been meant: part of the warnings, and perhaps the cause
@@ -92,45 +51,15 @@ struct Settings: Sendable {
 
     /// Reads all, so that all problems are told at once; a value with a problem is never used.
     private init(_ reader: inout SettingsReader) {
-        let nowhere = ListenAddress(host: "", port: 0)
-        databaseURL = reader.text(.databaseURL) ?? ""
-        databasePoolSize = reader.number(.databasePoolSize)
-        committers = reader.number(.committers)
-        databasePatience = DatabasePatience(statement: .seconds(reader.decimal(.statementSeconds)))
-        publicAddress = reader.text(.publicAddress).flatMap(ListenAddress.init(parsing:)) ?? nowhere
-        operationsAddress = reader.text(.operationsAddress).flatMap(ListenAddress.init(parsing:)) ?? nowhere
-        jwtSecret = reader.text(.jwtSecret)
-        jwtKeysFile = reader.text(.jwtKeysFile)
-        jwtJWKSURL = reader.text(.jwtJWKSURL)
-        jwtIssuersFile = reader.text(.jwtIssuersFile)
-        jwtIssuer = reader.text(.jwtIssuer)
-        jwtAudience = reader.text(.jwtAudience)
-        hasExclusiveKeys = reader.text(.jwtExclusiveKeys) == "yes"
-        jwtUserClaim = reader.text(.jwtUserClaim) ?? ""
-        jwtOrganizationClaim = reader.text(.jwtOrganizationClaim) ?? ""
-        jwtLeewaySeconds = reader.number(.jwtLeewaySeconds)
-        operatorTokens = reader.text(.operatorToken).flatMap(OperatorTokens.init(parsing:))
-        signingKeyFile = reader.text(.signingKeyFile)
-        masterKeyFile = reader.text(.masterKeyFile)
-        retryBaseSeconds = reader.decimal(.retryBaseSeconds)
-        retryCapSeconds = reader.decimal(.retryCapSeconds)
-        leaseSeconds = reader.decimal(.leaseSeconds)
-        maxLanes = reader.number(.maxLanes)
-        retentionSucceededDays = reader.decimal(.retentionSucceededDays)
-        retentionDays = reader.decimal(.retentionDays)
-        retentionIntervalSeconds = reader.decimal(.retentionIntervalSeconds)
-        logLevel = reader.text(.logLevel).flatMap(Logger.Level.init(rawValue:)) ?? .info
-        logFormat = reader.text(.logFormat).flatMap(LogFormat.init(rawValue:))
-        metricsOrganizations = reader.number(.metricsOrganizations)
-        maxMutations = reader.number(.maxMutations)
-        maxBodyBytes = reader.number(.maxBodyBytes)
-        maxPayloadBytes = reader.number(.maxPayloadBytes)
-        maxConnections = reader.number(.maxConnections)
-        maxBodyBytesInFlight = reader.number(.maxBodyBytesInFlight)
-        maxAnswerBytesInFlight = reader.number(.maxAnswerBytesInFlight)
-        maxDevicesPerUser = reader.number(.maxDevicesPerUser)
+        for setting in Setting.all { values[setting.name] = reader.text(setting) }
         warnings = []
         inForce = reader.inForce
+    }
+
+    /// A setting's value, checked; nil where it has none.
+    subscript(setting: Setting) -> String? {
+        get { values[setting.name] }
+        set { values[setting.name] = newValue }
     }
 
     private mutating func check(_ reader: inout SettingsReader) {
@@ -164,5 +93,60 @@ struct Settings: Sendable {
         if let jwtJWKSURL, KeySetURL.isOpenToForgery(jwtJWKSURL) {
             warnings.append("\(Setting.jwtJWKSURL.variable) is http: whoever is on the way can put in keys; use https.")
         }
+    }
+}
+
+// What each setting comes to.
+extension Settings {
+    var databaseURL: String { text(.databaseURL) }
+    var databasePoolSize: Int { number(.databasePoolSize) }
+    var committers: Int { number(.committers) }
+    var databasePatience: DatabasePatience { DatabasePatience(statement: .seconds(decimal(.statementSeconds))) }
+
+    var publicAddress: ListenAddress { address(.publicAddress) }
+    var operationsAddress: ListenAddress { address(.operationsAddress) }
+
+    var jwtSecret: String? { self[.jwtSecret] }
+    var jwtKeysFile: String? { self[.jwtKeysFile] }
+    var jwtJWKSURL: String? { self[.jwtJWKSURL] }
+    var jwtIssuersFile: String? { self[.jwtIssuersFile] }
+    var jwtIssuer: String? { self[.jwtIssuer] }
+    var jwtAudience: String? { self[.jwtAudience] }
+    /// Whether public keys are said to sign for this gateway alone.
+    var hasExclusiveKeys: Bool { self[.jwtExclusiveKeys] == "yes" }
+    var jwtUserClaim: String { text(.jwtUserClaim) }
+    var jwtOrganizationClaim: String { text(.jwtOrganizationClaim) }
+    var jwtLeewaySeconds: Int { number(.jwtLeewaySeconds) }
+    var operatorTokens: OperatorTokens? { self[.operatorToken].flatMap(OperatorTokens.init(parsing:)) }
+    var signingKeyFile: String? { self[.signingKeyFile] }
+    var masterKeyFile: String? { self[.masterKeyFile] }
+
+    var retryBaseSeconds: Double { decimal(.retryBaseSeconds) }
+    var retryCapSeconds: Double { decimal(.retryCapSeconds) }
+    var leaseSeconds: Double { decimal(.leaseSeconds) }
+    var maxLanes: Int { number(.maxLanes) }
+
+    var retentionSucceededDays: Double { decimal(.retentionSucceededDays) }
+    var retentionDays: Double { decimal(.retentionDays) }
+    var retentionIntervalSeconds: Double { decimal(.retentionIntervalSeconds) }
+
+    var logLevel: Logger.Level { self[.logLevel].flatMap(Logger.Level.init(rawValue:)) ?? .info }
+    var logFormat: LogFormat? { self[.logFormat].flatMap(LogFormat.init(rawValue:)) }
+    var metricsOrganizations: Int { number(.metricsOrganizations) }
+
+    var maxMutations: Int { number(.maxMutations) }
+    var maxBodyBytes: Int { number(.maxBodyBytes) }
+    var maxPayloadBytes: Int { number(.maxPayloadBytes) }
+    var maxConnections: Int { number(.maxConnections) }
+    var maxBodyBytesInFlight: Int { number(.maxBodyBytesInFlight) }
+    var maxAnswerBytesInFlight: Int { number(.maxAnswerBytesInFlight) }
+    var maxDevicesPerUser: Int { number(.maxDevicesPerUser) }
+
+    private func text(_ setting: Setting) -> String { self[setting] ?? "" }
+    private func number(_ setting: Setting) -> Int { self[setting].flatMap(Setting.Form.wholeNumber) ?? 0 }
+    private func decimal(_ setting: Setting) -> Double { self[setting].flatMap(Setting.Form.decimal) ?? 0 }
+
+    private func address(_ setting: Setting) -> ListenAddress {
+        self[setting].flatMap(ListenAddress.init(parsing:)) ?? ListenAddress(host: "", port: 0)
     }
 }

@@ -32,16 +32,6 @@ struct SettingsReader {
         return value
     }
 
-    /// The value in force; 0 stands for a wrong one, which is a problem then.
-    mutating func number(_ setting: Setting) -> Int {
-        text(setting).flatMap(Setting.Form.wholeNumber) ?? 0
-    }
-
-    /// The value in force; 0 stands for a wrong one, which is a problem then.
-    mutating func decimal(_ setting: Setting) -> Double {
-        text(setting).flatMap(Setting.Form.decimal) ?? 0
-    }
-
     /// Whether a source says anything of it, right or wrong.
     func isSet(_ setting: Setting) -> Bool {
         do throws(ConfigurationError) {

@@ -21,7 +21,7 @@ struct AdministrationOptions: ParsableArguments {
     /// Does something to the database, by the settings, and closes it; a problem is said, and ends the command.
     func withStore<Value: Sendable>(_ body: (Store, Settings) async throws(Problem) -> Value) async throws -> Value {
         var settings = try await options.load()
-        settings.databasePoolSize = 1
+        settings[.databasePoolSize] = "1"
         try await requireSchema(settings)
         let store = Wiring.store(settings, logger: Wiring.commandLogger())
         do throws(Problem) {
