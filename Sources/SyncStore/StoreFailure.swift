@@ -4,32 +4,18 @@ import Logging
 import Metrics
 import Postgres
 import SyncModel
-import Synchronization
 
 /// Turns what the database says into what a caller is told, in one place: bland outside, everything in the log.
 struct StoreFailure: Sendable {
     let logger: Logger
-    private let warned = LastWarning()
-    private let warnedOfUnreadable = LastWarning()
+    /// While the database is away everything fails in the same way: one line a second says so.
+    private let warned = Throttle(.seconds(1), isDueFirst: true)
+    private let warnedOfUnreadable = Throttle(.seconds(1), isDueFirst: true)
     /// Values that stayed closed when their rows were read.
     private let unreadable = Counter(label: StoreMetrics.unreadableValues)
 
     init(logger: Logger) {
         self.logger = logger
-    }
-
-    /// While the database is away everything fails in the same way: one line a second says so.
-    private final class LastWarning: Sendable {
-        private let at = Mutex<ContinuousClock.Instant?>(nil)
-
-        func isDue() -> Bool {
-            at.withLock { last in
-                let now = ContinuousClock.now
-                if let last, now - last < .seconds(1) { return false }
-                last = now
-                return true
-            }
-        }
     }
 
     /// A prepared statement that is not there, or that somebody else has made. Nobody but us is at our sessions, unless

@@ -31,9 +31,8 @@ import Testing
         ("http://a/%zz", "hex"), ("http://a//b", "path"), ("http://a/..;/b", "segment"), ("http://a/%c3%28", "UTF-8"),
         ("http://a\\b/", "host"),
     ])
-    func refusesOtherBaseURLs(_ text: String, _ reason: String) throws {
-        let problem = try #require(problem(text))
-        #expect(problem.contains(reason))
+    func refusesOtherBaseURLs(_ text: String, _ reason: String) {
+        #expect(problem(text)?.contains(reason) == true)
     }
 
     private func problem(_ text: String) -> String? {

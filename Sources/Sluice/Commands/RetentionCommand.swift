@@ -41,11 +41,8 @@ struct RetentionCommand: AsyncParsableCommand {
             )
         }
         if case .lost = result.ending { throw Terminal.failure("another replica has taken over") }
-        if options.json {
-            Terminal.say(String(decoding: result.report.json, as: UTF8.self))
-        } else {
-            for kind in RetentionKind.allCases { Terminal.say(line(kind, result.report[kind])) }
-        }
+        let lines = RetentionKind.allCases.map { line($0, result.report[$0]) }
+        options.say(result.report.json, lines.joined(separator: "\n"))
         if !result.isComplete {
             throw Terminal.failure(
                 "some rows were left, for they are locked or cannot be opened; the lines above and the gateways' logs say which"
@@ -58,15 +55,20 @@ struct RetentionCommand: AsyncParsableCommand {
         let lease = dryRun ? nil : try await store.claim(owner: UUID(), isForced: true)
         if !dryRun, lease == nil { return nil }
         let pace = Mutex(RetentionPace())
-        let progress = RetentionProgress(isShown: !options.json)
-        let isDryRun = dryRun
+        let progress = Throttle(.seconds(2))
+        let total = Mutex(0)
+        let (isDryRun, isShown) = (dryRun, !options.json)
         let run = RetentionRun(
             store: store,
             cutoffs: policy.cutoffs(at: SystemClock.now()),
             lease: lease,
             logger: Wiring.commandLogger(),
             onStep: { kind, step, elapsed in
-                progress.add(kind, step.changed)
+                let total = total.withLock { total in
+                    total += step.changed
+                    return total
+                }
+                if isShown, progress.isDue() { Terminal.complain("\(total) rows so far (\(kind.rawValue))") }
                 if isDryRun { return }
                 let seconds = elapsed / .seconds(1)
                 let pause = pace.withLock { $0.pause(after: seconds, rows: step.looked, waiting: 0) }
@@ -111,25 +113,5 @@ extension RetentionKind {
             case .mappings: ("ids without an entity", "are gone", "would go")
             }
         return "\(what) \(isDone ? done : undone)"
-    }
-}
-
-/// Says every few seconds how far a run is.
-private final class RetentionProgress: Sendable {
-    private let isShown: Bool
-    private let state = Mutex((report: RetentionReport(), saidAt: ContinuousClock.now))
-
-    init(isShown: Bool) {
-        self.isShown = isShown
-    }
-
-    func add(_ kind: RetentionKind, _ count: Int) {
-        let total = state.withLock { state -> Int? in
-            state.report[kind] += count
-            guard isShown, .now - state.saidAt >= .seconds(2) else { return nil }
-            state.saidAt = .now
-            return state.report.total
-        }
-        if let total { Terminal.complain("\(total) rows so far (\(kind.rawValue))") }
     }
 }

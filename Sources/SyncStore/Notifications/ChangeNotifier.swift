@@ -26,7 +26,6 @@ package final class ChangeNotifier: Service {
         var feeds = FeedWatches()
         /// What other replicas are to be told.
         var unsent: Set<WakeName> = []
-        var lastDue: ContinuousClock.Instant?
     }
 
     let pool: Pool
@@ -38,6 +37,7 @@ package final class ChangeNotifier: Service {
     let movedFeeds = AsyncStream<UUID>.makeStream()
     /// Whether to look at everything that is watched at once.
     let lookNow = Atomic(false)
+    private let due = Throttle(.seconds(1), isDueFirst: true)
     /// Something is to be sent to other replicas; nil: what is unsent.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
@@ -61,13 +61,7 @@ package final class ChangeNotifier: Service {
 
     /// Tells other replicas that lanes are due, unless that was done within the last second.
     package func tellDue() {
-        let isNews = state.withLock { state in
-            let now = ContinuousClock.now
-            if let last = state.lastDue, now - last < .seconds(1) { return false }
-            state.lastDue = now
-            return true
-        }
-        if isNews { outgoing.continuation.yield(.due) }
+        if due.isDue() { outgoing.continuation.yield(.due) }
     }
 
     func ready(_ lanes: [LaneKey]) {

@@ -21,32 +21,27 @@ struct ListKeysCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let json = options.json
         let isEmpty = try await options.withStore { store, _ throws(Problem) -> Bool in
             var page = try await store.keyRotation.keys(after: Self.first, 0)
             let isEmpty = page.isEmpty
             while let last = page.last {
-                for key in page { Terminal.say(json ? Self.json(key) : Self.line(key)) }
+                for key in page { say(key) }
                 page = try await store.keyRotation.keys(after: last.organization, last.number)
             }
             return isEmpty
         }
-        if isEmpty, !json { Terminal.complain("there are no data keys; nothing is sealed") }
+        if isEmpty, !options.json { Terminal.complain("there are no data keys; nothing is sealed") }
     }
 
     private static let first = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 
-    private static func line(_ key: KeyRotation.Key) -> String {
-        "\(key.organization.lowercased)  \(key.number)  \(key.masterKey)  \(key.createdAt.rfc3339)"
-    }
-
-    private static func json(_ key: KeyRotation.Key) -> String {
-        let bytes = AdministrationOptions.body {
+    private func say(_ key: KeyRotation.Key) {
+        let madeAt = key.createdAt.rfc3339
+        options.say("\(key.organization.lowercased)  \(key.number)  \(key.masterKey)  \(madeAt)") {
             $0.member("organization_id", key.organization)
             $0.member("number", Int64(key.number))
             $0.member("master_key", key.masterKey)
-            $0.member("created_at", key.createdAt.rfc3339)
+            $0.member("created_at", madeAt)
         }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }

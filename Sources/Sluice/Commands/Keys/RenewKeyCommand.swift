@@ -29,11 +29,9 @@ struct RenewKeyCommand: AsyncParsableCommand {
             try await store.keyRotation.renew(organization)
         }
         guard let number else { throw AdministrationOptions.unknown(organization) }
-        let json = AdministrationOptions.body {
+        options.say("\(organization.lowercased) has data key \(number)") {
             $0.member("organization_id", organization)
             $0.member("number", Int64(number))
         }
-        let words = "\(organization.lowercased) has data key \(number)"
-        Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : words)
     }
 }

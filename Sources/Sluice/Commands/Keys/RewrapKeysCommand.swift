@@ -27,15 +27,13 @@ struct RewrapKeysCommand: AsyncParsableCommand {
                 if !isQuiet, count > 0 { Terminal.complain("\(count) data keys rewrapped") }
             }
         }
-        let json = AdministrationOptions.body {
-            $0.member("rewrapped", Int64(rewrapped))
-            $0.member("unknown", Int64(unknown))
+        if unknown == 0 || options.json {
+            options.say("\(rewrapped) data keys rewrapped; master keys other than the first can be removed now") {
+                $0.member("rewrapped", rewrapped)
+                $0.member("unknown", unknown)
+            }
         }
-        if unknown == 0 {
-            let words = "\(rewrapped) data keys rewrapped; master keys other than the first can be removed now"
-            Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : words)
-        } else {
-            if options.json { Terminal.say(String(decoding: json, as: UTF8.self)) }
+        if unknown > 0 {
             throw Terminal.failure(
                 "\(rewrapped) data keys rewrapped, \(unknown) left: their master keys are not in the file "
                     + "(see: sluice keys list); remove none"

@@ -3,7 +3,6 @@ import Foundation
 import JSONText
 import SyncModel
 import SyncStore
-import Synchronization
 
 /// Seals rows that are stored in the plain or under older data keys.
 struct SealRowsCommand: AsyncParsableCommand {
@@ -32,17 +31,17 @@ struct SealRowsCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let json = options.json
         let outcome = try await options.withStore { store, _ throws(Problem) -> Outcome in
-            if let organization { return try await Self.seal(organization, "", store.keyRotation, json: json) }
-            let organizations = try await Self.organizations(store.administration)
+            if let organization { return try await seal(organization, "", store.keyRotation) }
+            let organizations = try await AdministrationOptions.organizations(store.administration)
+                .compactMap { $0["id"]?.uuid }
             for organization in organizations { _ = try await store.keyRotation.prepare(organization) }
             var outcome = Outcome.sealed
             for (index, organization) in organizations.enumerated() {
                 let place = " (\(index + 1) of \(organizations.count))"
                 do throws(Problem) {
                     // one that was purged meanwhile is no trouble
-                    let one = try await Self.seal(organization, place, store.keyRotation, json: json)
+                    let one = try await seal(organization, place, store.keyRotation)
                     if one == .incomplete { outcome = .incomplete }
                 } catch {
                     if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }
@@ -67,27 +66,13 @@ struct SealRowsCommand: AsyncParsableCommand {
         case incomplete
     }
 
-    /// Lines of progress, a few seconds apart.
-    private final class Progress: Sendable {
-        private let last = Mutex(ContinuousClock.now)
-
-        func isDue() -> Bool {
-            last.withLock { last in
-                guard ContinuousClock.now - last >= .seconds(3) else { return false }
-                last = .now
-                return true
-            }
-        }
-    }
-
-    private static func seal(
+    private func seal(
         _ organization: UUID,
         _ place: String,
-        _ keyRotation: KeyRotation,
-        json: Bool
+        _ keyRotation: KeyRotation
     ) async throws(Problem) -> Outcome {
-        let name = organization.lowercased
-        let progress = Progress()
+        let (json, name) = (options.json, organization.lowercased)
+        let progress = Throttle(.seconds(3))
         let rows = try await keyRotation.sealRows(
             of: organization,
             onWait: { seconds in
@@ -101,32 +86,17 @@ struct SealRowsCommand: AsyncParsableCommand {
         )
         guard let rows else { return .unknown }
         for value in rows.unreadableValues { Terminal.complain("\(name): left as it is: \(value)") }
-        let body = AdministrationOptions.body {
-            $0.member("organization_id", organization)
-            $0.member("examined", Int64(rows.examined))
-            $0.member("sealed", Int64(rows.sealed))
-            $0.member("unreadable", Int64(rows.unreadable))
-            $0.member("dropped_keys", Int64(rows.droppedKeys))
-        }
         let unreadable = rows.unreadable > 0 ? "\(rows.unreadable) values that cannot be opened left, " : ""
         let words =
             "\(name): \(rows.examined) rows looked at, \(rows.sealed) sealed, "
             + unreadable + "\(rows.droppedKeys) older data keys dropped"
-        Terminal.say(json ? String(decoding: body, as: UTF8.self) : words)
+        options.say(words) {
+            $0.member("organization_id", organization)
+            $0.member("examined", rows.examined)
+            $0.member("sealed", rows.sealed)
+            $0.member("unreadable", rows.unreadable)
+            $0.member("dropped_keys", rows.droppedKeys)
+        }
         return rows.unreadable > 0 ? .incomplete : .sealed
-    }
-
-    private static func organizations(_ administration: Administration) async throws(Problem) -> [UUID] {
-        var ids: [UUID] = []
-        var cursor: String?
-        repeat {
-            let page = try await administration.organizations(limit: 1_000, cursor: cursor)
-            guard let root = try? JSONTree(parsing: page).root else { break }
-            for organization in root["organizations"]?.elements.map(Array.init) ?? [] {
-                if let id = organization["id"]?.string.flatMap(UUID.init(uuidString:)) { ids.append(id) }
-            }
-            cursor = root["next"]?.string
-        } while cursor != nil
-        return ids
     }
 }

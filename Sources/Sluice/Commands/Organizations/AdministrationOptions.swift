@@ -4,7 +4,7 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// What the organizations commands have in common.
+/// What the commands that work on the database have in common.
 struct AdministrationOptions: ParsableArguments {
     @Flag(help: "Print JSON in place of words.")
     var json = false
@@ -57,7 +57,27 @@ struct AdministrationOptions: ParsableArguments {
             return try await administration.put(id, body: Self.body { $0.member("status", status.rawValue) }).json
         }
         guard let answer else { throw Self.unknown(id) }
-        Terminal.say(json ? String(decoding: answer, as: UTF8.self) : "\(id.lowercased) is \(status.rawValue)")
+        say(answer, "\(id.lowercased) is \(status.rawValue)")
+    }
+
+    /// Says what was done: in JSON where that is wanted, else in words.
+    func say(_ json: [UInt8], _ words: String) {
+        Terminal.say(self.json ? String(decoding: json, as: UTF8.self) : words)
+    }
+
+    func say(_ words: String, _ members: (inout JSONWriter) -> Void) { say(Self.body(members), words) }
+
+    /// All organizations by id, as the API lists them.
+    static func organizations(_ administration: Administration) async throws(Problem) -> [JSONValue] {
+        var organizations: [JSONValue] = []
+        var cursor: String?
+        repeat {
+            let page = try await administration.organizations(limit: 1_000, cursor: cursor)
+            guard let root = try? JSONTree(parsing: page).root else { break }
+            organizations += root["organizations"]?.elements.map(Array.init) ?? []
+            cursor = root["next"]?.string
+        } while cursor != nil
+        return organizations
     }
 
     static func unknown(_ id: UUID) -> any Error {

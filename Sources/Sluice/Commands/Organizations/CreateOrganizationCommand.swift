@@ -41,7 +41,7 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
         }
         switch outcome {
         case .created(let json):
-            Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : id.lowercased)
+            options.say(json, id.lowercased)
         case .known:
             throw Terminal.failure("there is an organization \(id.lowercased) already")
         case .sameName(let other):

@@ -17,19 +17,9 @@ struct ListOrganizationsCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let lines = try await options.run { administration throws(Problem) -> [String] in
-            var lines: [String] = []
-            var cursor: String?
-            repeat {
-                let page = try await administration.organizations(limit: 1_000, cursor: cursor)
-                guard let root = try? JSONTree(parsing: page).root else { break }
-                if let elements = root["organizations"]?.elements { lines += elements.map(line) }
-                cursor = root["next"]?.string
-            } while cursor != nil
-            return lines
-        }
-        for line in lines { Terminal.say(line) }
-        if lines.isEmpty, !options.json { Terminal.complain("there are no organizations yet") }
+        let organizations = try await options.run(AdministrationOptions.organizations)
+        for organization in organizations { Terminal.say(line(organization)) }
+        if organizations.isEmpty, !options.json { Terminal.complain("there are no organizations yet") }
     }
 
     private func line(_ organization: JSONValue) -> String {

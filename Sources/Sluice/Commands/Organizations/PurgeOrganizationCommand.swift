@@ -41,11 +41,10 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
         }
         let isPurged = try await options.run { administration throws(Problem) in try await administration.purge(id) }
         guard isPurged else { throw AdministrationOptions.unknown(id) }
-        let json = AdministrationOptions.body {
+        options.say("\(id.lowercased) is purged") {
             $0.member("id", id)
             $0.member("purged", true)
         }
-        Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : "\(id.lowercased) is purged")
     }
 
     private func refusal(_ name: String, _ extent: Extent) -> any Error {

@@ -48,12 +48,10 @@ struct AddReaderCommand: AsyncParsableCommand {
             try await administration.addReader(role, to: id)
         }
         guard let isNew else { throw AdministrationOptions.unknown(id) }
-        let json = AdministrationOptions.body {
+        options.say("\(role) reads \(id.lowercased)" + (isNew ? "" : " already")) {
             $0.member("role", role)
             $0.member("organization_id", id)
         }
-        let text = isNew ? "\(role) reads \(id.lowercased)" : "\(role) reads \(id.lowercased) already"
-        Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : text)
     }
 }
 
@@ -80,12 +78,11 @@ struct RemoveReaderCommand: AsyncParsableCommand {
             try await administration.removeReader(role, from: id)
         }
         guard isRemoved else { throw Terminal.failure("\(role) does not read \(id.lowercased)") }
-        let json = AdministrationOptions.body {
+        options.say("\(role) reads \(id.lowercased) no more") {
             $0.member("role", role)
             $0.member("organization_id", id)
             $0.member("removed", true)
         }
-        Terminal.say(options.json ? String(decoding: json, as: UTF8.self) : "\(role) reads \(id.lowercased) no more")
     }
 }
 
