@@ -3,17 +3,17 @@ import JWTKit
 
 /// Makes HS256 tokens with the shared secret: for a developer's command line, not for production's users.
 package struct TokenIssuer: Sendable {
-    private let configuration: TokenConfiguration
+    private let issuer: TrustedIssuer
     private let key: TokenKey
 
     /// An issuer whose tokens a ``TokenVerifier`` of the same configuration accepts.
     ///
     /// - Throws: ``TokenConfigurationError`` when there is no secret, or it is too short.
     package init(configuration: TokenConfiguration) async throws {
-        guard let secret = configuration.secret else {
+        guard let secret = configuration.own.secret else {
             throw TokenConfigurationError("Tokens can only be issued with a JWT secret, and none is configured.")
         }
-        self.configuration = configuration
+        issuer = configuration.own
         self.key = try await TokenKeySet.keys(secret: secret, sources: [])[0]
     }
 
@@ -25,11 +25,11 @@ package struct TokenIssuer: Sendable {
     /// - Throws: what JWTKit throws when it cannot sign; with a checked secret, nothing.
     package func issue(organization: UUID, user: UUID, ttlSeconds: Int64, now: Int64) async throws -> String {
         var texts = [
-            configuration.organizationClaim: organization.uuidString.lowercased(),
-            configuration.userClaim: user.uuidString.lowercased(),
+            issuer.organizationClaim: organization.uuidString.lowercased(),
+            issuer.userClaim: user.uuidString.lowercased(),
         ]
-        texts["iss"] = configuration.issuer
-        texts["aud"] = configuration.audience
+        texts["iss"] = issuer.issuer
+        texts["aud"] = issuer.audience
         let payload = IssuedPayload(texts: texts, numbers: ["iat": now, "exp": now + max(1, ttlSeconds)])
         let encoder = DefaultJWTSerializer().jsonEncoder
         let header = try encoder.encode(["alg": TokenAlgorithm.hs256.rawValue, "typ": "JWT"])

@@ -11,7 +11,7 @@ package final class TokenVerifier: Sendable {
     /// Longer tokens are refused unread.
     package static let maximumTokenBytes = 8_192
 
-    private struct State {
+    struct State {
         var configuration: TokenConfiguration
         var table: IssuerTable
         /// By URL.
@@ -36,9 +36,9 @@ package final class TokenVerifier: Sendable {
 
     /// Tells a ``KeyKeeper`` to look what is to be fetched.
     let wakes: AsyncStream<Void>
-    private let wake: AsyncStream<Void>.Continuation
+    let wake: AsyncStream<Void>.Continuation
     private let leewaySeconds: Int64
-    private let state: Mutex<State>
+    let state: Mutex<State>
 
     /// A verifier with the configured keys. Those that are to be fetched are not there yet: see ``KeyKeeper``.
     ///
@@ -46,7 +46,7 @@ package final class TokenVerifier: Sendable {
     package init(configuration: TokenConfiguration) async throws {
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
         leewaySeconds = configuration.leewaySeconds
-        let (table, remotes) = try await Self.table(configuration, known: [:], wake: wake)
+        let (table, remotes) = try await IssuerTable.table(configuration, known: [:], wake: wake)
         let cache = TokenCache<TokenDigest, TokenClaims>(capacity: configuration.cacheCapacity)
         state = Mutex(State(configuration: configuration, table: table, remotes: remotes, cache: cache))
     }
@@ -57,7 +57,7 @@ package final class TokenVerifier: Sendable {
     /// - Throws: ``TokenConfigurationError``; everything is then as it was.
     package func replace(_ configuration: TokenConfiguration) async throws {
         let known = state.withLock { $0.remotes }
-        let (table, remotes) = try await Self.table(configuration, known: known, wake: wake)
+        let (table, remotes) = try await IssuerTable.table(configuration, known: known, wake: wake)
         state.withLock { state in
             state.configuration = configuration
             state.table = table
@@ -69,48 +69,7 @@ package final class TokenVerifier: Sendable {
         wake.yield()
     }
 
-    private static func table(
-        _ configuration: TokenConfiguration,
-        known: [String: RemoteKeys],
-        wake: AsyncStream<Void>.Continuation
-    ) async throws -> (IssuerTable, [String: RemoteKeys]) {
-        var entries: [IssuerEntry] = []
-        var remotes: [String: RemoteKeys] = [:]
-        for issuer in configuration.issuers {
-            let given = try await TokenKeySet.keys(secret: issuer.secret, sources: issuer.keys)
-            guard !given.isEmpty || issuer.jwksURL != nil else {
-                throw TokenConfigurationError("The JWT issuer \(issuer.issuer ?? "without a name") has no key.")
-            }
-            var remote: RemoteKeys?
-            if let url = issuer.jwksURL {
-                if let problem = KeySetURL.problem(url) {
-                    throw TokenConfigurationError("The URL of a key set \(problem).")
-                }
-                remote = remotes[url] ?? known[url] ?? RemoteKeys(url: url) { wake.yield() }
-                remotes[url] = remote
-            }
-            let rules = try TokenRules(issuer, leewaySeconds: configuration.leewaySeconds)
-            entries.append(IssuerEntry(rules: rules, given: given, remote: remote))
-        }
-        return (try IssuerTable(entries), remotes)
-    }
-
     // MARK: - Verifying
-
-    /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
-    ///
-    /// - Parameter now: seconds since 1970.
-    package func cached(_ token: Substring, now: Int64) -> TokenClaims? {
-        guard token.utf8.count <= Self.maximumTokenBytes else { return nil }
-        return cached(Self.digest(of: token), now: now)
-    }
-
-    /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
-    ///
-    /// - Parameter now: seconds since 1970.
-    package func cached(_ token: String, now: Int64) -> TokenClaims? {
-        cached(token[...], now: now)
-    }
 
     /// The claims of a token, verified now or before. One that names a key that nobody knows waits for its issuer's
     /// newer keys, for 3 seconds at most, and not always: see ``RemoteKeysState``.
@@ -134,15 +93,6 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The claims of a token, verified now or before by the keys that are at hand.
-    ///
-    /// - Parameters:
-    ///   - token: what follows `Bearer ` in the header.
-    ///   - now: seconds since 1970.
-    package func verify(_ token: String, now: Int64) throws(TokenError) -> TokenClaims {
-        try verify(token[...], now: Timestamp(microseconds: now * 1_000_000))
-    }
-
     /// How many verified tokens are remembered now, for a gauge.
     package var cachedTokens: Int {
         state.withLock { $0.cache.count }
@@ -161,7 +111,8 @@ package final class TokenVerifier: Sendable {
         return claims
     }
 
-    private func cached(_ digest: TokenDigest, now: Int64) -> TokenClaims? {
+    /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
+    func cached(_ digest: TokenDigest, now: Int64) -> TokenClaims? {
         state.withLock { state in
             guard let claims = state.cache.find(digest) else { return nil }
             // RFC 7519: a token is expired on and after `exp`
@@ -173,7 +124,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    private static func digest(of token: Substring) -> TokenDigest {
+    static func digest(of token: Substring) -> TokenDigest {
         var token = token
         return token.withUTF8 { TokenDigest(UnsafeRawBufferPointer($0)) }
     }
@@ -220,59 +171,5 @@ package final class TokenVerifier: Sendable {
         }
         let isUnknown = text.header.kid.map { !issuer.keys.knows($0) } ?? false
         return Refused(reason: isUnknown ? .unknownKey : reason, remote: isUnknown ? remote : nil)
-    }
-}
-
-// MARK: - Keys that are fetched
-
-extension TokenVerifier {
-    /// The URLs that keys are fetched from.
-    var remotes: [RemoteKeys] { state.withLock { Array($0.remotes.values) } }
-
-    /// Puts what was fetched in force.
-    func takeKeys(of remote: RemoteKeys) {
-        state.withLock { state in
-            state.table.takeKeys(of: remote)
-            state.forget()
-        }
-    }
-
-    func count(_ outcome: RemoteKeysState.Outcome) {
-        state.withLock { $0.refreshes[outcome, default: 0] += 1 }
-    }
-
-    var configuration: TokenConfiguration { state.withLock { $0.configuration } }
-
-    /// Makes the ``KeyKeeper`` look what is to be fetched.
-    func lookForWork() { wake.yield() }
-
-    package struct KeyReport: Sendable {
-        /// URLs, without their queries, whose keys have never been fetched.
-        package var missing: [String] = []
-        /// URLs, without their queries, that publish no usable key: whoever signed has withdrawn all of them.
-        package var empty: [String] = []
-        /// Whether no key is at hand at all, so that no token can be verified.
-        package var isWithoutKeys = false
-        /// Providers that keys are fetched from.
-        package var providers = 0
-        /// When the keys that were fetched longest ago were; nil when all are missing, or there are none.
-        package var oldest: Timestamp?
-        /// What fetches came to: `changed`, `unchanged`, `failed`.
-        package var refreshes: [(outcome: String, count: Int)] = []
-    }
-
-    /// How fetched keys stand, for health and metrics.
-    package var keyReport: KeyReport {
-        let (remotes, entries, refreshes) = state.withLock {
-            (Array($0.remotes.values), $0.table.entries, $0.refreshes)
-        }
-        var report = KeyReport()
-        report.providers = remotes.count
-        report.missing = remotes.filter { $0.keys == nil }.map { KeySetURL.shown($0.url) }.sorted()
-        report.empty = remotes.filter { $0.keys?.isEmpty == true }.map { KeySetURL.shown($0.url) }.sorted()
-        report.isWithoutKeys = entries.allSatisfy(\.keys.keys.isEmpty)
-        report.oldest = remotes.compactMap(\.freshAt).min()
-        report.refreshes = RemoteKeysState.Outcome.allCases.map { ($0.rawValue, refreshes[$0] ?? 0) }
-        return report
     }
 }

@@ -11,7 +11,7 @@ import Tokens
     /// A gateway on a provider, with two tenants; `first` is Ada's and Bob's.
     private static func scene(_ provider: KeyProvider) async throws -> Scene {
         var tokens = LiveGateway.tokens
-        tokens.jwksURL = provider.url
+        tokens.own.jwksURL = provider.url
         return try await Scene(tokens: tokens)
     }
 

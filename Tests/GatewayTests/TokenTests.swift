@@ -57,7 +57,7 @@ import Tokens
     private static func token(
         _ claims: String,
         header: String = #"{"alg":"HS256","typ":"JWT"}"#,
-        secret: [UInt8] = LiveGateway.tokens.secret ?? []
+        secret: [UInt8] = LiveGateway.tokens.own.secret ?? []
     ) -> String {
         let signed = base64(header) + "." + base64(claims)
         let code = HMAC<SHA256>.authenticationCode(for: Data(signed.utf8), using: SymmetricKey(data: secret))
@@ -171,9 +171,9 @@ import Tokens
 
     @Test func issuerAudienceAndNamesOfClaimsAreWhatTheOperatorSays() async throws {
         var tokens = LiveGateway.tokens
-        tokens.issuer = "https://id.example"
-        tokens.audience = "sluice"
-        tokens.userClaim = "uid"
+        tokens.own.issuer = "https://id.example"
+        tokens.own.audience = "sluice"
+        tokens.own.userClaim = "uid"
         let scene = try await Scene(tokens: tokens)
         #expect(try await scene.ada.get("/v1/mutations").status == 200)
         let right: [String: String?] = [

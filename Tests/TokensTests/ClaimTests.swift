@@ -63,8 +63,8 @@ struct ClaimTests {
     @Test("Issuer and audience are checked when configured")
     func issuerAndAudience() async throws {
         let verifier = try await verifier {
-            $0.issuer = "https://id.example"
-            $0.audience = "sluice"
+            $0.own.issuer = "https://id.example"
+            $0.own.audience = "sluice"
         }
         func refusal(_ issuer: Any, _ audience: Any) throws -> TokenError? {
             verifier.refusal(try key.token(claims(["iss": issuer, "aud": audience])))
@@ -107,8 +107,8 @@ struct ClaimTests {
     @Test("The claims' names are settings")
     func names() async throws {
         let verifier = try await verifier {
-            $0.userClaim = "https://example.com/user"
-            $0.organizationClaim = "tenant"
+            $0.own.userClaim = "https://example.com/user"
+            $0.own.organizationClaim = "tenant"
         }
         let custom = claims([
             "sub": NSNull(), "org": NSNull(), "https://example.com/user": user.uuidString,
@@ -173,7 +173,7 @@ struct ClaimTests {
     @Test("What the issuer makes, the verifier accepts")
     func issuer() async throws {
         var configuration = TokenConfiguration(secret: Keys.secret, issuer: "i \"quoted\"", audience: "a")
-        configuration.organizationClaim = "tenant"
+        configuration.own.organizationClaim = "tenant"
         let token = try await TokenIssuer(configuration: configuration)
             .issue(organization: organization, user: user, ttlSeconds: 30, now: now)
         let verifier = try await TokenVerifier(configuration: configuration)

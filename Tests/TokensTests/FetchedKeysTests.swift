@@ -65,7 +65,7 @@ struct FetchedKeysTests {
 
     @Test("Before keys were fetched, a token that may be good is not called bad")
     func missing() async throws {
-        let verifier = try await verifier { $0.secret = Keys.secret }
+        let verifier = try await verifier { $0.own.secret = Keys.secret }
         #expect(verifier.refusal(try token(first, "1")) == .keysUnavailable(retryAfter: 1))
         #expect(verifier.refusal(try TestKey.hs256(Keys.secret).token(claims())) == nil)
         #expect(verifier.refusal(try TestKey.hs256([1, 2, 3]).token(claims())) == .badSignature)
@@ -186,7 +186,7 @@ struct FetchedKeysTests {
     @Test("Only a name that nobody knows is worth a fetch")
     func worth() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
-        let verifier = try await verifier { $0.secret = Keys.secret }
+        let verifier = try await verifier { $0.own.secret = Keys.secret }
         #expect(await fetch(verifier, at: 0) == .changed)
         let moment = Timestamp(microseconds: now * 1_000_000)
         let useless = [

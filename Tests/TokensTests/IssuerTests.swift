@@ -131,7 +131,7 @@ struct IssuerTests {
     func fallback() async throws {
         let own = P256.Signing.PrivateKey()
         let source = try Keys.jwks(Keys.jwk(own.publicKey, id: "k"))
-        let verifier = try await verifier { _, _, configuration in configuration.keys = [source] }
+        let verifier = try await verifier { _, _, configuration in configuration.own.keys = [source] }
         for org in [Self.tenantN, Self.tenantS, UUID()] {
             for iss in [NSNull(), "https://west.example"] as [Any] {
                 #expect(verifier.refusal(try token(.es256(own), iss: iss, org: org)) == nil)
@@ -140,8 +140,8 @@ struct IssuerTests {
             #expect(verifier.refusal(try token(.es256(own), iss: Self.north, org: org)) == .badSignature)
         }
         let named = try await self.verifier { _, _, configuration in
-            configuration.keys = [source]
-            configuration.issuer = "https://own.example"
+            configuration.own.keys = [source]
+            configuration.own.issuer = "https://own.example"
         }
         #expect(named.refusal(try token(.es256(own), iss: "https://own.example", org: UUID())) == nil)
         #expect(named.refusal(try token(.es256(own), iss: "https://west.example", org: UUID())) == .wrongIssuer)

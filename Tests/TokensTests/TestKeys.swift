@@ -1,6 +1,7 @@
 import Crypto
 import CryptoExtras
 import Foundation
+import SyncModel
 
 @testable import Tokens
 
@@ -115,5 +116,17 @@ extension TokenVerifier {
         } catch {
             return error
         }
+    }
+}
+
+extension TokenVerifier {
+    /// - Parameter now: seconds since 1970.
+    func cached(_ token: String, now: Int64) -> TokenClaims? {
+        token.utf8.count > Self.maximumTokenBytes ? nil : cached(Self.digest(of: token[...]), now: now)
+    }
+
+    /// - Parameter now: seconds since 1970.
+    func verify(_ token: String, now: Int64) throws(TokenError) -> TokenClaims {
+        try verify(token[...], now: Timestamp(microseconds: now * 1_000_000))
     }
 }

@@ -19,7 +19,7 @@ struct IssuersFile {
 
     let path: String
     /// Says what holds for an issuer that does not say otherwise.
-    let defaults: TokenConfiguration
+    let defaults: TrustedIssuer
     /// Whether public keys sign for this gateway alone, where an issuer does not say.
     let hasExclusiveKeys: Bool
 

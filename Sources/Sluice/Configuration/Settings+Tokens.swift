@@ -24,12 +24,12 @@ extension Settings {
             organizationClaim: jwtOrganizationClaim,
             leewaySeconds: Int64(jwtLeewaySeconds)
         )
-        if let jwtKeysFile { configuration.keys = [try Self.keys(in: jwtKeysFile, .jwtKeysFile)] }
+        if let jwtKeysFile { configuration.own.keys = [try Self.keys(in: jwtKeysFile, .jwtKeysFile)] }
         if let jwtIssuersFile {
             let own = hasOwnKeys ? jwtIssuer : nil
             configuration.otherIssuers = try IssuersFile(
                 path: jwtIssuersFile,
-                defaults: configuration,
+                defaults: configuration.own,
                 hasExclusiveKeys: hasExclusiveKeys
             ).issuers(beside: own)
         }

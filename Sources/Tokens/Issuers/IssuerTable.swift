@@ -67,4 +67,34 @@ struct IssuerTable: Sendable {
     mutating func takeKeys(of remote: RemoteKeys) {
         for index in entries.indices where entries[index].remote === remote { entries[index].takeRemoteKeys() }
     }
+
+    /// The issuers of a configuration, with the keys that they gave; those that are fetched come from ``RemoteKeys`` by
+    /// their URLs, which are taken over as far as they are known.
+    ///
+    /// - Throws: ``TokenConfigurationError``.
+    static func table(
+        _ configuration: TokenConfiguration,
+        known: [String: RemoteKeys],
+        wake: AsyncStream<Void>.Continuation
+    ) async throws -> (IssuerTable, [String: RemoteKeys]) {
+        var entries: [IssuerEntry] = []
+        var remotes: [String: RemoteKeys] = [:]
+        for issuer in configuration.issuers {
+            let given = try await TokenKeySet.keys(secret: issuer.secret, sources: issuer.keys)
+            guard !given.isEmpty || issuer.jwksURL != nil else {
+                throw TokenConfigurationError("The JWT issuer \(issuer.issuer ?? "without a name") has no key.")
+            }
+            var remote: RemoteKeys?
+            if let url = issuer.jwksURL {
+                if let problem = KeySetURL.problem(url) {
+                    throw TokenConfigurationError("The URL of a key set \(problem).")
+                }
+                remote = remotes[url] ?? known[url] ?? RemoteKeys(url: url) { wake.yield() }
+                remotes[url] = remote
+            }
+            let rules = try TokenRules(issuer, leewaySeconds: configuration.leewaySeconds)
+            entries.append(IssuerEntry(rules: rules, given: given, remote: remote))
+        }
+        return (try IssuerTable(entries), remotes)
+    }
 }

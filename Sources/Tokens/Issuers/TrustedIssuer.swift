@@ -33,6 +33,9 @@ package struct TrustedIssuer: Sendable, Equatable {
     /// Where it publishes its public keys; nil: nowhere.
     package var jwksURL: String?
 
+    /// Whether there is anything that could verify its tokens.
+    var hasKey: Bool { secret != nil || !keys.isEmpty || jwksURL != nil }
+
     /// An issuer; it is checked when a ``TokenVerifier`` is made of it.
     package init(
         issuer: String?,

@@ -1,0 +1,55 @@
+package import SyncModel
+import Synchronization
+
+/// Keys that are fetched.
+extension TokenVerifier {
+    /// The URLs that keys are fetched from.
+    var remotes: [RemoteKeys] { state.withLock { Array($0.remotes.values) } }
+
+    /// Puts what was fetched in force.
+    func takeKeys(of remote: RemoteKeys) {
+        state.withLock { state in
+            state.table.takeKeys(of: remote)
+            state.forget()
+        }
+    }
+
+    func count(_ outcome: RemoteKeysState.Outcome) {
+        state.withLock { $0.refreshes[outcome, default: 0] += 1 }
+    }
+
+    var configuration: TokenConfiguration { state.withLock { $0.configuration } }
+
+    /// Makes the ``KeyKeeper`` look what is to be fetched.
+    func lookForWork() { wake.yield() }
+
+    package struct KeyReport: Sendable {
+        /// URLs, without their queries, whose keys have never been fetched.
+        package var missing: [String] = []
+        /// URLs, without their queries, that publish no usable key: whoever signed has withdrawn all of them.
+        package var empty: [String] = []
+        /// Whether no key is at hand at all, so that no token can be verified.
+        package var isWithoutKeys = false
+        /// Providers that keys are fetched from.
+        package var providers = 0
+        /// When the keys that were fetched longest ago were; nil when all are missing, or there are none.
+        package var oldest: Timestamp?
+        /// What fetches came to: `changed`, `unchanged`, `failed`.
+        package var refreshes: [(outcome: String, count: Int)] = []
+    }
+
+    /// How fetched keys stand, for health and metrics.
+    package var keyReport: KeyReport {
+        let (remotes, entries, refreshes) = state.withLock {
+            (Array($0.remotes.values), $0.table.entries, $0.refreshes)
+        }
+        var report = KeyReport()
+        report.providers = remotes.count
+        report.missing = remotes.filter { $0.keys == nil }.map { KeySetURL.shown($0.url) }.sorted()
+        report.empty = remotes.filter { $0.keys?.isEmpty == true }.map { KeySetURL.shown($0.url) }.sorted()
+        report.isWithoutKeys = entries.allSatisfy(\.keys.keys.isEmpty)
+        report.oldest = remotes.compactMap(\.freshAt).min()
+        report.refreshes = RemoteKeysState.Outcome.allCases.map { ($0.rawValue, refreshes[$0] ?? 0) }
+        return report
+    }
+}
