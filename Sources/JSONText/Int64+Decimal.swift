@@ -32,6 +32,17 @@ extension Int64 {
         // 19 digits is what the range has
         guard exponent >= 0, digits.count + exponent <= 19 else { return nil }
         digits += Array(repeating: 0, count: exponent)
+        self.init(digits, isNegative: isNegative)
+    }
+
+    /// Reads `-?[0-9]+`; nil beyond the range.
+    init?(digits text: UnsafeBufferPointer<UInt8>) {
+        let isNegative = text.first == UInt8(ascii: "-")
+        self.init(text.dropFirst(isNegative ? 1 : 0).lazy.map { $0 &- UInt8(ascii: "0") }, isNegative: isNegative)
+    }
+
+    @inline(__always)
+    private init?(_ digits: some Sequence<UInt8>, isNegative: Bool) {
         var value: Int64 = 0
         for digit in digits {
             let (shifted, isTooLarge) = value.multipliedReportingOverflow(by: 10)

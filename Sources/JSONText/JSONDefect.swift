@@ -1,8 +1,9 @@
 /// What JSON's grammar allows, but the gateway can't store or would understand in one of several ways.
 package struct JSONDefect: Sendable, Equatable {
-    package enum Kind: Sendable, Equatable {
+    /// The numbers are those of `csj_defect_kind`.
+    package enum Kind: UInt32, Sendable {
         /// A name that an earlier member of the object has, once both are unescaped (RFC 8259, section 4).
-        case duplicateMember
+        case duplicateMember = 0
         /// A string or name with U+0000, which PostgreSQL's text can't hold.
         case nulCharacter
         /// A string or name with half of a surrogate pair, which is no Unicode text.

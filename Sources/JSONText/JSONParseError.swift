@@ -1,21 +1,20 @@
 /// Why a text is not JSON (RFC 8259), or more of it than the limits allow.
 package struct JSONParseError: Error, Sendable, Equatable {
-    package enum Kind: Sendable, Equatable, CaseIterable {
-        case tooLong
-        case tooDeep
-        case tooManyNodes
+    /// The numbers are those of `csj_error`.
+    package enum Kind: UInt32, Sendable, CaseIterable {
+        /// More than ``JSONLimits`` allow.
+        case tooLong = 1, tooDeep, tooManyNodes
         /// No value: nothing, or white space only.
         case empty
         case invalidUTF8
         /// A character below U+0020 in a string, unescaped.
         case controlCharacter
         case unterminatedString
+        /// The text ends within an array or object.
         case unexpectedEnd
         /// Something else where a value belongs. A byte order mark is such a thing.
         case expectedValue
-        case expectedName
-        case expectedColon
-        case expectedCommaOrEnd
+        case expectedName, expectedColon, expectedCommaOrEnd
         /// A word that is none of `true`, `false` and `null`.
         case invalidLiteral
         /// A number that breaks the grammar: `01`, `1.`, `+1`, `1e`.

@@ -16,7 +16,7 @@ final class JSONStorage: @unchecked Sendable {
             csj_parse(text.baseAddress, text.count, csj_limits(limits))
         }
         guard result.error == CSJ_OK.rawValue, let nodes = result.nodes else {
-            throw JSONParseError(kind: .init(code: result.error), offset: Int(result.error_offset))
+            throw JSONParseError(kind: .init(rawValue: result.error) ?? .outOfMemory, offset: Int(result.error_offset))
         }
         self.bytes = bytes
         self.nodes = UnsafePointer(nodes)
@@ -37,29 +37,5 @@ extension csj_limits {
             depth: UInt32(clamping: limits.maximumDepth),
             nodes: UInt32(clamping: limits.maximumNodes)
         )
-    }
-}
-
-extension JSONParseError.Kind {
-    fileprivate init(code: UInt32) {
-        switch csj_error(code) {
-        case CSJ_TOO_LONG: self = .tooLong
-        case CSJ_TOO_DEEP: self = .tooDeep
-        case CSJ_TOO_MANY_NODES: self = .tooManyNodes
-        case CSJ_EMPTY: self = .empty
-        case CSJ_INVALID_UTF8: self = .invalidUTF8
-        case CSJ_CONTROL_CHARACTER: self = .controlCharacter
-        case CSJ_UNTERMINATED_STRING: self = .unterminatedString
-        case CSJ_UNEXPECTED_END: self = .unexpectedEnd
-        case CSJ_EXPECTED_VALUE: self = .expectedValue
-        case CSJ_EXPECTED_NAME: self = .expectedName
-        case CSJ_EXPECTED_COLON: self = .expectedColon
-        case CSJ_EXPECTED_COMMA_OR_END: self = .expectedCommaOrEnd
-        case CSJ_INVALID_LITERAL: self = .invalidLiteral
-        case CSJ_INVALID_NUMBER: self = .invalidNumber
-        case CSJ_INVALID_ESCAPE: self = .invalidEscape
-        case CSJ_TRAILING_CONTENT: self = .trailingContent
-        default: self = .outOfMemory
-        }
     }
 }

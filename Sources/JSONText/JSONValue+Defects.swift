@@ -96,18 +96,8 @@ private struct DefectLocator {
     private mutating func take(_ index: Int, path: DefectPath) {
         while let defect = pending.first, defect.node == index {
             pending = pending.dropFirst()
-            located.append(JSONDefect(kind: .init(code: defect.kind), nodeIndex: index, pointer: path.text))
-        }
-    }
-}
-
-extension JSONDefect.Kind {
-    fileprivate init(code: UInt32) {
-        switch csj_defect_kind(code) {
-        case CSJ_NUL_CHARACTER: self = .nulCharacter
-        case CSJ_LONE_SURROGATE: self = .loneSurrogate
-        case CSJ_NUMBER_OUT_OF_RANGE: self = .numberOutOfRange
-        default: self = .duplicateMember
+            let kind = JSONDefect.Kind(rawValue: UInt32(defect.kind)) ?? .duplicateMember
+            located.append(JSONDefect(kind: kind, nodeIndex: index, pointer: path.text))
         }
     }
 }

@@ -94,25 +94,3 @@ extension csj_node {
         return withUnescaped(in: bytes) { UUID(text: $0) }
     }
 }
-
-extension Int64 {
-    /// Reads `-?[0-9]+`; nil beyond the range.
-    fileprivate init?(digits text: UnsafeBufferPointer<UInt8>) {
-        let negative = text.first == UInt8(ascii: "-")
-        var value: Int64 = 0
-        for byte in text.dropFirst(negative ? 1 : 0) {
-            let digit = Int64(byte &- UInt8(ascii: "0"))
-            let (shifted, tooLarge) = value.multipliedReportingOverflow(by: 10)
-            // Counted downwards: the lowest number has no positive counterpart.
-            let (next, tooLow) = shifted.subtractingReportingOverflow(digit)
-            if tooLarge || tooLow { return nil }
-            value = next
-        }
-        if negative {
-            self = value
-        } else {
-            guard value != .min else { return nil }
-            self = -value
-        }
-    }
-}
