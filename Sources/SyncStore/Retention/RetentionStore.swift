@@ -40,11 +40,9 @@ package struct RetentionStore: Sendable {
         parameters.add(isForced)
         parameters.add(timestamp: RetentionStatus.latestExpiry(at: now()).microseconds)
         parameters.add(timestamp: RetentionStatus.latestDue(at: now()).microseconds)
-        let rows = try await run(RetentionStatements.claim, parameters, "claim retention's turn")
-        do {
-            return try rows.read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
-        } catch {
-            throw failure.problem(error, doing: "claim retention's turn")
+        return try await failure.reporting("claim retention's turn") { [parameters] in
+            try await run(RetentionStatements.claim, parameters)
+                .read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
         }
     }
 
@@ -67,15 +65,19 @@ package struct RetentionStore: Sendable {
         parameters.add(timestamp: report == nil ? nil : moment.microseconds)
         parameters.add(json: report?.json)
         parameters.add(timestamp: due.microseconds)
-        _ = try await run(RetentionStatements.release, parameters, "give retention's turn back")
-        return moment
+        return try await failure.reporting("give retention's turn back") { [parameters] in
+            _ = try await run(RetentionStatements.release, parameters)
+            return moment
+        }
     }
 
     /// Asks for a run at once, of whichever replica comes to it.
     package func ask() async throws(Problem) {
         var parameters = Parameters()
         parameters.add(timestamp: now().microseconds)
-        _ = try await run(RetentionStatements.ask, parameters, "ask for retention")
+        try await failure.reporting("ask for retention") { [parameters] in
+            _ = try await run(RetentionStatements.ask, parameters)
+        }
         asked.continuation.yield()
     }
 
@@ -83,11 +85,8 @@ package struct RetentionStore: Sendable {
     package var requests: AsyncStream<Void> { asked.stream }
 
     package func status() async throws(Problem) -> RetentionStatus {
-        let rows = try await run(RetentionStatements.status, Parameters(), "read how retention stands")
-        do {
-            return try RetentionStatus(rows, now: now())
-        } catch {
-            throw failure.problem(error, doing: "read how retention stands")
+        try await failure.reporting("read how retention stands") {
+            try RetentionStatus(await run(RetentionStatements.status, Parameters()), now: now())
         }
     }
 
@@ -100,15 +99,11 @@ package struct RetentionStore: Sendable {
         parameters.add(organization)
         parameters.add(Int64(Self.organizationsAtATime))
         parameters.add(timestamp: cutoffs.now.microseconds)
-        do {
-            let rows = try await pool.transaction { [parameters] connection in
-                try await connection.run([
-                    Self.opening, Query(RetentionStatements.debts, parameters),
-                ])[1]
+        return try await failure.reporting("look for what retention has to do") { [parameters] in
+            let rows = try await pool.transaction { connection in
+                try await connection.run([Self.opening, Query(RetentionStatements.debts, parameters)])[1]
             }
             return try rows.read { try RetentionDebt(&$0, cutoffs) }
-        } catch {
-            throw failure.problem(error, doing: "look for what retention has to do")
         }
     }
 
@@ -220,15 +215,7 @@ package struct RetentionStore: Sendable {
         return Query(RetentionStatements.opening, parameters)
     }
 
-    private func run(
-        _ statement: Statement,
-        _ parameters: Parameters,
-        _ what: StaticString
-    ) async throws(Problem) -> Rows {
-        do {
-            return try await pool.run([Query(statement, parameters)])[0]
-        } catch {
-            throw failure.problem(error, doing: what)
-        }
+    private func run(_ statement: Statement, _ parameters: Parameters) async throws -> Rows {
+        try await pool.run([Query(statement, parameters)])[0]
     }
 }

@@ -88,7 +88,7 @@ package struct KeyRotation: Sendable {
     /// - Returns: its number; nil where there is no such organization.
     package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
         let (_, master) = try wrapping()
-        do {
+        return try await failure.reporting("renew a data key") {
             while true {
                 let keys = try OrganizationKeys.keys(await pool.run([OrganizationKeys.read(organization)])[0])
                 let number = (keys.map(\.number).max() ?? 0) + 1
@@ -101,8 +101,6 @@ package struct KeyRotation: Sendable {
                 // somebody else was faster, or there is no such organization
                 if try OrganizationKeys.keys(results[1]).allSatisfy({ $0.number < number }) { return nil }
             }
-        } catch {
-            throw failure.problem(error, doing: "renew a data key")
         }
     }
 
@@ -125,7 +123,7 @@ package struct KeyRotation: Sendable {
         parameters.add(number)
         parameters.add(label)
         parameters.add(Self.page)
-        do {
+        return try await failure.reporting("read data keys") { [parameters] in
             let rows = try await pool.run([Query(Self.pageStatement, parameters)])[0]
             return try rows.read { row in
                 let wrapped = try OrganizationKeys.key(&row)
@@ -137,8 +135,6 @@ package struct KeyRotation: Sendable {
                 )
                 return (key, wrapped)
             }
-        } catch {
-            throw failure.problem(error, doing: "read data keys")
         }
     }
 
