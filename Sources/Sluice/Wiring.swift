@@ -17,28 +17,13 @@ enum Wiring {
     static func bootstrapLogging(_ settings: Settings) -> Logger {
         let format = settings.logFormat ?? (LineWriter.standardOutput.isTerminal ? .text : .json)
         let level = settings.logLevel
-        LoggingSystem.bootstrap { label in
-            switch format {
-            case .json:
-                var handler = JSONLogHandler(label: label, metadataProvider: LogContext.provider)
-                handler.logLevel = level
-                return handler
-            case .text:
-                var handler = TextLogHandler(label: label, metadataProvider: LogContext.provider)
-                handler.logLevel = level
-                return handler
-            }
-        }
+        LoggingSystem.bootstrap { LineLogHandler($0, format, level: level, metadataProvider: LogContext.provider) }
         return Logger(label: "sluice")
     }
 
     /// A logger for commands that print results: complaints only, to standard error.
     static func commandLogger() -> Logger {
-        Logger(label: "sluice") { label in
-            var handler = TextLogHandler(label: label, writer: .standardError)
-            handler.logLevel = .warning
-            return handler
-        }
+        Logger(label: "sluice") { LineLogHandler($0, .text, level: .warning, writer: .standardError) }
     }
 
     /// Makes every counter of the process count in one registry. Comes before anything that counts is made.

@@ -12,11 +12,7 @@ struct LogHandlerTests {
     private func json(_ log: (Logger) -> Void) throws -> [[String: Any]] {
         let lines = try captured { writer in
             log(
-                Logger(label: "sluice.test") { label in
-                    var handler = JSONLogHandler(label: label, writer: writer)
-                    handler.logLevel = .trace
-                    return handler
-                }
+                Logger(label: "sluice.test") { LineLogHandler($0, .json, level: .trace, writer: writer) }
             )
         }
         return try lines.map {
@@ -26,7 +22,7 @@ struct LogHandlerTests {
 
     private func text(colours: Bool = false, _ log: (Logger) -> Void) throws -> [String] {
         try captured { writer in
-            log(Logger(label: "t") { TextLogHandler(label: $0, writer: writer, colours: colours) })
+            log(Logger(label: "t") { LineLogHandler($0, .text, writer: writer, colours: colours) })
         }
     }
 
@@ -59,7 +55,7 @@ struct LogHandlerTests {
             logger.info("after")
         }
         let lines = try captured { writer in
-            log(Logger(label: "t") { JSONLogHandler(label: $0, metadataProvider: LogContext.provider, writer: writer) })
+            log(Logger(label: "t") { LineLogHandler($0, .json, metadataProvider: LogContext.provider, writer: writer) })
         }
         let found = try lines.map {
             let line = try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
@@ -123,7 +119,7 @@ struct LogHandlerTests {
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
                 group.addTask {
-                    let logger = Logger(label: "t") { JSONLogHandler(label: $0, writer: writer) }
+                    let logger = Logger(label: "t") { LineLogHandler($0, .json, writer: writer) }
                     for _ in 0..<20 { logger.info("\(text)") }
                 }
             }

@@ -1,4 +1,5 @@
 import Logging
+import Telemetry
 
 extension Setting {
     static let databaseURL = Setting("database_url", .databaseURL, "postgresql:///sluice", isSecret: true)

@@ -2,6 +2,7 @@ import Logging
 import SyncHTTP
 import SyncModel
 import SyncStore
+import Telemetry
 
 /// Every setting with a value that was checked.
 struct Settings: Sendable {

@@ -1,33 +1,39 @@
 import Logging
 
-/// One log line under construction: a JSON object's members, appended to bytes.
+/// A JSON object: `time` (RFC 3339, UTC, milliseconds), `level`, `message`, `logger`, and each metadata key as a further
+/// member.
+///
+/// Numbers and truth values given as `.stringConvertible` stay JSON numbers and booleans; dictionaries and arrays
+/// keep their shape. A metadata key that is one of the four names above gets an underscore at its end.
 struct JSONLogLine {
+    private static let reserved: [String] = ["time", "level", "message", "logger"]
+
     private(set) var bytes: [UInt8] = []
 
-    init() {
+    init(_ event: LogEvent, _ metadata: [(key: String, value: Logger.MetadataValue)], logger: String) {
         bytes.reserveCapacity(512)
         bytes.append(UInt8(ascii: "{"))
+        add("time", time: .now())
+        add("level", event.level.rawValue)
+        add("message", event.message.description)
+        add("logger", logger)
+        for (key, value) in metadata { add(Self.reserved.contains(key) ? key + "_" : key, value) }
+        bytes.append(contentsOf: "}\n".utf8)
     }
 
-    /// Closes the object and the line.
-    mutating func finish() {
-        bytes.append(UInt8(ascii: "}"))
-        bytes.append(UInt8(ascii: "\n"))
-    }
-
-    mutating func add(_ name: StaticString, time: LogTime) {
+    private mutating func add(_ name: StaticString, time: LogTime) {
         begin(name.description)
         bytes.append(UInt8(ascii: "\""))
         time.append(to: &bytes)
         bytes.append(UInt8(ascii: "\""))
     }
 
-    mutating func add(_ name: String, _ text: String) {
+    private mutating func add(_ name: String, _ text: String) {
         begin(name)
         append(text)
     }
 
-    mutating func add(_ name: String, _ value: Logger.MetadataValue) {
+    private mutating func add(_ name: String, _ value: Logger.MetadataValue) {
         begin(name)
         append(value)
     }
@@ -38,7 +44,6 @@ struct JSONLogLine {
         bytes.append(UInt8(ascii: ":"))
     }
 
-    /// Dictionaries and arrays keep their shape, numbers and truth values that were given as such stay so.
     private mutating func append(_ value: Logger.MetadataValue) {
         switch value {
         case .string(let text):

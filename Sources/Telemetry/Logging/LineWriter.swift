@@ -22,6 +22,9 @@ package final class LineWriter: Sendable {
         descriptor.withLock { isatty($0) == 1 }
     }
 
+    /// Whether that person wants colours: unless `NO_COLOR` is set.
+    var showsColours: Bool { isTerminal && getenv("NO_COLOR") == nil }
+
     /// Writes the bytes, which end in a line feed. What the descriptor refuses is dropped: a full disk or a closed
     /// pipe is no reason for a gateway to stop.
     func write(_ line: [UInt8]) {
