@@ -1,8 +1,4 @@
-#if canImport(FoundationEssentials)
-    package import FoundationEssentials
-#else
-    package import Foundation
-#endif
+package import FoundationEssentials
 
 /// What is written in the place of a UUID.
 package enum JSONReplacement: Sendable, Equatable {

@@ -1,10 +1,5 @@
 internal import CSimdJSON
-
-#if canImport(FoundationEssentials)
-    package import FoundationEssentials
-#else
-    package import Foundation
-#endif
+package import FoundationEssentials
 
 extension JSONValue {
     /// What stands for a UUID in the canonical form: no JSON text has this byte.

@@ -1,8 +1,4 @@
-#if canImport(FoundationEssentials)
-    package import FoundationEssentials
-#else
-    package import Foundation
-#endif
+package import FoundationEssentials
 
 extension JSONValue {
     /// Every UUID-shaped string value in this value, in document order, duplicates kept. Names are no values.

@@ -1,10 +1,5 @@
 internal import CSimdJSON
-
-#if canImport(FoundationEssentials)
-    package import FoundationEssentials
-#else
-    package import Foundation
-#endif
+package import FoundationEssentials
 
 /// A value within a ``JSONTree``, which it keeps alive. Cheap to copy.
 package struct JSONValue: Sendable {

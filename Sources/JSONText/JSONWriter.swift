@@ -1,8 +1,4 @@
-#if canImport(FoundationEssentials)
-    package import FoundationEssentials
-#else
-    package import Foundation
-#endif
+package import FoundationEssentials
 
 /// Writes JSON without white space, putting the commas. That the calls make up one well-formed text is up to the
 /// caller.

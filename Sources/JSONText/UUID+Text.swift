@@ -1,10 +1,5 @@
 internal import CSimdJSON
-
-#if canImport(FoundationEssentials)
-    package import FoundationEssentials
-#else
-    package import Foundation
-#endif
+package import FoundationEssentials
 
 /// Foundation's own conversions take several hundred nanoseconds; these take some ten.
 extension UUID {

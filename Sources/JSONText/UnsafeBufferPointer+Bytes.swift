@@ -1,10 +1,4 @@
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#else
-    internal import Darwin
-#endif
+internal import Glibc
 
 extension UnsafeBufferPointer<UInt8> {
     func isEqual(to other: UnsafeBufferPointer<UInt8>) -> Bool {

@@ -7,11 +7,4 @@ package struct TokenClaims: Sendable, Hashable {
     package let user: UUID
     /// When the token ends, in seconds since 1970; from then on it is refused, save for the configured leeway.
     package let expiresAt: Int64
-
-    /// Claims from somewhere else than a token; for tests and for trusted callers.
-    package init(organization: UUID, user: UUID, expiresAt: Int64) {
-        self.organization = organization
-        self.user = user
-        self.expiresAt = expiresAt
-    }
 }

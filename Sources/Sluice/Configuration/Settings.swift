@@ -64,30 +64,22 @@ struct Settings: Sendable {
     }
 
     private mutating func check(_ reader: inout SettingsReader) {
-        reader.require(
-            publicAddress != operationsAddress || publicAddress.port == 0,
-            "\(Setting.publicAddress.variable) and \(Setting.operationsAddress.variable) must differ."
-        )
-        reader.require(
-            maxPayloadBytes <= maxBodyBytes,
-            "\(Setting.maxPayloadBytes.variable) must not be more than \(Setting.maxBodyBytes.variable), \(maxBodyBytes)."
-        )
+        func differ(_ left: Setting, _ right: Setting, _ condition: Bool) {
+            reader.require(condition, "\(left.variable) and \(right.variable) must differ.")
+        }
+        func order(_ less: Setting, _ more: Setting, _ condition: Bool, value: String = "") {
+            reader.require(condition, "\(less.variable) must not be more than \(more.variable)\(value).")
+        }
+        let areApart = publicAddress != operationsAddress || publicAddress.port == 0
+        differ(.publicAddress, .operationsAddress, areApart)
+        order(.maxPayloadBytes, .maxBodyBytes, maxPayloadBytes <= maxBodyBytes, value: ", \(maxBodyBytes)")
         reader.require(
             maxBodyBytes <= maxBodyBytesInFlight,
             "\(Setting.maxBodyBytesInFlight.variable) must be at least \(Setting.maxBodyBytes.variable), \(maxBodyBytes)."
         )
-        reader.require(
-            retryBaseSeconds <= retryCapSeconds,
-            "\(Setting.retryBaseSeconds.variable) must not be more than \(Setting.retryCapSeconds.variable)."
-        )
-        reader.require(
-            retentionSucceededDays <= retentionDays,
-            "\(Setting.retentionSucceededDays.variable) must not be more than \(Setting.retentionDays.variable)."
-        )
-        reader.require(
-            jwtUserClaim != jwtOrganizationClaim,
-            "\(Setting.jwtUserClaim.variable) and \(Setting.jwtOrganizationClaim.variable) must differ."
-        )
+        order(.retryBaseSeconds, .retryCapSeconds, retryBaseSeconds <= retryCapSeconds)
+        order(.retentionSucceededDays, .retentionDays, retentionSucceededDays <= retentionDays)
+        differ(.jwtUserClaim, .jwtOrganizationClaim, jwtUserClaim != jwtOrganizationClaim)
         if let jwtSecret, jwtSecret.utf8.count < 32 {
             warnings.append("\(Setting.jwtSecret.variable) has \(jwtSecret.utf8.count) bytes; 32 or more are good.")
         }

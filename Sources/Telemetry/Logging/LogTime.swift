@@ -5,10 +5,6 @@ struct LogTime {
     /// Milliseconds since 1970, UTC.
     let milliseconds: Int64
 
-    init(milliseconds: Int64) {
-        self.milliseconds = milliseconds
-    }
-
     static func now() -> LogTime {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
