@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import SyncHTTP
 import SyncStore
+import Telemetry
 import Testing
 import Tokens
 

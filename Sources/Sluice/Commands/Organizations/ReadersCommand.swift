@@ -22,6 +22,17 @@ struct ReadersCommand: AsyncParsableCommand {
     )
 }
 
+/// Whose rows a role reads.
+struct ReaderArguments: ParsableArguments {
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @Argument(help: "The login role.")
+    var role: String
+
+    @OptionGroup var options: AdministrationOptions
+}
+
 struct AddReaderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
@@ -35,20 +46,15 @@ struct AddReaderCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
-    var id: UUID
-
-    @Argument(help: "The login role.")
-    var role: String
-
-    @OptionGroup var options: AdministrationOptions
+    @OptionGroup var reader: ReaderArguments
 
     func run() async throws {
-        let isNew = try await options.run { administration throws(Problem) in
+        let (id, role) = (reader.id, reader.role)
+        let isNew = try await reader.options.run { administration throws(Problem) in
             try await administration.addReader(role, to: id)
         }
         guard let isNew else { throw AdministrationOptions.unknown(id) }
-        options.say("\(role) reads \(id.lowercased)" + (isNew ? "" : " already")) {
+        reader.options.say("\(role) reads \(id.lowercased)" + (isNew ? "" : " already")) {
             $0.member("role", role)
             $0.member("organization_id", id)
         }
@@ -65,20 +71,15 @@ struct RemoveReaderCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
-    var id: UUID
-
-    @Argument(help: "The login role.")
-    var role: String
-
-    @OptionGroup var options: AdministrationOptions
+    @OptionGroup var reader: ReaderArguments
 
     func run() async throws {
-        let isRemoved = try await options.run { administration throws(Problem) in
+        let (id, role) = (reader.id, reader.role)
+        let isRemoved = try await reader.options.run { administration throws(Problem) in
             try await administration.removeReader(role, from: id)
         }
         guard isRemoved else { throw Terminal.failure("\(role) does not read \(id.lowercased)") }
-        options.say("\(role) reads \(id.lowercased) no more") {
+        reader.options.say("\(role) reads \(id.lowercased) no more") {
             $0.member("role", role)
             $0.member("organization_id", id)
             $0.member("removed", true)
