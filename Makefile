@@ -49,3 +49,4 @@ verify: lint test ## lint and test: what must hold before a commit
 
 clean: ## removes what was built
 	swift package clean
+	rm -rf .build-benchmarks

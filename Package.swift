@@ -167,24 +167,6 @@ let package = Package(
             path: "Tests/TestSupport",
             swiftSettings: settings
         ),
-        .systemLibrary(name: "CEpoll", path: "Tests/Benchmarks/CEpoll"),
-        .executableTarget(
-            name: "LoadGenerator",
-            dependencies: ["CEpoll", .product(name: "Crypto", package: "swift-crypto")],
-            path: "Tests/Benchmarks/LoadGenerator",
-            swiftSettings: settings
-        ),
-        .executableTarget(
-            name: "HTTPClientBaseline",
-            dependencies: [
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-            ],
-            path: "Tests/Benchmarks/HTTPClientBaseline",
-            swiftSettings: settings
-        ),
         .testTarget(name: "JSONTextTests", dependencies: ["JSONText"], swiftSettings: settings),
         .testTarget(name: "PostgresTests", dependencies: ["Postgres", "TestSupport"], swiftSettings: settings),
         .testTarget(

@@ -1,5 +1,6 @@
-"""Release binaries, as `make build` makes them."""
+"""Release binaries: the gateway as `make build` makes it, and the programs of Tests/Benchmarks."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -7,12 +8,23 @@ from pathlib import Path
 from .children import Failure
 
 ROOT = Path(__file__).resolve().parents[3]
+BENCHMARKS = ROOT / "Tests" / "Benchmarks"
 
 
 def build(product: str) -> Path:
-    """Builds a product of the package; where it is."""
-    command = ["swift", "build", "-c", "release", "--static-swift-stdlib", "--package-path", str(ROOT)]
-    if subprocess.run([*command, "--product", product], stdout=sys.stderr, check=False).returncode != 0:
+    """Builds the gateway, or a product of the benchmarks' package; where it is."""
+    package, scratch = (ROOT, ROOT / ".build") if product == "sluice" else (BENCHMARKS, ROOT / ".build-benchmarks")
+    if package == BENCHMARKS:
+        take_versions()
+    command = ["swift", "build", "-c", "release", "--static-swift-stdlib"]
+    command += ["--package-path", package, "--scratch-path", scratch, "--product", product]
+    if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
         raise Failure(f"{product} does not build")
-    folder = subprocess.run([*command, "--show-bin-path"], capture_output=True, text=True, check=True).stdout.strip()
-    return Path(folder) / product
+    return scratch / "release" / product
+
+
+def take_versions() -> None:
+    """Gives the benchmarks the versions of what the gateway depends on, whenever these have changed."""
+    ours, theirs = ROOT / "Package.resolved", BENCHMARKS / "Package.resolved"
+    if ours.exists() and not (theirs.exists() and theirs.stat().st_mtime >= ours.stat().st_mtime):
+        shutil.copyfile(ours, theirs)

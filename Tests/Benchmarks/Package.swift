@@ -1,0 +1,42 @@
+// swift-tools-version:6.2
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+// A package of its own, so that `swift build` does not make what only scripts/bench runs. harness/build.py builds it,
+// with the dependencies at the versions that the gateway has.
+let package = Package(
+    name: "benchmarks",
+    platforms: [.macOS(.v15)],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.0"),
+        .package(url: "https://github.com/apple/swift-nio.git", from: "2.101.0"),
+        .package(url: "https://github.com/swift-server/async-http-client.git", from: "1.37.0"),
+    ],
+    targets: [
+        .systemLibrary(name: "CEpoll", path: "CEpoll"),
+        .executableTarget(
+            name: "LoadGenerator",
+            dependencies: ["CEpoll", .product(name: "Crypto", package: "swift-crypto")],
+            path: "LoadGenerator",
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "HTTPClientBaseline",
+            dependencies: [
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "HTTPClientBaseline",
+            swiftSettings: settings
+        ),
+    ],
+    swiftLanguageModes: [.v6]
+)
