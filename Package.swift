@@ -40,7 +40,6 @@ let package = Package(
         .target(name: "CContract", exclude: ["openapi.json"]),
         .target(
             name: "CSimdJSON",
-            cxxSettings: [.unsafeFlags(["-O2"])],
             linkerSettings: [.linkedLibrary("simdjson")]
         ),
 
