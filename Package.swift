@@ -160,10 +160,18 @@ let package = Package(
         // Tests
         // Nothing imports it: it is linked into the tests' process, and bounds how many run at a time.
         .target(name: "CTestWidth", path: "Tests/CTestWidth"),
-        .target(
+        // What suites have in common: called tests, though they have none, so that `swift build` does not make them.
+        .testTarget(
             name: "TestSupport",
             dependencies: ["CTestWidth", "Postgres"],
-            path: "Tests/TestSupport",
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "StoreSupport",
+            dependencies: [
+                "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(name: "JSONTextTests", dependencies: ["JSONText"], swiftSettings: settings),
@@ -237,7 +245,7 @@ let package = Package(
         .testTarget(
             name: "SyncDispatchTests",
             dependencies: [
-                "SyncDispatch", "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
+                "SyncDispatch", "GroupCommit", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -251,7 +259,7 @@ let package = Package(
         .testTarget(
             name: "SyncStoreTests",
             dependencies: [
-                "GroupCommit", "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
+                "GroupCommit", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],

@@ -29,7 +29,7 @@ import Testing
         #expect(change["local_id"]?.text == "1")
         #expect(change["document"]?.text == #"{"a" : 1.0}"#)
         #expect(reply.changes.last?.names == names.map { $0 == "local_id" ? "client_id" : $0 }, "a mapped type's own")
-        #expect(reply.json?["up_to_date"]?.bool == true)
+        #expect(reply.isUpToDate == true)
         #expect(reply.counters == #"{"task":2}"#)
         // as /v1/changes has it, but for the device's own ids
         let plain = try await scene.ada.get("/v1/changes").changes
@@ -272,7 +272,7 @@ import Testing
         try await scene.write("task", "another", nil)
         let empty = try await tablet.pull(limit: 1)
         #expect(empty.changes.isEmpty)
-        #expect(empty.json?["up_to_date"]?.bool == true)
+        #expect(empty.isUpToDate == true)
     }
 
     @Test func devicesUsersAndTenantsHaveNothingToDoWithEachOther() async throws {
@@ -322,7 +322,7 @@ import Testing
         let empty = try await phone.ask(reply.next, wait: 1)
         #expect(empty.changes.isEmpty || empty.numbered.allSatisfy { $0.hasSuffix("=-") })
         #expect(.now - start < .seconds(60), "the wait is for a second, and ends")
-        #expect(empty.json?["up_to_date"]?.bool == true)
+        #expect(empty.isUpToDate == true)
     }
 
     @Test func otherCursorsConfirmNothing() async throws {

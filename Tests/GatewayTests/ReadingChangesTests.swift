@@ -7,10 +7,7 @@ import Testing
 /// `GET /v1/changes`
 @Suite struct ReadingChangesTests {
     private static func page(_ worker: SyncWorker, _ query: String = "") async throws -> Reply {
-        let reply = try await worker.get("/v1/changes" + query)
-        #expect(reply.status == 200, "\(reply.text)")
-        #expect(reply.json?.names == ["changes", "next", "up_to_date"])
-        return reply
+        try await worker.page(of: "changes", "/v1/changes" + query)
     }
 
     private static func ids(_ reply: Reply) -> [String] { reply.changes.compactMap { $0["id"]?.string } }
@@ -51,7 +48,7 @@ import Testing
         #expect(reply.changes.map { $0["document"]?.text } == [#"{"title":"x"}"#, #"{"title":"y"}"#, "null"])
         let (ada, bob) = (scene.ada.user.lowercased, scene.bob.user.lowercased)
         #expect(reply.changes.map { $0["updated_by"]?.string } == [ada, bob, bob])
-        #expect(reply.json?["up_to_date"]?.bool == true)
+        #expect(reply.isUpToDate == true)
     }
 
     @Test(arguments: [1, 2, 3, 5, 6, 1_000])
@@ -65,7 +62,7 @@ import Testing
             let reply = try await Self.page(scene.bob, "?limit=\(limit)\(since)")
             pages.append(Self.ids(reply))
             cursor = reply.next
-            if reply.json?["up_to_date"]?.bool == true { break }
+            if reply.isUpToDate == true { break }
         }
         #expect(pages.flatMap { $0 } == pushed.results.compactMap { $0["server_id"]?.string })
         #expect(pages.allSatisfy { $0.count <= limit })
@@ -73,7 +70,7 @@ import Testing
         let again = try await Self.page(scene.bob, "?since=\(end)")
         #expect(again.changes.isEmpty)
         #expect(again.next == end)
-        #expect(again.json?["up_to_date"]?.bool == true)
+        #expect(again.isUpToDate == true)
     }
 
     @Test func aPullThatReachesThePushesCursorHasSeenThePush() async throws {
@@ -97,12 +94,12 @@ import Testing
         #expect(try await Self.page(scene.bob, "?entity_type=unheard-of").changes.isEmpty)
         let two = try await Self.page(scene.bob, "?entity_type=note,task&limit=1")
         #expect(Self.ids(two) == [servers[0]])
-        #expect(two.json?["up_to_date"]?.bool == false)
+        #expect(two.isUpToDate == false)
         let cursor = try #require(two.next)
         for same in ["entity_type=note,task", "entity_type=task&entity_type=note", "entity_type=task,note,task"] {
             let rest = try await Self.page(scene.bob, "?\(same)&since=\(cursor)")
             #expect(Self.ids(rest) == [servers[1], servers[3]], "\(same)")
-            #expect(rest.json?["up_to_date"]?.bool == true)
+            #expect(rest.isUpToDate == true)
         }
         for other in ["", "entity_type=task&", "entity_type=task,note,contact&"] {
             expectProblem(
@@ -171,7 +168,7 @@ import Testing
         #expect(Self.ids(try await Self.page(scene.ada)) == servers)
         let bobs = try await Self.page(scene.bob)
         #expect(Self.ids(bobs) == [servers[1]])
-        #expect(bobs.json?["up_to_date"]?.bool == true)
+        #expect(bobs.isUpToDate == true)
         #expect(try await Self.page(scene.bob, "?entity_type=diary").changes.isEmpty)
     }
 }

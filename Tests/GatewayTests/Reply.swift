@@ -23,6 +23,7 @@ struct Reply: Sendable {
     var mappings: [JSONValue] { json?["id_mappings"]?.elements.map(Array.init) ?? [] }
     var statuses: [String?] { results.map { $0["status"]?.string } }
     var next: String? { json?["next"]?.string }
+    var isUpToDate: Bool? { json?["up_to_date"]?.bool }
     var code: String? { json?["code"]?.string }
     /// `pointer rule` of each of a problem's errors.
     var errors: [String] { json?.errors ?? [] }

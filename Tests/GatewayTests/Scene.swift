@@ -7,6 +7,7 @@ import SyncModel
 import SyncStore
 import Synchronization
 import TestSupport
+import Testing
 import Tokens
 
 /// Two tenants in one gateway: Ada and Bob in the first, Eve in the second.
@@ -167,6 +168,14 @@ final class SyncWorker: Sendable {
 
     func get(_ path: String, headers: [(String, String)] = []) async throws -> Reply {
         try await send(.GET, gateway.address + path, token: token, headers: headers)
+    }
+
+    /// A page of a list that goes on, which has the members of the contract and no others.
+    func page(of list: String, _ path: String) async throws -> Reply {
+        let reply = try await get(path)
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(reply.json?.names == [list, "next", "up_to_date"])
+        return reply
     }
 
     func post(_ path: String, _ body: String, headers: [(String, String)] = []) async throws -> Reply {

@@ -42,7 +42,7 @@ import Testing
         let shown = try await scene.ada.push([scene.ada.create("task")])
         let reply = try await pull.value
         #expect(reply.changes.map { $0["id"]?.string } == [shown.results[0]["server_id"]?.string])
-        #expect(reply.json?["up_to_date"]?.bool == true)
+        #expect(reply.isUpToDate == true)
     }
 
     @Test func aWaitThatIsOverAnswersAnEmptyPageThatGoesOn() async throws {
@@ -53,7 +53,7 @@ import Testing
         let reply = try await scene.bob.get("/v1/changes?wait=1&since=\(before)")
         #expect(reply.status == 200)
         #expect(reply.changes.isEmpty)
-        #expect(reply.json?["up_to_date"]?.bool == true)
+        #expect(reply.isUpToDate == true)
         #expect(reply.next != before, "what was passed over need not be looked at again")
         expectProblem(try await scene.bob.get("/v1/changes?wait=1&since=f1-0-0-0-0"), .cursorExpired)
     }

@@ -1,4 +1,5 @@
 import Foundation
+import StoreSupport
 import SyncModel
 import TestSupport
 import Testing

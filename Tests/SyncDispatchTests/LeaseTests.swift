@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Logging
 import Postgres
+import StoreSupport
 import SyncModel
 import TestSupport
 import Testing

@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import ServiceLifecycle
+import StoreSupport
 import SyncModel
 import TestSupport
 import Testing

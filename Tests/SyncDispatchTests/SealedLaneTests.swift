@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import ServiceLifecycle
+import StoreSupport
 import SyncModel
 import Synchronization
 import TestSupport
@@ -284,7 +285,7 @@ import Testing
             try await stage.gateway.store.mutations.list(filter, organization: organization, user: user),
             try await stage.gateway.store.mutations.list(filter, organization: organization, of: nil),
         ] {
-            let mutations = try JSONTree(parsing: page).root["mutations"]?.elements.map(Array.init) ?? []
+            let mutations = try JSONTree(parsing: page).root.list("mutations")
             #expect(mutations.count == 4 && mutations.allSatisfy { $0["unreadable"] == nil })
         }
         let replay = try await stage.phone.push(push)

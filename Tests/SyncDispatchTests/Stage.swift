@@ -3,6 +3,7 @@ import JSONText
 import Logging
 import Postgres
 import ServiceLifecycle
+import StoreSupport
 import SyncModel
 import Synchronization
 import TestSupport
@@ -34,8 +35,7 @@ final class Stage: Sendable {
         self.gateway = gateway
         let plain = try await gateway.organization(settings)
         try await Self.setUpstream(plain.id, gateway, maximumConcurrency, idPointer)
-        guard let organization = try await gateway.store.catalog.organization(plain.id) else { throw Gateway.Missing() }
-        self.organization = organization
+        organization = try await gateway.known(plain.id)
         phone = Phone(gateway, organization)
         self.upstream = upstream
         (dispatcher, group) = Self.dispatcher(gateway, upstream, pollInterval: pollInterval)

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import ServiceLifecycle
+import StoreSupport
 import SyncModel
 import Synchronization
 import TestSupport
@@ -122,7 +123,7 @@ extension Stage {
     func newOrganization(_ settings: String = "{}", maximumConcurrency: Int = 64) async throws -> Organization {
         let plain = try await gateway.organization(settings)
         try await Self.setUpstream(plain.id, gateway, maximumConcurrency, "/id")
-        return try #require(try await gateway.store.catalog.organization(plain.id))
+        return try await gateway.known(plain.id)
     }
 
     func execute(_ script: String) async throws {

@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import Postgres
+import StoreSupport
 import SyncModel
 import TestSupport
 
@@ -46,6 +47,5 @@ func folderOrganization(_ gateway: Gateway, _ settings: String = "{}") async thr
     try await gateway.declare("task", "device", relations: relations, in: organization)
     try await gateway.declare("note", "mapped", relations: #"{"taskId":"task"}"#, in: organization)
     try await gateway.declare("tag", "shared", in: organization)
-    guard let found = try await gateway.store.catalog.organization(organization.id) else { throw Gateway.Missing() }
-    return found
+    return try await gateway.known(organization.id)
 }

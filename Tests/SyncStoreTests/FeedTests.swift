@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import Postgres
+import StoreSupport
 import SyncModel
 import TestSupport
 import Testing
@@ -148,18 +149,9 @@ import Testing
         _ limit: Int,
         _ types: [String]
     ) async throws -> (changes: [JSONValue], next: FeedCursor, isUpToDate: Bool) {
-        let bytes = try await phone.gateway.store.changes.page(
-            since: since,
-            limit: limit,
-            entityTypes: types,
-            organization: phone.organization,
-            user: phone.user
-        )
-        let root = try JSONTree(parsing: bytes).root
-        let changes = root["changes"]?.elements.map(Array.init) ?? []
-        #expect(changes.count <= limit)
-        let next = try #require(root["next"]?.string.flatMap { FeedCursor($0) })
-        return (changes, next, root["up_to_date"]?.bool ?? false)
+        let page = try await phone.changes(since: since, limit: limit, types: types)
+        #expect(page.changes.count <= limit)
+        return (page.changes, try #require(page.next.flatMap { FeedCursor($0) }), page.isUpToDate)
     }
 
     /// The entities that a user may see, as the tables have them.

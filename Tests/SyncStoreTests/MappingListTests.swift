@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import Postgres
+import StoreSupport
 import SyncModel
 import TestSupport
 import Testing

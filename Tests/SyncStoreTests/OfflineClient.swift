@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import StoreSupport
 import SyncModel
 import TestSupport
 
@@ -81,8 +82,6 @@ struct OfflineClient: Sendable {
         lastSequence += 1
         outbox.append(
             Entry(
-                id: UUID(),
-                key: UUID(),
                 number: lastSequence,
                 operation: operation,
                 type: key.type,
@@ -146,7 +145,7 @@ struct OfflineClient: Sendable {
     /// - Returns: whether the end of the feed is reached.
     mutating func apply(_ page: JSONValue, sent: [String: Int64]) throws -> Bool {
         guard sent == next else { return false }
-        for change in page["changes"]?.elements.map(Array.init) ?? [] {
+        for change in page.changes {
             guard let type = change["entity_type"]?.string, let number = change["local_id"]?.int64 else {
                 throw Fault(description: "a change without an id of the device: \(change.text)")
             }
@@ -163,8 +162,8 @@ struct OfflineClient: Sendable {
             }
             next[name] = number
         }
-        cursor = page["next"]?.string
-        return page["up_to_date"]?.bool == true
+        cursor = page.next
+        return page.isUpToDate
     }
 
     private static func object(_ document: JSONValue?, _ type: String) throws -> Object {
@@ -172,7 +171,7 @@ struct OfflineClient: Sendable {
             throw Fault(description: "no document: \(document?.text ?? "nothing")")
         }
         let folder = document[type == "task" ? "folderId" : "parentId"]
-        let related = document["related"]?.elements.map(Array.init) ?? []
+        let related = document.list("related")
         let numbers = related.compactMap(\.int64)
         guard folder == nil || folder?.isNull == true || folder?.int64 != nil, numbers.count == related.count else {
             throw Fault(description: "a relation that is no number: \(document.text)")

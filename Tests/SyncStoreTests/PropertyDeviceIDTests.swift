@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import StoreSupport
 import SyncModel
 import TestSupport
 import Testing

@@ -2,6 +2,7 @@ import Foundation
 import GroupCommit
 import JSONText
 import Postgres
+import StoreSupport
 import SyncModel
 import TestSupport
 import Testing

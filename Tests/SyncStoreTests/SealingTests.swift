@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import Postgres
+import StoreSupport
 import SyncModel
 import Synchronization
 import TestSupport
@@ -161,7 +162,7 @@ import Testing
             try await store.mutations.list(MutationFilter(), organization: organization, user: user),
             try await store.mutations.list(MutationFilter(statuses: [.conflict]), organization: organization, of: nil),
         ] {
-            let mutations = try JSONTree(parsing: page).root["mutations"]?.elements.map(Array.init) ?? []
+            let mutations = try JSONTree(parsing: page).root.list("mutations")
             let conflict = try #require(mutations.first { $0["id"]?.uuid == entries[1].id })
             let members = conflict["unreadable"]?.elements.map { $0.compactMap(\.string) } ?? []
             #expect(Set(members) == ["payload", "headers", "response", "error", "last_error"])

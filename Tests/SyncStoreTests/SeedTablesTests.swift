@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import StoreSupport
 import SyncModel
 import Testing
 
@@ -20,7 +21,7 @@ import Testing
     }
 
     private func table(_ page: JSONValue, _ type: String, _ members: [StaticString]) -> [String] {
-        (page["changes"]?.elements.map(Array.init) ?? [])
+        page.changes
             .filter { $0["entity_type"]?.string == type }
             .map { change in
                 let values = members.map { change["document"]?[$0]?.text ?? "-" }

@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import Postgres
+import StoreSupport
 import SyncModel
 import Synchronization
 import TestSupport

@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import StoreSupport
 import SyncModel
 import Synchronization
 import TestSupport

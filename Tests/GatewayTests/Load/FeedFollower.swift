@@ -47,7 +47,7 @@ actor FeedFollower {
             }
             for change in reply.changes { note(change) }
             cursor = reply.next
-            guard reply.json?["up_to_date"]?.bool == true else { continue }
+            guard reply.isUpToDate == true else { continue }
             if isOver { return }
             try await Task.sleep(for: .milliseconds(10))
         }

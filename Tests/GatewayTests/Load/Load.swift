@@ -133,7 +133,7 @@ struct Load {
             gateways[0].address + "/v1/changes?limit=1000",
             token: token
         )
-        #expect(reply.json?["up_to_date"]?.bool == true)
+        #expect(reply.isUpToDate == true)
         var feed: [String: FeedFollower.Entity] = [:]
         for change in reply.changes {
             let document = change["deleted"]?.bool == true ? nil : change["document"]?.text

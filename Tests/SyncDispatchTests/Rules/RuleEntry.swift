@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import StoreSupport
 import SyncModel
 
 /// A mutation as a phone of a random history captured it. `content` numbers what counts as content (product rule 5):

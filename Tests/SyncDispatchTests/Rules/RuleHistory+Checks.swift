@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import StoreSupport
 import SyncModel
 
 @testable import SyncStore
@@ -71,7 +72,7 @@ extension RuleHistory {
             organization: tenants[tenant].organization,
             user: user
         )
-        let shown = try JSONTree(parsing: page).root["mutations"]?.elements.map(Array.init) ?? []
+        let shown = try JSONTree(parsing: page).root.list("mutations")
         try expect(shown.count == lane.count, "\(lane.count) mutations, not \(shown.count)")
         for (mutation, item) in zip(lane, shown) { try compare(mutation, item) }
     }

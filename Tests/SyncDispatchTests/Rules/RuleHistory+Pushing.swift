@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import StoreSupport
 import SyncModel
 import TestSupport
 
@@ -204,7 +205,7 @@ extension RuleHistory {
             }
         }
         let told = Set(
-            (answer["id_mappings"]?.elements.map(Array.init) ?? []).map { mapping in
+            answer.list("id_mappings").map { mapping in
                 "\(mapping["entity_type"]?.string ?? "") \(mapping["client_id"]?.string ?? "")"
                     + " \(mapping["server_id"]?.text ?? "")"
             }

@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import Postgres
+import StoreSupport
 import SyncModel
 import TestSupport
 
@@ -90,9 +91,7 @@ struct RuleHistory {
             let plain = try await world.replicas.base.organization(settings)
             try await Stage.setUpstream(plain.id, world.replicas.base, 64, "/id")
             try await world.replicas.base.makeBuiltIn(.note, in: plain.id)
-            guard let organization = try await world.replicas.base.store.catalog.organization(plain.id) else {
-                throw Gateway.Missing()
-            }
+            let organization = try await world.replicas.base.known(plain.id)
             let model = RuleModel(
                 haltsOnConflict: conflict == "halt",
                 haltsOnFailure: failure == "halt",

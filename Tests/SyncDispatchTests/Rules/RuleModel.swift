@@ -1,4 +1,5 @@
 import Foundation
+import StoreSupport
 import SyncModel
 
 /// The rules of the gateway for one organization, written down as plainly as they can be: nothing is fast here, nothing

@@ -1,0 +1,71 @@
+package import Foundation
+import Logging
+package import Postgres
+package import SyncModel
+package import SyncStore
+package import TestSupport
+
+/// A store on a database of its own, as the HTTP layer sees it, with a clock that the test moves.
+package final class Gateway: Sendable {
+    package let database: TestDatabase
+    package let store: Store
+    package let clock = ManualClock()
+    private let service: Task<Void, Never>
+
+    /// - Parameters:
+    ///   - replicaOf: another gateway whose database this one shares.
+    ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
+    ///   - lookInterval: how often it looks for what it may not have been told; nil for as often as in service.
+    package init(
+        replicaOf other: Gateway? = nil,
+        committers: Int = 2,
+        masterKeys: String? = nil,
+        lookInterval: Duration? = nil
+    ) async throws {
+        database = if let other { other.database } else { try await Self.migratedDatabase() }
+        let clock = clock
+        var logger = Logger(label: "test")
+        logger.logLevel = .error
+        var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 4, committers: committers)
+        // nothing is late because the machine is slow; what is late for a reason is tested on real processes
+        settings.patience = DatabasePatience(statement: .seconds(60))
+        if let lookInterval { settings.lookInterval = lookInterval }
+        settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
+        let store = Store(settings, now: { clock.now }, logger: logger)
+        self.store = store
+        service = Task {
+            async let notifier: Void = store.notifier.run()
+            async let pushes: Void = store.pushes.run()
+            async let lanes: Void = store.lanes.run()
+            async let quotas: Void = store.quotas.run()
+            _ = try? await (notifier, pushes, lanes, quotas)
+        }
+    }
+
+    deinit {
+        service.cancel()
+    }
+
+    /// A database of its own with the schema of now, in few partitions.
+    package static func migratedDatabase() async throws -> TestDatabase {
+        try await TestDatabase.make(template: "sluice") { connection in
+            _ = try await Schema.migrator(partitions: 4).migrate(on: connection)
+        }
+    }
+
+    /// A new organization with settings as JSON text.
+    package func organization(_ settings: String = "{}") async throws -> Organization {
+        let id = UUID()
+        let body = #"{"name":"Test","settings":\#(settings)}"#
+        _ = try await store.administration.put(id, body: Array(body.utf8))
+        return try await known(id)
+    }
+
+    /// An organization as the catalog has it now.
+    package func known(_ organization: UUID) async throws -> Organization {
+        guard let found = try await store.catalog.organization(organization) else { throw Missing() }
+        return found
+    }
+
+    private struct Missing: Error {}
+}

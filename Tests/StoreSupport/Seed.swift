@@ -1,0 +1,13 @@
+import Foundation
+package import TestSupport
+
+/// What a random test starts from: `SLUICE_TEST_SEED`, else a new number. Every expectation shows it.
+package struct Seed: CustomStringConvertible {
+    package let value: UInt64
+    package var description: String { "SLUICE_TEST_SEED=\(value)" }
+    package var generator: SeededRandom { SeededRandom(value) }
+
+    package init() {
+        value = ProcessInfo.processInfo.environment["SLUICE_TEST_SEED"].flatMap(UInt64.init) ?? .random(in: 1 ... .max)
+    }
+}

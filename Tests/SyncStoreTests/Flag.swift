@@ -1,0 +1,8 @@
+import Synchronization
+
+/// Tells tasks that it is over.
+final class Flag: Sendable {
+    private let raised = Mutex(false)
+    var isRaised: Bool { raised.withLock { $0 } }
+    func raise() { raised.withLock { $0 = true } }
+}
