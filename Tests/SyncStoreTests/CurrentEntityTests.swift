@@ -104,16 +104,10 @@ import Testing
             try await connection.execute(script: "ANALYZE \(table)")
         }
         let ids = entries.map { "'\($0.id)'" }.joined(separator: ",")
-        let query = Statement(
-            "explain_current",
-            """
-            EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)
-            EXECUTE looked('\(phone.organization.id)', '\(phone.user)', ARRAY[\(ids)]::uuid[], 1000000)
-            """
+        let plan = try await connection.explain(
+            "looked('\(phone.organization.id)', '\(phone.user)', ARRAY[\(ids)]::uuid[], 1000000)",
+            [Query(SettleStatements.planShape)]
         )
-        _ = try await connection.run([.begin, Query(SettleStatements.planShape)])
-        let rows = try await connection.run(Query(query))
-        let plan = try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
         for table in ["mutations", "entities", "id_mappings", "local_ids"] {
             #expect(!plan.contains("Seq Scan on \(table)"), "\(plan)")
         }

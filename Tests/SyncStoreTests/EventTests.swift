@@ -76,21 +76,19 @@ import Testing
         for isAnalyzed in [false, true] {
             if isAnalyzed { try await connection.execute(script: "ANALYZE") }
             for place in [0, 1_900] {
-                let events = try await explain(
+                let events = try await connection.explain(
                     EventReader.keysStatement,
-                    "'\(organization)', '\(user)', \(place / 100), 0, '\(UUID())', '', 64",
-                    on: connection
+                    "'\(organization)', '\(user)', \(place / 100), 0, '\(UUID())', '', 64"
                 )
                 #expect(!events.contains("Seq Scan on mutations"), "\(mode):\n\(events)")
                 #expect(!events.contains("Seq Scan on id_mappings"), "\(mode):\n\(events)")
                 #expect(events.contains("change_position_idx"), "\(mode):\n\(events)")
-                let changes = try await explain(
+                let changes = try await connection.explain(
                     FeedReader.statement,
-                    "'\(organization)', \(place), '{}', '\(user)', 50, 50, 1000000",
-                    on: connection
+                    "'\(organization)', \(place), '{}', '\(user)', 50, 50, 1000000"
                 )
                 #expect(!changes.contains("Seq Scan on entities"), "\(mode):\n\(changes)")
-                let news = try await explain(FeedNews.statement, "'\(organization)', \(place), 50", on: connection)
+                let news = try await connection.explain(FeedNews.statement, "'\(organization)', \(place), 50")
                 #expect(!news.contains("Seq Scan on entities"), "\(mode):\n\(news)")
                 // of a table that was never analyzed, and is small, all may be sorted
                 for plan in isAnalyzed ? [changes, news] : [] {
@@ -100,16 +98,5 @@ import Testing
             }
         }
         connection.close()
-    }
-
-    private func explain(_ statement: Statement, _ values: String, on connection: Connection) async throws -> String {
-        try await connection.execute(script: "PREPARE explained AS \(statement.sql)")
-        let query = Statement(
-            "explain_\(statement.name)_\(UUID().uuidString.prefix(8))",
-            "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE explained(\(values))"
-        )
-        let rows = try await connection.run(Query(query))
-        try await connection.execute(script: "DEALLOCATE explained")
-        return try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
     }
 }

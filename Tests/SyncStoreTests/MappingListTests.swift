@@ -37,15 +37,15 @@ import Testing
             user: phone.user
         )
         let root = try JSONTree(parsing: bytes).root
-        let mappings = try #require(root["id_mappings"]?.elements.map(Array.init)).map { mapping in
+        let mappings = try root.list("id_mappings").map { mapping in
             let client = try #require(mapping["client_id"]?.uuid)
             return (MappingKey(client: client, type: mapping["entity_type"]?.string ?? "-"), mapping.status ?? "-")
         }
         #expect(mappings.count <= limit)
         return Page(
             mappings: mappings,
-            next: try #require(root["next"]?.string.flatMap { MappingCursor($0) }),
-            isUpToDate: root["up_to_date"]?.bool ?? false
+            next: try #require(root.next.flatMap { MappingCursor($0) }),
+            isUpToDate: root.isUpToDate
         )
     }
 
@@ -233,21 +233,10 @@ import Testing
             """
         )
         let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
-        try await connection.execute(script: "PREPARE listed AS \(MappingReader.listStatement.sql)")
-        for mode in ["force_custom_plan", "force_generic_plan"] {
-            try await connection.execute(script: "SET plan_cache_mode = \(mode)")
-            let statement = Statement(
-                "explain_mappings_\(mode)",
-                """
-                EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE listed('\(phone.organization.id)',
-                    '\(phone.user)', 1000, '\(UUID())', 'task', '{}', 501, 501)
-                """
-            )
-            let rows = try await connection.run(Query(statement))
-            let plan = try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
-            #expect(plan.contains("change_position_idx"), "\(mode):\n\(plan)")
-            let buffers = plan.matches(of: /(?:hit|read)=(\d+)/).prefix(2).compactMap { Int($0.output.1) }
-            #expect(buffers.reduce(0, +) < 1_000, "\(mode):\n\(plan)")
+        let values = "'\(phone.organization.id)', '\(phone.user)', 1000, '\(UUID())', 'task', '{}', 501, 501"
+        for plan in try await connection.plans(of: MappingReader.listStatement, values) {
+            #expect(plan.contains("change_position_idx"), "\(plan)")
+            #expect(pages(in: plan) < 1_000, "\(plan)")
         }
         connection.close()
     }
