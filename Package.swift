@@ -245,7 +245,8 @@ let package = Package(
         .testTarget(
             name: "SyncDispatchTests",
             dependencies: [
-                "SyncDispatch", "GroupCommit", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport", "TestSupport",
+                "SyncDispatch", "GroupCommit", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
