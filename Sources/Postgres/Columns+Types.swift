@@ -61,7 +61,8 @@ extension Columns {
         Self(name, "json") { rows, parameters in parameters.add(jsons: rows.map(value)) }
     }
 
-    @inlinable package static func json(_ name: String, _ value: @escaping @Sendable (Row) -> ArraySlice<UInt8>?) -> Self {
+    @inlinable
+    package static func json(_ name: String, _ value: @escaping @Sendable (Row) -> ArraySlice<UInt8>?) -> Self {
         Self(name, "json") { rows, parameters in parameters.add(jsons: rows.map(value)) }
     }
 }

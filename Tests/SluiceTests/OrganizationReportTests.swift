@@ -1,9 +1,9 @@
 import Foundation
 import SyncModel
-import SyncStore
 import Testing
 
 @testable import Sluice
+@testable import SyncStore
 
 @Suite struct OrganizationReportTests {
     private static let now = Timestamp(microseconds: 1_795_000_000_000_000)

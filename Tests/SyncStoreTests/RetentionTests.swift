@@ -464,7 +464,10 @@ import Testing
         let users = "ARRAY[\(listed.map { _ in user }.joined(separator: ","))]::uuid[]"
         let organizations = "ARRAY[\(listed.map { _ in organization }.joined(separator: ","))]::uuid[]"
         let calls: [(Statement, String, String)] = [
-            (AgedRetention.finalMutations.statement, "\(organization), \(early), \(zero), \(zero), \(late), 50", "synced_at_idx"),
+            (
+                AgedRetention.finalMutations.statement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
+                "synced_at_idx"
+            ),
             (AgedRetention.shrinkStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
             (AgedRetention.deleteMutationsStatement, "\(organizations), \(users), \(ids)", "mutations_p\\d+_pkey"),
             (
