@@ -20,13 +20,42 @@ package enum HTTPMetrics {
     static let cutOff = "sluice_http_clients_cut_off_total"
     static let ready = "sluice_ready"
 
+    private static let counters = [
+        (requests, "Requests answered, by route, method and class of the status."),
+        (limited, "Requests answered 429, by whose quota was used up: the organization's or the user's."),
+        (pushes, "Pushes: accepted (each entry judged), refused (as a whole) or ended by an error of ours."),
+        (mutations, "Mutations pushed, by the status they were answered with."),
+        (
+            settled,
+            "Mutations that a person or an operator retried, discarded (with dependants) or resolved, by action."
+        ),
+        (
+            eventStreamEnds,
+            "Streams of events that ended: closed (by either side), expired, refused, slow (cut off), superseded or"
+                + " failed."
+        ),
+        (
+            overloads,
+            "Requests answered 503 as their organization held its part of a budget: bodies, decoding, answers, waits"
+                + " or listeners."
+        ),
+        (cutOff, "Connections ended as the client was too slow: it did not take an answer, or send a body."),
+    ]
+
+    private static let gauges = [
+        (inFlight, "Requests of the public server that are not answered yet."),
+        (eventStreams, "Listeners to events that are connected now."),
+        (heldEventBytes, "Bytes of events that wait for slow listeners now."),
+        (ready, "1 if this replica can serve requests, as /readyz says; else 0."),
+        (heldBodyBytes, "Bytes of request bodies that are held now."),
+        (heldAnswerBytes, "Bytes of answers that are being made, or that clients have not taken yet."),
+        (waits, "Requests that are held until something happens."),
+    ]
+
     /// Tells the registry what the metrics mean. Comes before a server is made.
     package static func describe(in registry: PrometheusRegistry) {
-        registry.describe(
-            requests,
-            kind: .counter,
-            help: "Requests answered, by route, method and class of the status."
-        )
+        for (name, help) in counters { registry.describe(name, kind: .counter, help: help) }
+        for (name, help) in gauges { registry.describe(name, kind: .gauge, help: help) }
         registry.describe(
             duration,
             kind: .histogram,
@@ -35,59 +64,11 @@ package enum HTTPMetrics {
             // as long as a wait may take
             buckets: MetricBuckets.seconds + [30, 60]
         )
-        registry.describe(inFlight, kind: .gauge, help: "Requests of the public server that are not answered yet.")
-        registry.describe(
-            limited,
-            kind: .counter,
-            help: "Requests answered 429, by whose quota was used up: the organization's or the user's."
-        )
-        registry.describe(
-            pushes,
-            kind: .counter,
-            help: "Pushes: accepted (each entry judged), refused (as a whole) or ended by an error of ours."
-        )
         registry.describe(
             pushMutations,
             kind: .histogram,
             help: "Mutations in a push.",
             buckets: MetricBuckets.counts
-        )
-        registry.describe(mutations, kind: .counter, help: "Mutations pushed, by the status they were answered with.")
-        registry.describe(
-            settled,
-            kind: .counter,
-            help: "Mutations that a person or an operator retried, discarded (with dependants) or resolved, by action."
-        )
-        registry.describe(eventStreams, kind: .gauge, help: "Listeners to events that are connected now.")
-        registry.describe(
-            eventStreamEnds,
-            kind: .counter,
-            help:
-                "Streams of events that ended: closed (by either side), expired, refused, slow (cut off), superseded or failed."
-        )
-        registry.describe(
-            heldEventBytes,
-            kind: .gauge,
-            help: "Bytes of events that wait for slow listeners now."
-        )
-        registry.describe(ready, kind: .gauge, help: "1 if this replica can serve requests, as /readyz says; else 0.")
-        registry.describe(heldBodyBytes, kind: .gauge, help: "Bytes of request bodies that are held now.")
-        registry.describe(
-            heldAnswerBytes,
-            kind: .gauge,
-            help: "Bytes of answers that are being made, or that clients have not taken yet."
-        )
-        registry.describe(waits, kind: .gauge, help: "Requests that are held until something happens.")
-        registry.describe(
-            overloads,
-            kind: .counter,
-            help:
-                "Requests answered 503 as their organization held its part of a budget: bodies, decoding, answers, waits or listeners."
-        )
-        registry.describe(
-            cutOff,
-            kind: .counter,
-            help: "Connections ended as the client was too slow: it did not take an answer, or send a body."
         )
     }
 }
