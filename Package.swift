@@ -169,7 +169,7 @@ let package = Package(
         .testTarget(
             name: "StoreSupport",
             dependencies: [
-                "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
+                "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -245,7 +245,8 @@ let package = Package(
         .testTarget(
             name: "SyncDispatchTests",
             dependencies: [
-                "SyncDispatch", "GroupCommit", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport",
+                "SyncDispatch", "GroupCommit", "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText",
+                "StoreSupport",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -254,13 +255,14 @@ let package = Package(
         ),
         .testTarget(
             name: "SyncModelTests",
-            dependencies: ["SyncModel", "JSONText", "TestSupport"],
+            dependencies: ["SyncModel", "SyncHTTP", "JSONText", "TestSupport"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "SyncStoreTests",
             dependencies: [
-                "GroupCommit", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport", "TestSupport",
+                "GroupCommit", "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import NIOHTTP1
 import Postgres
+import SyncHTTP
 import SyncModel
 import SyncStore
 import TestSupport
@@ -59,7 +60,10 @@ import Testing
         #expect(try await scene.ada.push([scene.ada.create()]).statuses == ["succeeded"])
         let other = try await LiveGateway.start(on: scene.gateway.database, masterKeys: TestKeys.second)
         let organization = UUID()
-        _ = try await other.store.administration.put(organization, body: Array(#"{"name":"T"}"#.utf8))
+        _ = try await other.store.administration.put(
+            organization,
+            OrganizationUpdate(body: Array(#"{"name":"T"}"#.utf8))
+        )
         let worker = try await SyncWorker(other, organization: organization)
         #expect(try await worker.push([worker.create()]).statuses == ["succeeded"])
         let ready = try await send(.GET, other.operations + "/readyz")
@@ -78,7 +82,10 @@ import Testing
 
         let plain = try await LiveGateway.start(on: database, masterKeys: Self.without)
         let organization = UUID()
-        _ = try await plain.store.administration.put(organization, body: Array(#"{"name":"T"}"#.utf8))
+        _ = try await plain.store.administration.put(
+            organization,
+            OrganizationUpdate(body: Array(#"{"name":"T"}"#.utf8))
+        )
         let worker = try await SyncWorker(plain, organization: organization)
         #expect(try await worker.push([worker.create("task", #"{"title":"geheimnis"}"#)]).statuses == ["succeeded"])
 

@@ -1,6 +1,7 @@
 package import Foundation
 import Logging
 package import Postgres
+import SyncHTTP
 package import SyncModel
 package import SyncStore
 package import TestSupport
@@ -57,7 +58,7 @@ package final class Gateway: Sendable {
     package func organization(_ settings: String = "{}") async throws -> Organization {
         let id = UUID()
         let body = #"{"name":"Test","settings":\#(settings)}"#
-        _ = try await store.administration.put(id, body: Array(body.utf8))
+        _ = try await store.administration.put(id, OrganizationUpdate(body: Array(body.utf8)))
         return try await known(id)
     }
 

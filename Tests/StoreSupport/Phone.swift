@@ -1,5 +1,6 @@
 package import Foundation
 package import JSONText
+import SyncHTTP
 package import SyncModel
 package import SyncStore
 import Synchronization
@@ -97,7 +98,7 @@ package final class Phone: Sendable {
             organization: organization,
             user: user
         )
-        return try JSONTree(parsing: page).root
+        return try JSONTree(parsing: page.json()).root
     }
 
     /// Pushes until there is an answer: what is told to come again comes again.

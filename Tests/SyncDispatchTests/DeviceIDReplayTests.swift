@@ -96,7 +96,7 @@ import Testing
                     organization: phone.organization,
                     user: phone.user,
                     wait: .zero
-                ).map { try JSONTree(parsing: $0).root.status == "succeeded" } ?? false
+                )?.record.status == .succeeded
             }
         }
         var ids: Set<String> = []

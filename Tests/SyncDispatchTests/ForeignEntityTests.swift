@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Testing
 
@@ -28,7 +29,7 @@ import Testing
             bob = stage.newPhone()
             let body = #"{"visibility":"\#(visibility)"}"#
             _ = try await stage.gateway.store.administration
-                .putEntityType("contact", in: stage.organization.id, body: Array(body.utf8))
+                .putEntityType("contact", in: stage.organization.id, EntityTypeUpdate(body: Array(body.utf8)))
             let contact = UUID()
             let create = stage.create(local: contact)
             let update = stage.change("update", local: contact, payload: #"{"x":1}"#)
@@ -153,12 +154,12 @@ import Testing
         let organization = phone.organization
         if try await scene.stage.mutation(entry.id, of: phone).status == "conflict" {
             let request = try ResolveRequest(body: Array(#"{"strategy":"server_wins"}"#.utf8), limits: IntakeLimits())
-            let json = try await settling.resolve(entry.id, request, organization: organization, user: phone.user)
-            return String(decoding: json ?? [], as: UTF8.self)
+            let found = try await settling.resolve(entry.id, request, organization: organization, user: phone.user)
+            return String(decoding: found?.json() ?? [], as: UTF8.self)
         }
         let request = DiscardRequest(dependants: nil)
         let found = try await settling.discard(entry.id, request, organization: organization, user: phone.user)
-        return String(decoding: found?.json ?? [], as: UTF8.self)
+        return String(decoding: found?.json() ?? [], as: UTF8.self)
     }
 
     /// Only who creates something owns it, whatever else a request may have to do with it.
@@ -239,7 +240,10 @@ import Testing
     @Test func aConflictThatIsKnownHereHaltsTheLaneLikeAnyOther() async throws {
         let scene = try await Scene("organization") { _, _ in .status(204) }
         let body = Array(#"{"settings":{"on_conflict":"halt"}}"#.utf8)
-        _ = try await scene.stage.gateway.store.administration.put(scene.stage.organization.id, body: body)
+        _ = try await scene.stage.gateway.store.administration.put(
+            scene.stage.organization.id,
+            OrganizationUpdate(body: body)
+        )
         let phone = scene.stage.newPhone()
         let conflict = scene.entry(phone, "update", extra: ["base_version": "1"])
         let rest = scene.entry(phone, "create", endpoint: "/contacts")

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -68,7 +69,7 @@ import Testing
         _ = try await stage.gateway.store.administration.putEntityType(
             "note",
             in: stage.organization.id,
-            body: Array(body.utf8)
+            EntityTypeUpdate(body: Array(body.utf8))
         )
         let connection = try await stage.gateway.database.connect()
         try await connection.execute(

@@ -3,6 +3,7 @@ import JSONText
 import Postgres
 import ServiceLifecycle
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Synchronization
 import TestSupport
@@ -52,13 +53,13 @@ import Testing
         let conflict = try await stage.mutation(update.id, is: .conflict)
         #expect(conflict.value(at: "/error/current/document/title")?.string == Self.marker)
         #expect(try await stage.gateway.database.mentions(of: Self.marker) == [:])
-        let json = try await stage.gateway.store.settling.resolve(
+        let resolved = try await stage.gateway.store.settling.resolve(
             update.id,
             ResolveRequest(body: Array(#"{"strategy":"server_wins"}"#.utf8), limits: IntakeLimits()),
             organization: stage.organization,
             user: stage.phone.user
         )
-        #expect(try JSONTree(parsing: #require(json)).root.status == "discarded")
+        #expect(resolved?.record.status == .discarded)
         #expect(try await stage.phone.pull().contains { $0["document"]?["title"]?.string == Self.marker })
         #expect(try await stage.gateway.database.mentions(of: Self.marker) == [:])
     }
@@ -285,7 +286,7 @@ import Testing
             try await stage.gateway.store.mutations.list(filter, organization: organization, user: user),
             try await stage.gateway.store.mutations.list(filter, organization: organization, of: nil),
         ] {
-            let mutations = try JSONTree(parsing: page).root.list("mutations")
+            let mutations = try JSONTree(parsing: page.json()).root.list("mutations")
             #expect(mutations.count == 4 && mutations.allSatisfy { $0["unreadable"] == nil })
         }
         let replay = try await stage.phone.push(push)

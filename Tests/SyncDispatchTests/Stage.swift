@@ -4,6 +4,7 @@ import Logging
 import Postgres
 import ServiceLifecycle
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Synchronization
 import TestSupport
@@ -128,13 +129,13 @@ final class Stage: Sendable {
     /// A mutation as it is answered.
     func mutation(_ id: UUID, of other: Phone? = nil) async throws -> JSONValue {
         let phone = other ?? phone
-        let json = try await gateway.store.mutations.mutation(
+        let found = try await gateway.store.mutations.mutation(
             id,
             organization: phone.organization,
             user: phone.user,
             wait: .zero
         )
-        return try JSONTree(parsing: #require(json)).root
+        return try JSONTree(parsing: #require(found).json()).root
     }
 
     /// Waits until a mutation is as it should be; looks at what every change of the lane left.

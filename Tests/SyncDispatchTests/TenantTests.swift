@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -53,7 +54,7 @@ import Testing
 @Suite struct SuspendedLaneTests {
     private static func put(_ stage: Stage, _ status: String) async throws {
         let body = Array(#"{"status":"\#(status)"}"#.utf8)
-        _ = try await stage.gateway.store.administration.put(stage.organization.id, body: body)
+        _ = try await stage.gateway.store.administration.put(stage.organization.id, OrganizationUpdate(body: body))
     }
 
     @Test func nothingIsSentForASuspendedOrganizationAndItGoesOnOnceItIsActive() async throws {

@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Testing
 
@@ -175,7 +176,11 @@ import Testing
     @Test func aCreateOfASharedIDThatExistsIsAConflictAndNeverAnOverwrite() async throws {
         let alice = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let body = Array(#"{"id_space":"shared"}"#.utf8)
-        _ = try await alice.gateway.store.administration.putEntityType("country", in: alice.organization.id, body: body)
+        _ = try await alice.gateway.store.administration.putEntityType(
+            "country",
+            in: alice.organization.id,
+            EntityTypeUpdate(body: body)
+        )
         let bob = Phone(alice.gateway, alice.organization)
         let made = try await alice.push([alice.entry("create", "country", server: "47", payload: #"{"name":"Norway"}"#)]
         )
@@ -205,7 +210,11 @@ import Testing
     @Test func whatIsPrivateDoesNotExistForOthers() async throws {
         let alice = try await Phone.new()
         let body = Array(#"{"id_space":"shared","visibility":"user"}"#.utf8)
-        _ = try await alice.gateway.store.administration.putEntityType("diary", in: alice.organization.id, body: body)
+        _ = try await alice.gateway.store.administration.putEntityType(
+            "diary",
+            in: alice.organization.id,
+            EntityTypeUpdate(body: body)
+        )
         let bob = Phone(alice.gateway, alice.organization)
         try await alice.push([alice.entry("create", "diary", server: "1", payload: #"{"secret":"s3cr3t"}"#)])
         let answer = try await bob.push([

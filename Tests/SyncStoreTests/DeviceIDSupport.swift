@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 
@@ -13,7 +14,11 @@ extension Gateway {
         async throws
     {
         let body = #"{"id_space":"\#(idSpace)","relations":\#(relations),"visibility":"organization"}"#
-        _ = try await store.administration.putEntityType(name, in: organization.id, body: Array(body.utf8))
+        _ = try await store.administration.putEntityType(
+            name,
+            in: organization.id,
+            EntityTypeUpdate(body: Array(body.utf8))
+        )
     }
 
     /// Rows of the database, each as text, as they are selected.

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -17,7 +18,7 @@ import Testing
             organization: phone.organization,
             user: phone.user
         )
-        return (found.isNew, try JSONTree(parsing: found.json).root)
+        return (found.isNew, try JSONTree(parsing: found.value.json()).root)
     }
 
     private static func refused(_ phone: Phone, _ device: UUID? = nil) async throws -> String? {

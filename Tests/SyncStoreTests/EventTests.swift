@@ -41,9 +41,11 @@ import Testing
                     let page = try await replicas.base.store.events.page(after: cursor, of: lane)
                     #expect(page.events.count <= EventReader.pageEvents)
                     for event in page.events {
-                        let data = try JSONTree(parsing: event.data).root
-                        let name = data["id"]?.string ?? "mapping of \(data["client_id"]?.string ?? "-")"
-                        seen[name] = data["status"]?.string
+                        switch event.subject {
+                        case .mutation(let record): seen[record.id.lowercased] = record.status.rawValue
+                        case .mapping(let mapping):
+                            seen["mapping of \(mapping.clientID.lowercased)"] = mapping.status.rawValue
+                        }
                     }
                     // a page may be left in its middle
                     cursor = page.events.randomElement()?.cursor ?? page.next

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -25,7 +26,7 @@ import Testing
         _ = try await replicas.base.store.administration.putEntityType(
             "diary",
             in: organization.id,
-            body: Array(#"{"visibility":"user"}"#.utf8)
+            EntityTypeUpdate(body: Array(#"{"visibility":"user"}"#.utf8))
         )
         let phones = (0..<4).map { _ in Phone(replicas.base, organization) }
         let writers = Countdown(phones.count)

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -29,14 +30,14 @@ import Testing
         _ limit: Int,
         _ statuses: [IDMapping.Status] = []
     ) async throws -> Page {
-        let bytes = try await phone.gateway.store.mappings.list(
+        let page = try await phone.gateway.store.mappings.list(
             since: since,
             statuses: statuses,
             limit: limit,
             organization: phone.organization.id,
             user: phone.user
         )
-        let root = try JSONTree(parsing: bytes).root
+        let root = try JSONTree(parsing: page.json()).root
         let mappings = try root.list("id_mappings").map { mapping in
             let client = try #require(mapping["client_id"]?.uuid)
             return (MappingKey(client: client, type: mapping["entity_type"]?.string ?? "-"), mapping.status ?? "-")
@@ -58,7 +59,7 @@ import Testing
         _ = try await base.store.administration.putEntityType(
             "diary",
             in: first.organization.id,
-            body: Array(#"{"upstream":false}"#.utf8)
+            EntityTypeUpdate(body: Array(#"{"upstream":false}"#.utf8))
         )
         let gateways = [base, try await Gateway(replicaOf: base), try await Gateway(replicaOf: base)]
         let phones = gateways.map { Phone($0, first.organization, user: first.user) }

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -205,7 +206,7 @@ import Testing
         try await phone.push([phone.create()])
         for (value, isServed) in [("2", true), ("2", false), ("null", true)] {
             let body = #"{"settings":{"mutations_per_day_per_user":\#(value)}}"#
-            _ = try await gateway.store.administration.put(organization.id, body: Array(body.utf8))
+            _ = try await gateway.store.administration.put(organization.id, OrganizationUpdate(body: Array(body.utf8)))
             let now = try #require(try await gateway.store.catalog.organization(organization.id))
             let same = Phone(gateway, now, user: phone.user)
             let problem = await Self.refusal { try await same.push([same.create()]) }

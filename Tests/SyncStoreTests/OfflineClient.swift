@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 
@@ -131,13 +132,13 @@ struct OfflineClient: Sendable {
     }
 
     func pull(_ body: String, through gateway: Gateway, _ organization: Organization) async throws -> JSONValue {
-        let json = try await gateway.store.pulls.pull(
+        let page = try await gateway.store.pulls.pull(
             PullRequest(body: Array(body.utf8), limit: 65_536),
             device: device,
             organization: organization,
             user: user
         )
-        return try JSONTree(parsing: json).root
+        return try JSONTree(parsing: page.json()).root
     }
 
     /// Applies a page: only if its counters still are what it sent.

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Testing
 
@@ -26,7 +27,7 @@ import Testing
                 _ = try await gateway.store.administration.putEntityType(
                     type,
                     in: organization.id,
-                    body: Array(body.utf8)
+                    EntityTypeUpdate(body: Array(body.utf8))
                 )
             }
         }

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -68,7 +69,7 @@ import Testing
         _ = try await gateway.store.administration.putEntityType(
             "country",
             in: organization.id,
-            body: Array(#"{"id_space":"shared"}"#.utf8)
+            EntityTypeUpdate(body: Array(#"{"id_space":"shared"}"#.utf8))
         )
         let phones = (0..<8).map { _ in Phone(gateway, organization) }
         let outcomes = try await Self.inOneGroup(gateway, organization) { group in
@@ -146,7 +147,10 @@ import Testing
         try await phone.push(batch, through: replicas[0])
         // purged and made again elsewhere, in the same moment for this replica's clock
         #expect(try await replicas[1].store.administration.purge(organization.id))
-        _ = try await replicas[1].store.administration.put(organization.id, body: Array(#"{"name":"Again"}"#.utf8))
+        _ = try await replicas[1].store.administration.put(
+            organization.id,
+            OrganizationUpdate(body: Array(#"{"name":"Again"}"#.utf8))
+        )
         let answer = try await phone.push(batch, through: replicas[0])
         #expect(answer.results.map(\.isReplayed) == Array(repeating: false, count: 5))
         #expect(try await phone.pull().count == 5)
@@ -165,7 +169,7 @@ import Testing
             _ = try await replicas[0].store.administration.putEntityType(
                 name,
                 in: organization.id,
-                body: Array("{}".utf8)
+                EntityTypeUpdate(body: Array("{}".utf8))
             )
             for place in 0...1 { _ = try await replicas[place].store.catalog.entry(organization.id) }
             let id = Int.random(in: 1...1_000, using: &generator)
@@ -185,7 +189,7 @@ import Testing
                             _ = try await replicas[place].store.administration.putEntityType(
                                 name,
                                 in: organization.id,
-                                body: Array(#"{"id_space":"\#(space)"}"#.utf8)
+                                EntityTypeUpdate(body: Array(#"{"id_space":"\#(space)"}"#.utf8))
                             )
                         } catch let problem as Problem where problem.code == .idSpaceIsImmutable {}
                     }

@@ -187,15 +187,14 @@ private actor DeviceWorld {
     private func restore(_ place: Int) async throws {
         guard var client = backups[place], client.device == clients[place].device else { return }
         client.madeCount = clients[place].madeCount
-        let (_, json) = try await replicas.random(&generator).store.devices.register(
+        let (_, device) = try await replicas.random(&generator).store.devices.register(
             client.device,
             organization: organization,
             user: client.user
         )
-        let device = try JSONTree(parsing: json).root
-        client.lastSequence = device["accepted_sequence"]?.int64 ?? 0
-        for type in ["folder", "task"] {
-            client.next[type] = max(client.next[type] ?? 1, device["next_local_ids"]?.value(at: "/\(type)")?.int64 ?? 1)
+        client.lastSequence = device.acceptedSequence
+        for (type, next) in device.nextLocalIDs where ["folder", "task"].contains(type) {
+            client.next[type] = max(client.next[type] ?? 1, next ?? 1)
         }
         clients[place] = client
         note(place, "restored")

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -20,7 +21,7 @@ import Testing
         _ = try await replicas.base.store.administration.putEntityType(
             "country",
             in: organization.id,
-            body: Array(#"{"id_space":"shared"}"#.utf8)
+            EntityTypeUpdate(body: Array(#"{"id_space":"shared"}"#.utf8))
         )
         let world = HistoryWorld(replicas, organization)
         let phones = (0..<3).flatMap { _ in

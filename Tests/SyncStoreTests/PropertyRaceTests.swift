@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -84,7 +85,7 @@ import Testing
         _ = try await replicas.base.store.administration.putEntityType(
             "country",
             in: organization.id,
-            body: Array(#"{"id_space":"shared"}"#.utf8)
+            EntityTypeUpdate(body: Array(#"{"id_space":"shared"}"#.utf8))
         )
         for round in 0..<rounds {
             let answers = try await withThrowingTaskGroup(of: (Int, JSONValue).self) { group in

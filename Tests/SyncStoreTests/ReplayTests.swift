@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Testing
 
@@ -35,8 +36,10 @@ import Testing
         func list(_ names: String) async throws -> Organization {
             _ = try await gateway.store.administration.putUpstream(
                 of: plain.id,
-                body: Array(#"{"base_url":"http://upstream.invalid","allowed_headers":[\#(names)]}"#.utf8),
-                rules: UpstreamRules(canSign: false, leaseSeconds: 120)
+                UpstreamUpdate(
+                    body: Array(#"{"base_url":"http://upstream.invalid","allowed_headers":[\#(names)]}"#.utf8),
+                    rules: UpstreamRules(canSign: false, leaseSeconds: 120)
+                )
             )
             return try #require(try await gateway.store.catalog.organization(plain.id))
         }

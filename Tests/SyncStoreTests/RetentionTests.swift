@@ -98,8 +98,11 @@ import Testing
         #expect(try await gateway.retain()?.report[.unsettled] == 1)
         let events = try await gateway.store.events.page(after: cursor, of: lane).events
         #expect(events.count == 1)
-        let told = try JSONTree(parsing: try #require(events.first).data).root
-        #expect(told["id"]?.uuid == update.id && told.status == "discarded" && told.code == "upstream_rejected")
+        let told = try #require(
+            events.first.flatMap { if case .mutation(let record) = $0.subject { record } else { nil } }
+        )
+        #expect(told.id == update.id && told.status == .discarded)
+        #expect(try JSONTree(parsing: #require(told.error)).root["code"]?.string == "upstream_rejected")
         let detail = try await phone.read(update.id)
         #expect(detail["payload"]?.isNull == true)
         #expect(detail["last_error"]?.string?.hasPrefix("discarded by retention") == true)
@@ -185,7 +188,7 @@ import Testing
             organization: phone.organization,
             user: phone.user
         )
-        let cursor = try #require(try JSONTree(parsing: old).root.next)
+        let cursor = old.next.text
         try await phone.push([phone.entry("delete", local: gone.local)])
         gateway.clock.advance(seconds: 30 * Gateway.day + 1)
         #expect(try await gateway.retain()?.report[.tombstones] == 1)

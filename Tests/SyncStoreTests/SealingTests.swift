@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Synchronization
 import TestSupport
@@ -44,8 +45,8 @@ import Testing
 
     func mutation(_ id: UUID, _ phone: Phone, through other: Gateway? = nil) async throws -> JSONValue {
         let reader = (other ?? phone.gateway).store.mutations
-        let json = try await reader.mutation(id, organization: phone.organization, user: phone.user, wait: .zero)
-        return try JSONTree(parsing: #require(json)).root
+        let found = try await reader.mutation(id, organization: phone.organization, user: phone.user, wait: .zero)
+        return try JSONTree(parsing: #require(found).json()).root
     }
 
     func execute(_ script: String, _ gateway: Gateway) async throws {
@@ -162,7 +163,7 @@ import Testing
             try await store.mutations.list(MutationFilter(), organization: organization, user: user),
             try await store.mutations.list(MutationFilter(statuses: [.conflict]), organization: organization, of: nil),
         ] {
-            let mutations = try JSONTree(parsing: page).root.list("mutations")
+            let mutations = try JSONTree(parsing: page.json()).root.list("mutations")
             let conflict = try #require(mutations.first { $0["id"]?.uuid == entries[1].id })
             let members = conflict["unreadable"]?.elements.map { $0.compactMap(\.string) } ?? []
             #expect(Set(members) == ["payload", "headers", "response", "error", "last_error"])
@@ -368,7 +369,10 @@ import Testing
             ]
         )
         // the same organization again, with the rows of the copy: it has a key of its own
-        _ = try await gateway.store.administration.put(phone.organization.id, body: Array(#"{"name":"Again"}"#.utf8))
+        _ = try await gateway.store.administration.put(
+            phone.organization.id,
+            OrganizationUpdate(body: Array(#"{"name":"Again"}"#.utf8))
+        )
         _ = try await gateway.store.catalog.organization(phone.organization.id)
         try await execute(
             "INSERT INTO mutations SELECT * FROM backup WHERE organization_id = '\(phone.organization.id)'",
@@ -450,7 +454,10 @@ import Testing
         let body = Array(#"{"base_url":"http://localhost:1","credential":{"bearer":"geheimnis"}}"#.utf8)
         let rules = UpstreamRules(canSign: false, leaseSeconds: 120)
         for phone in [phone, other] {
-            _ = try await gateway.store.administration.putUpstream(of: phone.organization.id, body: body, rules: rules)
+            _ = try await gateway.store.administration.putUpstream(
+                of: phone.organization.id,
+                UpstreamUpdate(body: body, rules: rules)
+            )
         }
         #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
         let upstream = try await gateway.store.catalog.organization(phone.organization.id)?.upstream

@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Testing
 
@@ -11,13 +12,13 @@ import Testing
     private func pull(_ phone: Phone, _ counters: String, since: String? = nil) async throws -> JSONValue {
         let since = since.map { #""\#($0)""# } ?? "null"
         let body = #"{"since":\#(since),"next_local_ids":\#(counters)}"#
-        let json = try await phone.gateway.store.pulls.pull(
+        let page = try await phone.gateway.store.pulls.pull(
             PullRequest(body: Array(body.utf8), limit: 65_536),
             device: phone.device,
             organization: phone.organization,
             user: phone.user
         )
-        return try JSONTree(parsing: json).root
+        return try JSONTree(parsing: page.json()).root
     }
 
     private func table(_ page: JSONValue, _ type: String, _ members: [StaticString]) -> [String] {

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -85,26 +86,26 @@ extension Phone {
 
     func retry(_ id: UUID, _ body: String = "") async throws -> JSONValue? {
         let request = try RetryRequest(body: Array(body.utf8), limits: IntakeLimits())
-        let json = try await gateway.store.settling.retry(id, request, organization: organization, user: user)
-        return try json.map { try JSONTree(parsing: $0).root }
+        let found = try await gateway.store.settling.retry(id, request, organization: organization, user: user)
+        return try found.map { try JSONTree(parsing: $0.json()).root }
     }
 
     func discard(_ id: UUID, _ dependants: DependantsChoice? = nil) async throws -> JSONValue? {
         let request = DiscardRequest(dependants: dependants)
         let found = try await gateway.store.settling.discard(id, request, organization: organization, user: user)
-        return try found.map { try JSONTree(parsing: $0.json).root }
+        return try found.map { try JSONTree(parsing: $0.json()).root }
     }
 
     func resolve(_ id: UUID, _ strategy: String, payload: String? = nil) async throws -> JSONValue? {
         let body = #"{"strategy":"\#(strategy)"\#(payload.map { #","payload":\#($0)"# } ?? "")}"#
         let request = try ResolveRequest(body: Array(body.utf8), limits: IntakeLimits())
-        let json = try await gateway.store.settling.resolve(id, request, organization: organization, user: user)
-        return try json.map { try JSONTree(parsing: $0).root }
+        let found = try await gateway.store.settling.resolve(id, request, organization: organization, user: user)
+        return try found.map { try JSONTree(parsing: $0.json()).root }
     }
 
     func read(_ id: UUID) async throws -> JSONValue {
-        let json = try await gateway.store.mutations.mutation(id, organization: organization, user: user, wait: .zero)
-        return try JSONTree(parsing: try #require(json)).root
+        let found = try await gateway.store.mutations.mutation(id, organization: organization, user: user, wait: .zero)
+        return try JSONTree(parsing: try #require(found).json()).root
     }
 
     func statuses(_ entries: [Entry]) async throws -> [String] {

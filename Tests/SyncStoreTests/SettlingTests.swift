@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Testing
 
@@ -317,7 +318,11 @@ import Testing
     @Test func aCreateOfTheSharedKindStaysManual() async throws {
         let alice = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let type = Array(#"{"id_space":"shared"}"#.utf8)
-        _ = try await alice.gateway.store.administration.putEntityType("country", in: alice.organization.id, body: type)
+        _ = try await alice.gateway.store.administration.putEntityType(
+            "country",
+            in: alice.organization.id,
+            EntityTypeUpdate(body: type)
+        )
         let bob = Phone(alice.gateway, alice.organization)
         try await alice.push([alice.entry("create", "country", server: "47")])
         let create = bob.entry("create", "country", server: "47")

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Synchronization
 import TestSupport
@@ -89,7 +90,7 @@ import Testing
         _ = try await gateway.store.administration.putEntityType(
             "diary",
             in: organization.id,
-            body: Array(#"{"visibility":"user"}"#.utf8)
+            EntityTypeUpdate(body: Array(#"{"visibility":"user"}"#.utf8))
         )
         let (ada, bob) = (Phone(gateway, organization), Phone(gateway, organization))
         let stranger = Phone(gateway, try await gateway.organization())

@@ -1,5 +1,4 @@
 import Foundation
-import JSONText
 import SyncModel
 import SyncStore
 import Tokens
@@ -30,9 +29,8 @@ struct DemoTenant: Sendable {
             _ = try await administration.purge(forwarded.organization)
             if let upstream {
                 try await forwarded.make(administration)
-                let body = AdministrationOptions.body { $0.member("base_url", "http://\(upstream.address)") }
-                let rules = UpstreamRules(canSign: false, leaseSeconds: 120)
-                _ = try await administration.putUpstream(of: forwarded.organization, body: body, rules: rules)
+                let update = UpstreamUpdate(baseURL: "http://\(upstream.address)")
+                _ = try await administration.putUpstream(of: forwarded.organization, update)
             }
             await store.close()
         } catch {
@@ -43,8 +41,7 @@ struct DemoTenant: Sendable {
 
     private func make(_ administration: Administration) async throws(Problem) {
         if try await administration.organization(organization) == nil {
-            let body = AdministrationOptions.body { $0.member("name", name) }
-            _ = try await administration.put(organization, body: body)
+            _ = try await administration.put(organization, OrganizationUpdate(name: name))
         }
         _ = try await administration.putUser(user, in: organization)
     }

@@ -10,18 +10,15 @@ struct EntityTypeEndpoints: Sendable {
 
     func read(_ exchange: Exchange) async throws -> Answer {
         let (organization, name) = try place(exchange)
-        let json = try await store.administration.entityType(name, in: organization)
-        guard let json else { throw Refusal.notFound }
-        return Answer(.ok, json: json)
+        return try .found(await store.administration.entityType(name, in: organization))
     }
 
     /// Creates or changes.
     func write(_ exchange: Exchange) async throws -> Answer {
         let (organization, name) = try place(exchange)
         return try await bodies.withBody(of: exchange) { body in
-            let written = try await store.administration.putEntityType(name, in: organization, body: body)
-            guard let written else { throw Refusal.notFound }
-            return Answer(written.created ? .created : .ok, json: written.json)
+            let update = try EntityTypeUpdate(body: body)
+            return try .written(await store.administration.putEntityType(name, in: organization, update))
         }
     }
 

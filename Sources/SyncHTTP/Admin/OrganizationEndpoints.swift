@@ -1,4 +1,6 @@
+import Foundation
 import HTTPTypes
+import JSONText
 import SyncModel
 import SyncStore
 
@@ -9,18 +11,21 @@ struct OrganizationEndpoints: Sendable {
 
     func list(_ exchange: Exchange) async throws -> Answer {
         let query = try Query(of: exchange, allowing: ["limit", "cursor"])
-        let page = try await store.administration.organizations(
-            limit: try query.limit(default: 100),
-            cursor: try query.text("cursor")
-        )
-        return Answer(.ok, json: page)
+        let limit = try query.limit(default: 100)
+        let cursor = try query.text("cursor").map { text throws(Problem) in
+            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
+            return id
+        }
+        let page = try await store.administration.organizations(limit: limit, after: cursor)
+        return Answer(.ok) { writer in
+            writer.member("organizations", page.organizations)
+            writer.member("next", page.next)
+        }
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
-        let json = try await store.administration.organization(exchange.uuid(at: 0))
-        guard let json else { throw Refusal.notFound }
-        return Answer(.ok, json: json)
+        return try .found(await store.administration.organization(exchange.uuid(at: 0)))
     }
 
     /// Creates or changes.
@@ -28,8 +33,7 @@ struct OrganizationEndpoints: Sendable {
         _ = try Query(of: exchange)
         let id = try exchange.uuid(at: 0)
         return try await bodies.withBody(of: exchange) { body in
-            let (created, json) = try await store.administration.put(id, body: body)
-            return Answer(created ? .created : .ok, json: json)
+            try .written(await store.administration.put(id, OrganizationUpdate(body: body)))
         }
     }
 

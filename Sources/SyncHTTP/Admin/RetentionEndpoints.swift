@@ -46,16 +46,14 @@ struct RetentionEndpoints: Sendable {
     }
 
     private func json(_ status: RetentionStatus, _ more: (inout JSONWriter) -> Void) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("payload_seconds", Int64(policy.payloadDays * 86_400))
-        writer.member("record_seconds", Int64(policy.days * 86_400))
-        writer.member("running_since", status.runningSince?.rfc3339)
-        writer.member("next_run_at", (status.dueAt ?? now()).rfc3339)
-        writer.member("last_run_at", status.finishedAt?.rfc3339)
-        writer.member("last_run", raw: status.lastReport)
-        more(&writer)
-        writer.endObject()
-        return writer.bytes
+        JSONWriter.object { writer in
+            writer.member("payload_seconds", Int64(policy.payloadDays * 86_400))
+            writer.member("record_seconds", Int64(policy.days * 86_400))
+            writer.member("running_since", status.runningSince?.rfc3339)
+            writer.member("next_run_at", (status.dueAt ?? now()).rfc3339)
+            writer.member("last_run_at", status.finishedAt?.rfc3339)
+            writer.member("last_run", raw: status.lastReport)
+            more(&writer)
+        }
     }
 }

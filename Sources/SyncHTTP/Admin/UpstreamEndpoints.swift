@@ -10,9 +10,7 @@ struct UpstreamEndpoints: Sendable {
 
     func read(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
-        let json = try await store.administration.upstream(of: exchange.uuid(at: 0))
-        guard let json else { throw Refusal.notFound }
-        return Answer(.ok, json: json)
+        return try .found(await store.administration.upstream(of: exchange.uuid(at: 0)))
     }
 
     /// Creates or changes.
@@ -20,9 +18,8 @@ struct UpstreamEndpoints: Sendable {
         _ = try Query(of: exchange)
         let organization = try exchange.uuid(at: 0)
         return try await bodies.withBody(of: exchange) { body in
-            let written = try await store.administration.putUpstream(of: organization, body: body, rules: rules)
-            guard let written else { throw Refusal.notFound }
-            return Answer(written.created ? .created : .ok, json: written.json)
+            let update = try UpstreamUpdate(body: body, rules: rules)
+            return try .written(await store.administration.putUpstream(of: organization, update))
         }
     }
 

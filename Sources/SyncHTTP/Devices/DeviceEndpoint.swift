@@ -18,14 +18,11 @@ struct DeviceEndpoint: Sendable {
     func register(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try Query(of: exchange)
         let device = try exchange.uuid(at: 0)
-        return try await bodies.withOptionalBody(of: exchange) { body in
+        return try await bodies.withBody(of: exchange, isOptional: true) { body in
             _ = try DeviceRegistration(body: body, limit: bodies.limit)
-            let (isNew, json) = try await store.devices.register(
-                device,
-                organization: caller.organization,
-                user: caller.user
+            return try .written(
+                await store.devices.register(device, organization: caller.organization, user: caller.user)
             )
-            return Answer(isNew ? .created : .ok, json: json)
         }
     }
 }

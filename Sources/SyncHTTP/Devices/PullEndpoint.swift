@@ -21,10 +21,11 @@ struct PullEndpoint: Sendable {
     func pull(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try Query(of: exchange)
         let device = try exchange.uuid(at: 0)
-        let request = try await bodies.withOptionalBody(of: exchange) { body in
+        let request = try await bodies.withBody(of: exchange, isOptional: true) { body in
             try PullRequest(body: body, limit: bodies.limit)
         }
-        let pull: @Sendable (Duration) async throws -> [UInt8] = { wait in
+        let wait = min(.seconds(request.wait), longestWait)
+        let json = try await ClientPresence.reading(on: exchange, wait: wait) { wait in
             try await OffEventLoop.run {
                 try await store.pulls.pull(
                     request,
@@ -33,14 +34,9 @@ struct PullEndpoint: Sendable {
                     user: caller.user,
                     wait: wait,
                     room: exchange.hold.room()
-                )
+                ).json()
             }
         }
-        let wait = min(.seconds(request.wait), longestWait)
-        var page: [UInt8]?
-        if wait > .zero { page = try await ClientPresence.whileWaited(on: exchange) { try await pull(wait) } }
-        // no wait, or one that ended early: the feed as it is now
-        let json = if let page { page } else { try await pull(.zero) }
         return Answer(.ok, json: json)
     }
 }

@@ -1,3 +1,4 @@
+import JSONText
 import SyncModel
 import SyncStore
 
@@ -15,12 +16,22 @@ enum EventFrame {
     static let keepAlive = Array(": keep-alive\n\n".utf8)
 
     static func event(_ event: EventReader.Event) -> [UInt8] {
-        let name: StaticString =
-            switch event.kind {
-            case .mutation: "mutation"
-            case .idMapping: "id_mapping"
-            }
-        return frame(name, event.cursor, event.data)
+        switch event.subject {
+        case .mutation(let record): frame("mutation", event.cursor, data(record))
+        case .mapping(let mapping): frame("id_mapping", event.cursor, mapping.json())
+        }
+    }
+
+    /// A result's members and a few of the mutation's own.
+    private static func data(_ record: MutationRecord) -> [UInt8] {
+        JSONWriter.object(capacity: 768) { writer in
+            record.writeResultMembers(replayed: nil, to: &writer)
+            writer.member("device_id", record.deviceID)
+            writer.member("operation", record.operation.rawValue)
+            writer.member("entity_type", record.entity.type)
+            writer.member("accepted_at", record.acceptedAt.rfc3339)
+            writer.member("synced_at", record.syncedAt?.rfc3339)
+        }
     }
 
     /// Something that the caller may see was changed in the feed, up to a position.

@@ -16,7 +16,7 @@ struct ChangesEndpoint: Sendable {
         let limit = try query.limit(default: Self.defaultLimit)
         let types = try query.entityTypes("entity_type")
         let wait = try query.wait(upTo: longestWait)
-        let read: @Sendable (Duration) async throws -> [UInt8] = { wait in
+        let json = try await ClientPresence.reading(on: exchange, wait: wait) { wait in
             try await OffEventLoop.run {
                 try await store.changes.page(
                     since: since,
@@ -26,13 +26,9 @@ struct ChangesEndpoint: Sendable {
                     user: caller.user,
                     wait: wait,
                     room: exchange.hold.room()
-                )
+                ).json()
             }
         }
-        var page: [UInt8]?
-        if wait > .zero { page = try await ClientPresence.whileWaited(on: exchange) { try await read(wait) } }
-        // no wait, or one that ended early: the feed as it is now
-        let json = if let page { page } else { try await read(.zero) }
         return Answer(.ok, json: json)
     }
 }

@@ -12,7 +12,14 @@ struct BodyReader: Sendable {
 
     /// Lends a request's JSON text, checked for its media type and size alone. It counts as held until `use` returns,
     /// which keeps nothing of it.
-    func withBody<Result>(of exchange: Exchange, _ use: ([UInt8]) async throws -> Result) async throws -> Result {
+    ///
+    /// - Parameter isOptional: whether no bytes are lent where there is no body, of which no media type is asked.
+    func withBody<Result>(
+        of exchange: Exchange,
+        isOptional: Bool = false,
+        _ use: ([UInt8]) async throws -> Result
+    ) async throws -> Result {
+        if isOptional, hasNone(exchange.headers) { return try await use([]) }
         try MediaType.requireJSON(exchange.headers)
         let announced = try announcedLength(exchange.headers)
         if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
@@ -22,17 +29,9 @@ struct BodyReader: Sendable {
         return try await use(body)
     }
 
-    /// Lends a request's JSON text as ``withBody(of:_:)`` does, or no bytes where there is no body: no media type is
-    /// asked of what is not there.
-    func withOptionalBody<Result>(
-        of exchange: Exchange,
-        _ use: ([UInt8]) async throws -> Result
-    ) async throws -> Result {
-        let length = exchange.headers[.contentLength]
-        guard length == "0" || (length == nil && exchange.headers[.transferEncoding] == nil) else {
-            return try await withBody(of: exchange, use)
-        }
-        return try await use([])
+    private func hasNone(_ headers: HTTPFields) -> Bool {
+        guard let length = headers[.contentLength] else { return headers[.transferEncoding] == nil }
+        return length == "0"
     }
 
     /// `Content-Length`, refused unread if it is too much.

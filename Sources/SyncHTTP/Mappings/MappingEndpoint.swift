@@ -25,7 +25,7 @@ struct MappingEndpoint: Sendable {
                 limit: limit,
                 organization: caller.organization.id,
                 user: caller.user
-            )
+            ).json()
         }
         return Answer(.ok, json: page)
     }
@@ -51,10 +51,6 @@ struct MappingEndpoint: Sendable {
         if !lookup.numbers.isEmpty, let device = lookup.deviceID, let type = lookup.entityType {
             mappings += try await store.mappings.lookup(lookup.numbers, of: device, entityType: type, lane: lane)
         }
-        var writer = JSONWriter(capacity: 64 + mappings.count * 192)
-        writer.beginObject()
-        writer.idMappings(mappings)
-        writer.endObject()
-        return Answer(.ok, json: writer.bytes)
+        return Answer(.ok, capacity: 64 + mappings.count * 192) { $0.member("id_mappings", mappings) }
     }
 }

@@ -16,47 +16,46 @@ struct BulkEndpoints: Sendable {
     }
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        let names: Set = ["status", "device_id", "entity_type", "user_id", "limit", "cursor"]
-        let query = try Query(of: exchange, allowing: names)
+        let query = try Query(of: exchange, allowing: Query.mutationFilter.union(["user_id"]))
         let user = try query.uuid("user_id")
-        let filter = MutationFilter(
-            statuses: try query.statuses("status"),
-            deviceID: try query.uuid("device_id"),
-            entityType: try query.entityType("entity_type"),
-            limit: try query.limit(default: 100),
-            cursor: try query.text("cursor")
-        )
+        let filter = try query.mutationFilter()
         let organization = try await organization(exchange)
         try await exchange.hold.enter()
         let page = try await OffEventLoop.run {
-            try await store.mutations.list(filter, organization: organization, of: user)
+            try await store.mutations.list(filter, organization: organization, of: user).json()
         }
         return Answer(.ok, json: page)
     }
 
     func retry(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
-        let organization = try await organization(exchange)
-        return try await bodies.withBody(of: exchange) { body in
-            let request = try BulkRequest(body: body, limit: bodies.limit, for: .retry)
-            let outcome = try await OffEventLoop.run {
-                try await store.settling.retry(request, organization: organization)
-            }
-            metrics.retried.increment(by: outcome.settled)
-            return answer(outcome, "retried")
+        try await settle(exchange, .retry, metrics.retried, "retried") { request, organization in
+            try await store.settling.retry(request, organization: organization)
         }
     }
 
     func discard(_ exchange: Exchange) async throws -> Answer {
+        try await settle(exchange, .discard, metrics.discarded, "discarded") { request, organization in
+            try await store.settling.discard(request, organization: organization)
+        }
+    }
+
+    private func settle(
+        _ exchange: Exchange,
+        _ move: BulkRequest.Move,
+        _ counter: Counter,
+        _ name: StaticString,
+        _ settle: @Sendable (BulkRequest, Organization) async throws -> BulkOutcome
+    ) async throws -> Answer {
         _ = try Query(of: exchange)
         let organization = try await organization(exchange)
         return try await bodies.withBody(of: exchange) { body in
-            let request = try BulkRequest(body: body, limit: bodies.limit, for: .discard)
-            let outcome = try await OffEventLoop.run {
-                try await store.settling.discard(request, organization: organization)
+            let request = try BulkRequest(body: body, limit: bodies.limit, for: move)
+            let outcome = try await OffEventLoop.run { try await settle(request, organization) }
+            counter.increment(by: outcome.settled)
+            return Answer(.ok) { writer in
+                writer.member("matched", outcome.matched)
+                writer.member(name, outcome.settled)
             }
-            metrics.discarded.increment(by: outcome.settled)
-            return answer(outcome, "discarded")
         }
     }
 
@@ -65,14 +64,5 @@ struct BulkEndpoints: Sendable {
             throw Refusal.notFound
         }
         return organization
-    }
-
-    private func answer(_ outcome: BulkOutcome, _ name: StaticString) -> Answer {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("matched", outcome.matched)
-        writer.member(name, outcome.settled)
-        writer.endObject()
-        return Answer(.ok, json: writer.bytes)
     }
 }

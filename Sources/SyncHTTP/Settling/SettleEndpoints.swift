@@ -1,3 +1,4 @@
+import Foundation
 import HTTPTypes
 import Metrics
 import SyncModel
@@ -18,66 +19,44 @@ struct SettleEndpoints: Sendable {
     }
 
     func retry(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
-        let id = try exchange.uuid(at: 0)
-        let limits = limits
-        return try await bodies.withOptionalBody(of: exchange) { body in
-            let request = try await OffEventLoop.read(body) { body throws(Problem) in
-                try RetryRequest(body: body, limits: limits)
-            }
-            let mutation = try await OffEventLoop.run {
-                try await store.settling.retry(
-                    id,
-                    request,
-                    organization: caller.organization,
-                    user: caller.user
-                )
-            }
-            return try answer(mutation) { metrics.retried.increment() }
+        try await settle(exchange, metrics.retried, RetryRequest.init) { id, request in
+            try await store.settling.retry(id, request, organization: caller.organization, user: caller.user)
+                .map { ($0.json(), 1) }
         }
     }
 
     func discard(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
-        let id = try exchange.uuid(at: 0)
-        return try await bodies.withOptionalBody(of: exchange) { body in
-            let request = try DiscardRequest(body: body, limits: limits)
-            let discarded = try await OffEventLoop.run {
-                try await store.settling.discard(
-                    id,
-                    request,
-                    organization: caller.organization,
-                    user: caller.user
-                )
-            }
-            return try answer(discarded?.json) { metrics.discarded.increment(by: discarded?.count ?? 0) }
+        try await settle(exchange, metrics.discarded, DiscardRequest.init) { id, request in
+            try await store.settling.discard(id, request, organization: caller.organization, user: caller.user)
+                .map { ($0.json(), $0.ids.count) }
         }
     }
 
     func resolve(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
-        let id = try exchange.uuid(at: 0)
-        let limits = limits
-        return try await bodies.withBody(of: exchange) { body in
-            let request = try await OffEventLoop.read(body) { body throws(Problem) in
-                try ResolveRequest(body: body, limits: limits)
-            }
-            let mutation = try await OffEventLoop.run {
-                try await store.settling.resolve(
-                    id,
-                    request,
-                    organization: caller.organization,
-                    user: caller.user
-                )
-            }
-            return try answer(mutation) { metrics.resolved.increment() }
+        try await settle(exchange, isBodyOptional: false, metrics.resolved, ResolveRequest.init) { id, request in
+            try await store.settling.resolve(id, request, organization: caller.organization, user: caller.user)
+                .map { ($0.json(), 1) }
         }
     }
 
-    /// What belongs to another user is not there.
-    private func answer(_ mutation: [UInt8]?, _ count: () -> Void) throws(Refusal) -> Answer {
-        guard let mutation else { throw .notFound }
-        count()
-        return Answer(.ok, json: mutation)
+    /// - Parameter settle: answers the mutation and how many were settled; nil for what belongs to another user, which is
+    ///   not there.
+    private func settle<Request: Sendable>(
+        _ exchange: Exchange,
+        isBodyOptional: Bool = true,
+        _ counter: Counter,
+        _ read: @escaping @Sendable ([UInt8], IntakeLimits) throws(Problem) -> Request,
+        _ settle: @Sendable (UUID, Request) async throws -> (json: [UInt8], count: Int)?
+    ) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let id = try exchange.uuid(at: 0)
+        let limits = limits
+        return try await bodies.withBody(of: exchange, isOptional: isBodyOptional) { body in
+            let request = try await OffEventLoop.read(body) { body throws(Problem) in try read(body, limits) }
+            let settled = try await OffEventLoop.run { try await settle(id, request) }
+            guard let settled else { throw Refusal.notFound }
+            counter.increment(by: settled.count)
+            return Answer(.ok, json: settled.json)
+        }
     }
 }

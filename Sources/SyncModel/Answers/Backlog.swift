@@ -1,5 +1,4 @@
 package import Foundation
-import JSONText
 
 /// What of a user's mutations is not final: counted by device and in the lane, and what runs next.
 package struct Backlog: Sendable, Hashable {
@@ -54,7 +53,6 @@ package struct Backlog: Sendable, Hashable {
         package var status: MutationStatus
         /// What it does to its entity.
         package var operation: Operation
-        /// The entity's type.
         package var entityType: String
         /// Requests sent to the upstream so far.
         package var attemptCount: Int16
@@ -62,12 +60,10 @@ package struct Backlog: Sendable, Hashable {
         package var nextRetryAt: Timestamp?
         /// The device's time.
         package var createdAt: Timestamp
-        /// When it was accepted.
         package var acceptedAt: Timestamp
         /// Mutations that it waits for, while it is blocked.
         package var dependsOn: [UUID]
 
-        /// Creates the value.
         package init(
             id: UUID,
             deviceID: UUID,
@@ -110,105 +106,4 @@ package struct Backlog: Sendable, Hashable {
 
     /// Of a user who has none.
     package init() {}
-}
-
-// MARK: - JSON
-
-extension Backlog {
-    /// `{"devices":[…],"lane":{…}}`
-    package func json() -> [UInt8] {
-        var writer = JSONWriter(capacity: 512 + devices.count * 448)
-        writer.beginObject()
-        writer.name("devices")
-        writer.beginArray()
-        for device in devices { device.write(to: &writer) }
-        writer.endArray()
-        writer.name("lane")
-        writer.beginObject()
-        counts.write(to: &writer)
-        writer.member("is_truncated", isTruncated)
-        writer.name("head")
-        if let head { head.writeHead(to: &writer) } else { writer.null() }
-        writer.heldBy(hold)
-        writer.endObject()
-        writer.endObject()
-        return writer.bytes
-    }
-}
-
-extension Backlog.Counts {
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.name("counts")
-        writer.beginObject()
-        for status in [MutationStatus.pending, .blocked, .inFlight, .conflict, .failed] {
-            writer.name(status.rawValue)
-            writer.int(self[status])
-        }
-        writer.endObject()
-    }
-}
-
-extension Backlog.Device {
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.member("device_id", id)
-        writer.member("accepted_sequence", acceptedSequence)
-        writer.member("last_seen_at", lastSeenAt.rfc3339)
-        counts.write(to: &writer)
-        writer.name("oldest_pending")
-        if let oldestPending { oldestPending.writeOldest(to: &writer) } else { writer.null() }
-        writer.endObject()
-    }
-}
-
-extension Backlog.Mutation {
-    fileprivate func writeOldest(to writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.member("id", id)
-        writer.member("sequence_number", sequenceNumber)
-        writer.member("status", status.rawValue)
-        writer.member("created_at", createdAt.rfc3339)
-        writer.member("accepted_at", acceptedAt.rfc3339)
-        writer.endObject()
-    }
-
-    fileprivate func writeHead(to writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.member("id", id)
-        writer.member("device_id", deviceID)
-        writer.member("sequence_number", sequenceNumber)
-        writer.member("status", status.rawValue)
-        writer.member("operation", operation.rawValue)
-        writer.member("entity_type", entityType)
-        writer.member("attempt_count", Int64(attemptCount))
-        writer.member("next_retry_at", nextRetryAt?.rfc3339)
-        writer.name("blocked_by")
-        writer.beginArray()
-        if status == .blocked {
-            for id in dependsOn { writer.uuid(id) }
-        }
-        writer.endArray()
-        writer.endObject()
-    }
-}
-
-extension JSONWriter {
-    /// Writes the member `held_by`, as every answer that has it shows it.
-    mutating func heldBy(_ hold: LaneHold?) {
-        name("held_by")
-        if let hold { hold.write(to: &self) } else { null() }
-    }
-}
-
-extension LaneHold {
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.member("reason", reason.rawValue)
-        writer.member("until", until?.rfc3339)
-        writer.name("mutation_ids")
-        writer.beginArray()
-        for id in mutationIDs { writer.uuid(id) }
-        writer.endArray()
-        writer.endObject()
-    }
 }

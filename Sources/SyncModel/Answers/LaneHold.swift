@@ -25,7 +25,6 @@ package struct LaneHold: Sendable, Hashable {
     /// The mutations that it waits for, or that halt the lane.
     package var mutationIDs: [UUID]
 
-    /// Creates the value.
     package init(_ reason: Reason, until: Timestamp? = nil, mutationIDs: [UUID] = []) {
         self.reason = reason
         self.until = until

@@ -1,6 +1,3 @@
-import Foundation
-import JSONText
-
 /// What a preview is answered with: what a push would come to, and what would be sent.
 package struct PushPreview: Sendable {
     /// What would come of one entry.
@@ -23,28 +20,6 @@ package struct PushPreview: Sendable {
     package let results: [Result]
     /// Resolved mappings of this user that the batch touches, as they stand.
     package let mappings: [IDMapping]
-
-    /// The body, JSON.
-    package func json() -> [UInt8] {
-        var writer = JSONWriter(capacity: 256 + results.count * 1_024)
-        writer.beginObject()
-        writer.member("accepted_sequence", acceptedSequence)
-        writer.name("results")
-        writer.beginArray()
-        for result in results {
-            writer.beginObject()
-            result.verdict.writeResultMembers(of: EntryName(result.entry), to: &writer)
-            writer.name("request")
-            if let request = result.request { request.write(to: &writer) } else { writer.null() }
-            writer.member("conflict", raw: result.conflict)
-            if let warning = result.warning { writer.warnings([warning], at: result.entry.index) }
-            writer.endObject()
-        }
-        writer.endArray()
-        writer.idMappings(mappings)
-        writer.endObject()
-        return writer.bytes
-    }
 }
 
 /// A request as its mutation's user may see it: without the organization's credential, its own headers and its address.
@@ -74,24 +49,5 @@ package struct PreviewedRequest: Sendable, Hashable {
         headers = request.userHeaders.map { Header(name: $0.name, value: $0.value) }
         body = request.body
         unresolvedIDs = unresolved
-    }
-
-    func write(to writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.member("method", method)
-        writer.member("path", path)
-        writer.name("headers")
-        writer.beginObject()
-        for header in headers {
-            writer.name(header.name)
-            writer.string(header.value)
-        }
-        writer.endObject()
-        writer.member("body", raw: body)
-        writer.name("unresolved_ids")
-        writer.beginArray()
-        for id in unresolvedIDs { writer.value(id) }
-        writer.endArray()
-        writer.endObject()
     }
 }

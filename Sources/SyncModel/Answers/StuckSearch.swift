@@ -8,7 +8,6 @@ package import Foundation
 package struct StuckSearch: Sendable {
     /// A mutation on the way from those that are asked about to what they wait for.
     package struct Step: Sendable {
-        /// The mutation's id.
         package let id: UUID
         /// Where it stands.
         package let status: MutationStatus
@@ -19,7 +18,6 @@ package struct StuckSearch: Sendable {
         /// Mutations that it waits for, while it is blocked.
         package let dependsOn: [UUID]
 
-        /// Creates the value.
         package init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
             self.id = id
             self.status = status

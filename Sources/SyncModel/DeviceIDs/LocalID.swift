@@ -1,6 +1,5 @@
 import Crypto
 package import Foundation
-import JSONText
 
 /// The id by which one device knows an entity of a type with device ids (seed 002): a 64-bit integer that it counted
 /// itself. On another device the same number is another entity, and the same entity has another number.
@@ -35,15 +34,4 @@ package struct LocalID: Sendable, Hashable, Comparable {
 
     /// The id as problems name it.
     var words: String { "local id \(number) in '\(entityType)'" }
-}
-
-extension JSONWriter {
-    /// Writes `local_id` as the device wrote it: its own number, or the client id.
-    mutating func localID(_ name: ClientName?) {
-        switch name {
-        case .number(let number, _): member("local_id", number)
-        case .id(let id): member("local_id", id)
-        case nil: member(null: "local_id")
-        }
-    }
 }

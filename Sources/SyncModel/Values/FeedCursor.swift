@@ -12,7 +12,6 @@ package struct FeedCursor: Sendable, Hashable {
     /// The number of the page that a device pulled, if ids were assigned with it or one before it; else 0.
     package var page: Int64
 
-    /// Creates a cursor.
     package init(epoch: Int64, position: Int64, head: Int64, filter: UInt64 = 0, page: Int64 = 0) {
         self.epoch = epoch
         self.position = position
@@ -36,7 +35,6 @@ package struct FeedCursor: Sendable, Hashable {
         self.init(epoch: epoch, position: position, head: head, filter: filter, page: page)
     }
 
-    /// The wire form.
     package var text: String {
         let numbers = [String(epoch, radix: 36), String(position, radix: 36), String(head, radix: 36)]
         let text = "f1-" + numbers.joined(separator: "-") + "-" + String(filter, radix: 36)

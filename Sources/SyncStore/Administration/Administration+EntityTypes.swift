@@ -4,47 +4,41 @@ import Postgres
 package import SyncModel
 
 extension Administration {
-    /// One entity type as JSON; nil when it is not registered.
-    package func entityType(_ name: String, in organization: UUID) async throws(Problem) -> [UInt8]? {
-        let rows = try await run(Self.getTypeStatement, Self.key(name, in: organization), "read an entity type")
-        do {
-            return try rows.read(EntityTypeRow.read).first?.json()
-        } catch {
-            throw failure.problem(error, doing: "read an entity type")
-        }
+    /// One entity type; nil when it is not registered.
+    package func entityType(_ name: String, in organization: UUID) async throws(Problem) -> EntityType? {
+        let key = Self.key(name, in: organization)
+        return try await rows(Self.getTypeStatement, key, "read an entity type", EntityTypeRow.read).first
     }
 
-    /// Registers or changes an entity type; absent members keep their values, and a new type has those of its first use
-    /// (product rule 16). Nil when there is no such organization.
+    /// Registers or changes an entity type (product rule 16). Nil when there is no such organization.
     ///
-    /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed`, also for
-    ///   a type that is to be forwarded where there is no upstream, and for a relation of a type in use that is to go.
+    /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed` for a type
+    ///   that is to be forwarded where there is no upstream, and for a relation of a type in use that is to go.
     package func putEntityType(
         _ name: String,
         in organization: UUID,
-        body: [UInt8]
-    ) async throws(Problem) -> (created: Bool, json: [UInt8])? {
+        _ update: EntityTypeUpdate
+    ) async throws(Problem) -> (isNew: Bool, value: EntityType)? {
         guard EntityType.isValidName(name) else {
             let detail = "an entity type's name matches [a-z][a-z0-9_-]{0,63}"
             throw Problem(.validationFailed, pointer: "", rule: Rule.entityType, detail)
         }
-        let request = try EntityTypeRequest(body)
         guard try await self.organization(organization) != nil else { return nil }
         do {
             let results = try await pool.transaction { connection in
                 let hasUpstream = try await Self.hasUpstream(organization, on: connection)
-                if request.isForwarded == true, !hasUpstream { throw Self.noUpstream }
+                if update.isForwarded == true, !hasUpstream { throw Self.noUpstream }
                 return try await connection.run([
-                    Query(Self.makeTypeStatement, request.making(name, in: organization, hasUpstream: hasUpstream)),
-                    Query(Self.changeTypeStatement, request.changing(name, in: organization)),
+                    Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
+                    Query(Self.changeTypeStatement, update.changing(name, in: organization)),
                     Query(Self.getTypeStatement, Self.key(name, in: organization)),
                 ])
             }
             catalog.invalidate(organization)
             if let changed = try results[1].read(EntityTypeRow.read).first {
-                return (results[0].affected > 0, changed.json())
+                return (results[0].affected > 0, changed)
             }
-            throw try request.refusal(of: results[2].read(EntityTypeRow.read).first)
+            throw try update.refusal(of: results[2].read(EntityTypeRow.read).first)
         } catch {
             throw failure.problem(error, doing: "write an entity type")
         }
@@ -103,8 +97,8 @@ extension Administration {
     )
 }
 
-extension EntityTypeRequest {
-    /// The parameters that register the type; what the request leaves out is as at the type's first use.
+extension EntityTypeUpdate {
+    /// The parameters that register the type; what the update leaves out is as at the type's first use.
     fileprivate func making(_ name: String, in organization: UUID, hasUpstream: Bool) -> Parameters {
         let first = EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
         var parameters = Parameters(of: organization)

@@ -1,31 +1,15 @@
 package import Foundation
-import JSONText
 import Postgres
 package import SyncModel
 
 extension Administration {
-    /// The login roles that read an organization's rows: `{"readers":[{"role","created_at"}]}`; nil when there is no
-    /// such organization.
-    package func readers(of organization: UUID) async throws(Problem) -> [UInt8]? {
+    /// The login roles that read an organization's rows, and since when; nil when there is no such organization.
+    package func readers(
+        of organization: UUID
+    ) async throws(Problem) -> [(role: String, createdAt: Timestamp)]? {
         guard try await self.organization(organization) != nil else { return nil }
-        let parameters = Parameters(of: organization)
-        let rows = try await run(Self.readersStatement, parameters, "list readers")
-        do {
-            var writer = JSONWriter()
-            writer.beginObject()
-            writer.name("readers")
-            writer.beginArray()
-            for var row in rows {
-                writer.beginObject()
-                writer.member("role", try row.string("role_name"))
-                writer.member("created_at", try row.moment("created_at").rfc3339)
-                writer.endObject()
-            }
-            writer.endArray()
-            writer.endObject()
-            return writer.bytes
-        } catch {
-            throw failure.problem(error, doing: "list readers")
+        return try await rows(Self.readersStatement, Parameters(of: organization), "list readers") { row in
+            (try row.string("role_name"), try row.moment("created_at"))
         }
     }
 
@@ -82,19 +66,14 @@ extension Administration {
     private func facts(of role: String) async throws(Problem) -> RoleFacts? {
         var parameters = Parameters()
         parameters.add(role)
-        let rows = try await run(Self.roleStatement, parameters, "look at a role")
-        do {
-            return try rows.read { row in
-                RoleFacts(
-                    quoted: try row.string("quoted"),
-                    seesEverything: try row.bool("sees_everything"),
-                    organization: try row.optionalUUID("organization_id"),
-                    isReader: try row.bool("is_reader")
-                )
-            }.first
-        } catch {
-            throw failure.problem(error, doing: "look at a role")
-        }
+        return try await rows(Self.roleStatement, parameters, "look at a role") { row in
+            RoleFacts(
+                quoted: try row.string("quoted"),
+                seesEverything: try row.bool("sees_everything"),
+                organization: try row.optionalUUID("organization_id"),
+                isReader: try row.bool("is_reader")
+            )
+        }.first
     }
 
     /// Binding and membership go together.

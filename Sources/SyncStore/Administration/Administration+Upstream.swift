@@ -3,29 +3,26 @@ import Postgres
 package import SyncModel
 
 extension Administration {
-    /// An organization's upstream as JSON, without its secrets; nil when it has none.
-    package func upstream(of organization: UUID) async throws(Problem) -> [UInt8]? {
+    /// An organization's upstream; nil when it has none.
+    package func upstream(of organization: UUID) async throws(Problem) -> UpstreamRow? {
         let key = Parameters(of: organization)
         do {
             return try await catalog.opening(organization) { [key] seal in
                 let rows = try await pool.run([Query(Self.getUpstreamStatement, key)])[0]
-                return try rows.read { try UpstreamRow(&$0, seal) }.first?.json()
+                return try rows.read { try UpstreamRow(&$0, seal) }.first
             }
         } catch {
             throw failure.problem(error, doing: "read an upstream")
         }
     }
 
-    /// Gives an organization an upstream, or changes it; absent members keep their values, null goes back to the
-    /// default. Nil when there is no such organization.
+    /// Gives an organization an upstream, or changes it. Nil when there is no such organization.
     ///
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
+    /// - Throws: `validation_failed` with a pointer.
     package func putUpstream(
         of organization: UUID,
-        body: [UInt8],
-        rules: UpstreamRules
-    ) async throws(Problem) -> (created: Bool, json: [UInt8])? {
-        let request = try UpstreamUpdate(body, rules: rules)
+        _ update: UpstreamUpdate
+    ) async throws(Problem) -> (isNew: Bool, value: UpstreamRow)? {
         let moment = now()
         let key = Parameters(of: organization)
         do {
@@ -36,14 +33,14 @@ extension Administration {
                     ])
                     guard found[0].count > 0 else { return nil }
                     let current = try found[1].read { try UpstreamSettingsRow.read(&$0, seal) }.first
-                    let settings = try request.applied(to: current)
+                    let settings = try update.applied(to: current)
                     let row = try Self.row(settings, of: organization, at: moment, seal)
                     _ = try await connection.run(Query(Self.putUpstreamStatement, row))
                     return (current == nil, settings)
                 }
             }
             catalog.invalidate(organization)
-            return written.map { created, settings in (created, UpstreamRow(settings, updatedAt: moment).json()) }
+            return written.map { isNew, settings in (isNew, UpstreamRow(settings, updatedAt: moment)) }
         } catch {
             throw failure.problem(error, doing: "write an upstream")
         }

@@ -1,5 +1,4 @@
 package import Foundation
-import JSONText
 import Logging
 import Postgres
 package import SyncModel
@@ -14,47 +13,28 @@ package struct Administration: Sendable {
 
     // MARK: - Organizations
 
-    /// A page of organizations by id: `{"organizations":[…],"next"}`.
+    /// A page of organizations by id, and the last of them where there are more.
     ///
-    /// - Parameter limit: 1 to 1,000.
-    package func organizations(limit: Int, cursor: String?) async throws(Problem) -> [UInt8] {
-        var after: UUID?
-        if let cursor {
-            guard let id = UUID(parsing: cursor) else {
-                throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", "cursor is not one of ours")
-            }
-            after = id
-        }
+    /// - Parameters:
+    ///   - limit: 1 to 1,000.
+    ///   - last: the last of the page before; nil starts at the beginning.
+    package func organizations(
+        limit: Int,
+        after last: UUID?
+    ) async throws(Problem) -> (organizations: [OrganizationRow], next: UUID?) {
         var parameters = Parameters()
-        parameters.add(after)
+        parameters.add(last)
         parameters.add(Int64(limit + 1))
-        let rows = try await run(Self.listStatement, parameters, "list organizations")
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.name("organizations")
-        writer.beginArray()
-        do {
-            let shown = try rows.read(OrganizationRow.init).prefix(limit)
-            for organization in shown { organization.write(to: &writer) }
-            writer.endArray()
-            writer.member("next", rows.count > limit ? shown.last?.id.lowercased : nil)
-        } catch {
-            throw failure.problem(error, doing: "list organizations")
-        }
-        writer.endObject()
-        return writer.bytes
+        let found = try await rows(Self.listStatement, parameters, "list organizations", OrganizationRow.init)
+        let shown = Array(found.prefix(limit))
+        return (shown, found.count > limit ? shown.last?.id : nil)
     }
 
     /// An organization of a name; nil where none is called so. Looks at all of them: for commands.
     package func organization(named name: String) async throws(Problem) -> UUID? {
         var parameters = Parameters()
         parameters.add(name)
-        let rows = try await run(Self.namedStatement, parameters, "look for an organization")
-        do {
-            return try rows.read { try $0.uuid("id") }.first
-        } catch {
-            throw failure.problem(error, doing: "look for an organization")
-        }
+        return try await rows(Self.namedStatement, parameters, "look for an organization") { try $0.uuid("id") }.first
     }
 
     static let namedStatement = Statement(
@@ -62,31 +42,24 @@ package struct Administration: Sendable {
         "SELECT id FROM organizations WHERE name = $1 AND status <> 'purging' ORDER BY id LIMIT 1"
     )
 
-    /// One organization as JSON; nil when there is none.
-    package func organization(_ id: UUID) async throws(Problem) -> [UInt8]? {
-        var parameters = Parameters()
-        parameters.add(id)
-        let rows = try await run(Self.getStatement, parameters, "read an organization")
-        do {
-            return try rows.read(OrganizationRow.init).first?.json()
-        } catch {
-            throw failure.problem(error, doing: "read an organization")
-        }
+    /// One organization; nil when there is none.
+    package func organization(_ id: UUID) async throws(Problem) -> OrganizationRow? {
+        try await rows(Self.getStatement, Parameters(of: id), "read an organization", OrganizationRow.init).first
     }
 
-    /// Creates or changes an organization; absent members keep their values, a null setting goes back to its default.
+    /// Creates or changes an organization.
     ///
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers; `not_found` while it is purged.
-    package func put(_ id: UUID, body: [UInt8]) async throws(Problem) -> (created: Bool, json: [UInt8]) {
-        let request = try OrganizationRequest(body)
-        var parameters = Parameters()
-        parameters.add(id)
-        parameters.add(request.name)
-        parameters.add(request.status?.rawValue)
-        parameters.add(jsonb: request.settings)
+    /// - Throws: `not_found` while it is purged.
+    package func put(
+        _ id: UUID,
+        _ update: OrganizationUpdate
+    ) async throws(Problem) -> (isNew: Bool, value: OrganizationRow) {
+        var parameters = Parameters(of: id)
+        parameters.add(update.name)
+        parameters.add(update.status?.rawValue)
+        parameters.add(jsonb: update.settings)
         parameters.add(timestamp: now().microseconds)
-        var feed = Parameters()
-        feed.add(id)
+        var feed = Parameters(of: id)
         feed.add(Int64.random(in: 1...0xffff_ffff_ffff))
         do {
             let results = try await pool.transaction { [parameters, feed] connection in
@@ -99,7 +72,7 @@ package struct Administration: Sendable {
             guard let organization = try results[1].read(OrganizationRow.init).first else {
                 throw Problem(.notFound, "the organization is being purged")
             }
-            return (results[0].affected > 0, organization.json())
+            return (results[0].affected > 0, organization)
         } catch {
             throw failure.problem(error, doing: "write an organization")
         }
@@ -129,6 +102,20 @@ package struct Administration: Sendable {
     func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem) -> Rows {
         do {
             return try await pool.run([Query(statement, parameters)])[0]
+        } catch {
+            throw failure.problem(error, doing: what)
+        }
+    }
+
+    func rows<Row>(
+        _ statement: Statement,
+        _ parameters: Parameters,
+        _ what: StaticString,
+        _ read: (inout RowReader) throws -> Row
+    ) async throws(Problem) -> [Row] {
+        let rows = try await run(statement, parameters, what)
+        do {
+            return try rows.read(read)
         } catch {
             throw failure.problem(error, doing: what)
         }

@@ -1,72 +1,22 @@
 import JSONText
-import SyncModel
+package import SyncModel
 
-/// What of a gateway's configuration bears on the upstreams that it takes.
-package struct UpstreamRules: Sendable {
-    /// Whether there is a key to sign `signed` credentials with.
-    package var canSign: Bool
-    /// How long a worker has a lane, in seconds: a request that takes longer would be sent twice.
-    package var leaseSeconds: Int
+/// What is to change of an organization's upstream, or to be of a new one.
+package struct UpstreamUpdate: Sendable {
+    /// Normalized; nil: as it is.
+    package var baseURL: String?
+    package var credential: Change<UpstreamCredential?> = .keep
+    package var timeoutSeconds: Change<Int> = .keep
+    package var maximumConcurrency: Change<Int> = .keep
+    package var idPointer: Change<String> = .keep
+    package var headers: Change<[String: String]> = .keep
+    package var allowedHeaders: Change<[String]> = .keep
 
-    /// Creates the value.
-    package init(canSign: Bool, leaseSeconds: Int) {
-        self.canSign = canSign
-        self.leaseSeconds = leaseSeconds
+    package init(baseURL: String? = nil) {
+        self.baseURL = baseURL
     }
 
-    /// The longest timeout of a request, in seconds.
-    var maximumTimeout: Int { max(1, min(90, leaseSeconds - 1)) }
-}
-
-/// What a member of a request says of a value.
-enum Change<Value: Sendable>: Sendable {
-    /// Absent.
-    case keep
-    /// Null.
-    case reset
-    case set(Value)
-
-    /// Changes a value.
-    func apply(to value: inout Value, default initial: Value) {
-        switch self {
-        case .keep: break
-        case .reset: value = initial
-        case .set(let new): value = new
-        }
-    }
-}
-
-/// The body of `PUT /admin/organizations/{id}/upstream`. No detail of a problem repeats a credential.
-struct UpstreamUpdate: Sendable {
-    private var baseURL: String?
-    private var credential: Change<UpstreamCredential?> = .keep
-    private var timeoutSeconds: Change<Int> = .keep
-    private var maximumConcurrency: Change<Int> = .keep
-    private var idPointer: Change<String> = .keep
-    private var headers: Change<[String: String]> = .keep
-    private var allowedHeaders: Change<[String]> = .keep
-
-    init(_ body: [UInt8], rules: UpstreamRules) throws(Problem) {
-        var report = UpstreamReport()
-        for (member, value) in try requestMembers(body) {
-            switch member {
-            case "base_url": baseURL = report.baseURL(value)
-            case "credential": credential = report.credential(value, rules)
-            case "timeout_seconds": timeoutSeconds = report.int(value, 1...rules.maximumTimeout, "timeout_seconds")
-            case "max_concurrency": maximumConcurrency = report.int(value, 1...1_000, "max_concurrency")
-            case "id_pointer": idPointer = report.idPointer(value)
-            case "headers": headers = report.headers(value)
-            case "allowed_headers": allowedHeaders = report.allowedHeaders(value)
-            default:
-                let known =
-                    "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers"
-                report.problems.append(.unknown(member, of: "an upstream: " + known))
-            }
-        }
-        try report.throwProblems()
-    }
-
-    /// The settings after the request; `current` are those before, nil where there are none.
+    /// The settings after the change; `current` are those before, nil where there are none.
     func applied(to current: UpstreamSettings?) throws(Problem) -> UpstreamSettings {
         guard let baseURL = baseURL ?? current?.baseURL else {
             let detail = "base_url is required: the organization has no upstream yet"

@@ -13,14 +13,14 @@ package struct DeviceRegistry: Sendable {
 
     /// Registers a device, or notes a sign of life of one that is known; its watermark stays as it is.
     ///
-    /// - Returns: whether the device is new, and the device as JSON.
+    /// - Returns: whether the device is new, and the device.
     /// - Throws: `validation_failed` (rule `device_limit`) where the user has too many devices for a new one;
     ///   `organization_unknown`, `user_unknown` for those that were taken away a moment ago.
     package func register(
         _ device: UUID,
         organization: Organization,
         user: UUID
-    ) async throws(Problem) -> (isNew: Bool, json: [UInt8]) {
+    ) async throws(Problem) -> (isNew: Bool, value: DeviceRow) {
         let moment = now()
         let lane = Parameters(of: LaneKey(organization: organization.id, user: user))
         var key = lane
@@ -36,9 +36,8 @@ package struct DeviceRegistry: Sendable {
             let found = try await pool.run([
                 Query(Self.touchStatement, write), Query(Self.highestStatement, counters),
             ])
-            let known = try found[0].read { try DeviceRow(device, &$0) }
             let next = try Self.nextLocalIDs(found[1])
-            if let known = known.first { return (false, known.json(next)) }
+            if let known = try found[0].read({ try DeviceRow(device, next, &$0) }).first { return (false, known) }
             // on its own: a push of this user would wait for a user that is not committed, and may hold the device
             if organization.settings.provisioning == .onFirstPush {
                 _ = try await pool.run([Query(Self.makeUserStatement, newcomer)])
@@ -50,9 +49,9 @@ package struct DeviceRegistry: Sendable {
                 let made = try await connection.run([
                     Query(Self.lockUserStatement, lane), Query(Self.makeDeviceStatement, make),
                 ])[1]
-                if let made = try made.read({ try DeviceRow(device, &$0) }).first { return (true, made.json(next)) }
+                if let made = try made.read({ try DeviceRow(device, next, &$0) }).first { return (true, made) }
                 let found = try await connection.run(Query(Self.stateStatement, key))
-                return (false, try row(device, found).json(next))
+                return (false, try row(device, next, found))
             }
         } catch {
             throw failure.problem(error, doing: "register a device")
@@ -60,12 +59,12 @@ package struct DeviceRegistry: Sendable {
     }
 
     /// A device that was not made: it is there by now, or must not be.
-    private func row(_ device: UUID, _ rows: Rows) throws -> DeviceRow {
+    private func row(_ device: UUID, _ next: [(type: String, next: Int64?)], _ rows: Rows) throws -> DeviceRow {
         guard var row = rows.first, try row.string("status") == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization takes no devices")
         }
         let isUserKnown = try row.bool("is_user_known")
-        if !row.isNextNull { return try DeviceRow(device, &row) }
+        if !row.isNextNull { return try DeviceRow(device, next, &row) }
         guard isUserKnown else {
             throw Problem(.userUnknown, "The user of this token is not registered with the organization.")
         }

@@ -1,36 +1,25 @@
-import Foundation
-import JSONText
+package import Foundation
 import Postgres
-import SyncModel
+package import SyncModel
 
 /// A device as its user sees it.
-struct DeviceRow {
-    private let id: UUID
-    private let acceptedSequence: Int64
-    private let createdAt: Timestamp
-    private let lastSeenAt: Timestamp
+package struct DeviceRow: Sendable {
+    package let id: UUID
+    package let acceptedSequence: Int64
+    package let createdAt: Timestamp
+    package let lastSeenAt: Timestamp
+    /// By entity type the number that the device counts on with; nil where none is left.
+    package let nextLocalIDs: [(type: String, next: Int64?)]
 
     /// Columns of `devices`, for a table that is called `d`.
     static let list = "d.accepted_sequence, d.created_at, d.last_seen_at"
 
     /// Reads what ``list`` names.
-    init(_ id: UUID, _ row: inout RowReader) throws {
+    init(_ id: UUID, _ nextLocalIDs: [(type: String, next: Int64?)], _ row: inout RowReader) throws {
         self.id = id
+        self.nextLocalIDs = nextLocalIDs
         acceptedSequence = try row.int64("accepted_sequence")
         createdAt = try row.moment("created_at")
         lastSeenAt = try row.moment("last_seen_at")
-    }
-
-    /// - Parameter next: where the device counts on, by type.
-    func json(_ next: [(type: String, next: Int64?)]) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("device_id", id)
-        writer.member("accepted_sequence", acceptedSequence)
-        writer.member("created_at", createdAt.rfc3339)
-        writer.member("last_seen_at", lastSeenAt.rfc3339)
-        writer.nextLocalIDs(next)
-        writer.endObject()
-        return writer.bytes
     }
 }

@@ -1,5 +1,4 @@
 package import Foundation
-import JSONText
 import Postgres
 package import SyncModel
 
@@ -9,7 +8,7 @@ package struct ChangeReader: Sendable {
     let catalog: Catalog
     let failure: StoreFailure
 
-    /// A page of changes: `{"changes":[…],"next","up_to_date"}`.
+    /// A page of changes, with their documents as they were written.
     ///
     /// - Parameters:
     ///   - since: `next` of the page before, or a push's `feed`; nil starts at the beginning.
@@ -26,7 +25,7 @@ package struct ChangeReader: Sendable {
         user: UUID,
         wait: Duration = .zero,
         room: PageRoom = .unbounded
-    ) async throws(Problem) -> [UInt8] {
+    ) async throws(Problem) -> FeedPage {
         let request = FeedRequest(organization: organization.id, user: user, entityTypes: entityTypes, limit: limit)
         let cursor = try request.cursor(since)
         let page = try await feed.view(after: cursor, of: request.interest, wait: wait, room: room) {
@@ -37,7 +36,7 @@ package struct ChangeReader: Sendable {
             }
         }
         do {
-            return try await catalog.opening(organization.id) { try Self.json(page, $0) }
+            return try await catalog.opening(organization.id) { try page.opened($0) }
         } catch {
             throw failure.problem(error, doing: "read changes")
         }
@@ -46,20 +45,5 @@ package struct ChangeReader: Sendable {
     private static func expired(_ entityTypes: [String]) -> Problem {
         let query = entityTypes.isEmpty ? "" : "?entity_type=" + entityTypes.joined(separator: ",")
         return FeedReader.expired(snapshot: "/v1/changes" + query)
-    }
-
-    private static func json(_ page: FeedPage, _ seal: Seal) throws -> [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.name("changes")
-        writer.beginArray()
-        for change in page.changes {
-            change.write(document: try change.document(seal), localID: nil, to: &writer)
-        }
-        writer.endArray()
-        writer.member("next", page.next.text)
-        writer.member("up_to_date", page.isUpToDate)
-        writer.endObject()
-        return writer.bytes
     }
 }

@@ -1,5 +1,4 @@
 import Foundation
-import JSONText
 import Postgres
 package import SyncModel
 
@@ -19,17 +18,13 @@ package struct EventReader: Sendable {
 
     /// Something that happened.
     package struct Event: Sendable {
-        /// What it is about.
-        package enum Kind: Sendable {
-            /// `data` is a result's members and a few of the mutation's own.
-            case mutation
-            case idMapping
+        /// What it is about, as it is now.
+        package enum Subject: Sendable {
+            case mutation(MutationRecord)
+            case mapping(IDMapping)
         }
 
-        /// What it is about.
-        package let kind: Kind
-        /// A JSON object.
-        package let data: [UInt8]
+        package let subject: Subject
         /// Where a reader goes on who has seen this.
         package let cursor: EventCursor
     }
@@ -105,20 +100,9 @@ package struct EventReader: Sendable {
     // MARK: - How it is now
 
     private func events(_ keys: [Key], _ lane: LaneKey, _ cursor: EventCursor) async throws(Problem) -> [Event] {
-        var mutations = Parameters()
-        var mappings = Parameters()
-        for index in 0..<2 {
-            let isMapping = index == 1
-            let ids = keys.filter { $0.place.isMapping == isMapping }.map(\.id)
-            var parameters = Parameters(of: lane)
-            parameters.add(ids)
-            if isMapping {
-                parameters.add(nil as String?)
-                mappings = parameters
-            } else {
-                mutations = parameters
-            }
-        }
+        let mutations = Parameters(of: lane, keys.filter { !$0.place.isMapping }.map(\.id))
+        var mappings = Parameters(of: lane, keys.filter(\.place.isMapping).map(\.id))
+        mappings.add(nil as String?)
         do {
             let (records, found) = try await catalog.opening(lane.organization) { [mutations, mappings] seal in
                 let results = try await pool.run([
@@ -134,34 +118,14 @@ package struct EventReader: Sendable {
                 switch key.place.last {
                 case .mapping(let client, let type):
                     return found.first { $0.clientID == client && $0.entityType == type }
-                        .map { Event(kind: .idMapping, data: Self.json($0), cursor: next) }
+                        .map { Event(subject: .mapping($0), cursor: next) }
                 case .mutation, nil:
-                    return records.first { $0.id == key.id }
-                        .map { Event(kind: .mutation, data: Self.json($0), cursor: next) }
+                    return records.first { $0.id == key.id }.map { Event(subject: .mutation($0), cursor: next) }
                 }
             }
         } catch {
             throw failure.problem(error, doing: "read what changed in a lane")
         }
-    }
-
-    private static func json(_ mapping: IDMapping) -> [UInt8] {
-        var writer = JSONWriter(capacity: 192)
-        mapping.write(to: &writer)
-        return writer.bytes
-    }
-
-    private static func json(_ record: MutationRecord) -> [UInt8] {
-        var writer = JSONWriter(capacity: 768)
-        writer.beginObject()
-        record.writeResultMembers(replayed: nil, to: &writer)
-        writer.member("device_id", record.deviceID)
-        writer.member("operation", record.operation.rawValue)
-        writer.member("entity_type", record.entity.type)
-        writer.member("accepted_at", record.acceptedAt.rfc3339)
-        writer.member("synced_at", record.syncedAt?.rfc3339)
-        writer.endObject()
-        return writer.bytes
     }
 }
 

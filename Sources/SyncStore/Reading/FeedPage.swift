@@ -1,17 +1,18 @@
-import Foundation
-import JSONText
 import Postgres
-import SyncModel
+package import SyncModel
 
 /// One page of a feed.
-struct FeedPage: FeedView {
+package struct FeedPage: Sendable {
     /// In the feed's order.
-    let changes: [FeedChange]
-    let next: FeedCursor
-    let isUpToDate: Bool
+    package var changes: [FeedChange]
+    /// From where to go on.
+    package var next: FeedCursor
+    /// Whether there is nothing behind it now.
+    package let isUpToDate: Bool
+    /// Of a page in a device's own ids: by entity type the number that the device counts on with; nil where none is left.
+    package var nextLocalIDs: [(type: String, next: Int64?)]?
     /// Tombstones at or below it may be gone.
     let horizon: Int64
-    var isEmpty: Bool { changes.isEmpty }
 
     /// What each row of ``FeedReader/statement`` says of the feed and of the scan.
     private struct Head {
@@ -93,61 +94,13 @@ struct FeedPage: FeedView {
         )
         isUpToDate = position >= head.last
     }
-}
 
-/// An entity as a feed shows it.
-struct FeedChange {
-    let entityType: String
-    let id: ServerID
-    let isDeleted: Bool
-    /// The creator's client id, shown to the creator only.
-    private let clientID: UUID?
-    private let version: Int64
-    /// As it is stored.
-    private let document: [UInt8]?
-    private let updatedAt: Timestamp
-    private let updatedBy: UUID
-    private let etag: String?
-
-    fileprivate init(_ row: inout RowReader) throws {
-        entityType = try row.string("entity_type")
-        id = ServerID(text: try row.string("server_id"), isInteger: try row.bool("server_id_is_integer"))
-        clientID = try row.optionalUUID("client_id")
-        version = try row.int64("version")
-        isDeleted = try row.bool("is_deleted")
-        document = try row.optionalBytes("document")
-        updatedAt = try row.moment("updated_at")
-        updatedBy = try row.uuid("updated_by")
-        etag = try row.optionalString("etag")
-    }
-
-    /// The entity's document as it was written; nil for a tombstone, and where it cannot be opened.
-    func document(_ seal: Seal) throws -> [UInt8]? {
-        var unreadable: [String] = []
-        return try seal.read(json: document, as: .document(type: entityType, id: id.text), &unreadable)
-    }
-
-    /// Writes a change.
-    ///
-    /// - Parameters:
-    ///   - shown: the document as it is to be shown.
-    ///   - localID: a device's own number of the entity, in the place of the creator's client id.
-    func write(document shown: [UInt8]?, localID: Int64?, to writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.member("entity_type", entityType)
-        writer.member("id", id)
-        if let localID {
-            writer.member("local_id", localID)
-        } else if let clientID {
-            writer.member("client_id", clientID)
+    /// The page with documents that can be shown.
+    func opened(_ seal: Seal) throws -> FeedPage {
+        var page = self
+        for place in page.changes.indices {
+            page.changes[place].show(try page.changes[place].document(seal))
         }
-        writer.member("version", version)
-        writer.member("etag", etag)
-        writer.member("deleted", isDeleted)
-        writer.member("document", raw: shown)
-        if shown == nil, document != nil { writer.unreadable(["document"]) }
-        writer.member("updated_at", updatedAt.rfc3339)
-        writer.member("updated_by", updatedBy)
-        writer.endObject()
+        return page
     }
 }

@@ -21,25 +21,14 @@ struct FeedRequest: Sendable {
     func cursor(_ since: String?, pointer: String = "") throws(Problem) -> FeedCursor? {
         guard let since else { return nil }
         guard let cursor = FeedCursor(since) else {
-            let detail = "since is not a cursor of this feed"
-            throw Problem(.invalidRequest, pointer: pointer, rule: "parameter_invalid", detail)
+            throw .invalidParameter("since is not a cursor of this feed", pointer: pointer)
         }
         guard cursor.filter == FeedCursor.filter(entityTypes) else {
             let detail = "since was made with another entity_type filter; start over without since"
-            throw Problem(.invalidRequest, pointer: pointer, rule: "parameter_invalid", detail)
+            throw .invalidParameter(detail, pointer: pointer)
         }
         return cursor
     }
-}
-
-/// What somebody who waits for a feed gets to see.
-protocol FeedView: Sendable {
-    /// From where to go on.
-    var next: FeedCursor { get }
-    /// Whether there is nothing behind it now.
-    var isUpToDate: Bool { get }
-    /// Whether there is nothing to show.
-    var isEmpty: Bool { get }
 }
 
 /// Reads an organization's feed: the latest state of each entity, in commit order, nothing ever skipped.
@@ -92,29 +81,29 @@ struct FeedReader: Sendable {
     ///   - room: taken for each look, and kept for what it shows.
     ///   - look: answers what there is behind a cursor.
     /// - Throws: what `look` throws, and for the first look what taking room throws.
-    nonisolated(nonsending) func view<View: FeedView>(
+    nonisolated(nonsending) func view(
         after cursor: FeedCursor?,
         of interest: FeedInterest,
         wait: Duration,
         room: PageRoom,
-        _ look: nonisolated(nonsending) (FeedCursor?) async throws(Problem) -> View
-    ) async throws(Problem) -> View {
+        _ look: nonisolated(nonsending) (FeedCursor?) async throws(Problem) -> FeedPage
+    ) async throws(Problem) -> FeedPage {
         try await room.enter()
         let first = try await look(cursor)
-        guard wait > .zero, first.isEmpty else { return first }
+        guard wait > .zero, first.changes.isEmpty else { return first }
         let deadline = ContinuousClock.now + wait
         return try await notifier.watching(feed: (interest, first.next.position)) { watch throws(Problem) in
-            var view = first
+            var page = first
             repeat {
                 do throws(Problem) { try await room.enter() } catch { break }
                 // what was passed over need not be looked at again
-                view = try await look(view.next)
-                guard view.isEmpty, .now < deadline else { break }
-                guard view.isUpToDate else { continue }
+                page = try await look(page.next)
+                guard page.changes.isEmpty, .now < deadline else { break }
+                guard page.isUpToDate else { continue }
                 room.leave()
                 _ = await watch.news(within: deadline - .now)
             } while !Task.isCancelled
-            return view
+            return page
         }
     }
 

@@ -1,5 +1,4 @@
 package import Foundation
-import JSONText
 import Postgres
 package import SyncModel
 
@@ -12,8 +11,7 @@ extension MappingReader {
     /// Mappings that one page looks at for each that it may hold: bounds the work when a filter lets little through.
     static let scanFactor = 10
 
-    /// A page of mappings: `{"id_mappings":[…],"next","up_to_date"}`. With a filter a page may hold fewer than the limit,
-    /// or none, and not be the last.
+    /// A page of mappings. With a filter a page may hold fewer than the limit, or none, and not be the last.
     ///
     /// - Parameters:
     ///   - since: `next` of the page before; nil starts at the beginning.
@@ -26,7 +24,7 @@ extension MappingReader {
         limit: Int,
         organization: UUID,
         user: UUID
-    ) async throws(Problem) -> [UInt8] {
+    ) async throws(Problem) -> MappingPage {
         let filter = FeedCursor.filter(statuses.map(\.rawValue))
         let cursor = try Self.cursor(since, filter)
         // one more than a page holds tells whether there are more
@@ -41,7 +39,7 @@ extension MappingReader {
         parameters.add(Int64(limit + 1))
         do {
             let rows = try await pool.run([Query(Self.listStatement, parameters)])[0]
-            return try MappingPage(rows, limit: limit, cursor: cursor, filter: filter, statuses: statuses).json()
+            return try MappingPage(rows, limit: limit, cursor: cursor, filter: filter, statuses: statuses)
         } catch {
             throw failure.problem(error, doing: "list id mappings")
         }
@@ -50,12 +48,10 @@ extension MappingReader {
     private static func cursor(_ text: String?, _ filter: UInt64) throws(Problem) -> MappingCursor? {
         guard let text else { return nil }
         guard let cursor = MappingCursor(text), !cursor.place.isAtMutation else {
-            let detail = "since is not a cursor of this list"
-            throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", detail)
+            throw .invalidParameter("since is not a cursor of this list")
         }
         guard cursor.filter == filter else {
-            let detail = "since was made with another status filter; start over without since"
-            throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", detail)
+            throw .invalidParameter("since was made with another status filter; start over without since")
         }
         return cursor
     }
@@ -100,7 +96,7 @@ extension MappingReader {
 /// The mapping that a page begins behind.
 private struct Start {
     var change: Int64 = 0
-    var clientID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    var clientID = UUID.least
     /// No type is called so: it comes before all of them.
     var entityType = ""
 
@@ -119,71 +115,5 @@ extension LanePlace {
     /// Whether it is a place in another list.
     fileprivate var isAtMutation: Bool {
         if case .mutation = last { true } else { false }
-    }
-}
-
-/// What one page says.
-private struct MappingPage {
-    /// What ``MappingReader/listStatement`` answers.
-    private struct Row {
-        let epoch: Int64
-        let head: Int64
-        /// Where the scan was cut off, if it was.
-        let seen: LanePlace?
-        let mapping: (change: Int64, mapping: IDMapping)?
-
-        init(_ row: inout RowReader) throws {
-            epoch = try row.int64("epoch")
-            head = try row.int64("head")
-            let seen = try row.optionalInt64("seen_to")
-            let (clientID, type) = (try row.optionalUUID("seen_client_id"), try row.optionalString("seen_type"))
-            if let seen, let clientID, let type {
-                self.seen = LanePlace(change: seen, last: .mapping(clientID: clientID, entityType: type))
-            } else {
-                self.seen = nil
-            }
-            mapping = try row.optionalInt64("change_position").map { ($0, try MappingReader.mapping(&row)) }
-        }
-    }
-
-    private let mappings: [IDMapping]
-    private let next: MappingCursor
-    private let isUpToDate: Bool
-
-    init(_ rows: Rows, limit: Int, cursor: MappingCursor?, filter: UInt64, statuses: [IDMapping.Status]) throws {
-        guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
-        let found = try rows.read(Row.init)
-        let (epoch, head) = (found[0].epoch, found[0].head)
-        if let cursor, cursor.epoch != epoch || cursor.place.change > head { throw Self.expired(statuses) }
-        let changed = found.compactMap(\.mapping)
-        mappings = changed.prefix(limit).map(\.mapping)
-        // where the scan ended: at the last mapping shown if the page is full, else where it stopped looking, else at all
-        // that there is
-        let place: LanePlace
-        if changed.count > limit {
-            let (change, last) = changed[limit - 1]
-            place = LanePlace(change: change, last: .mapping(clientID: last.clientID, entityType: last.entityType))
-        } else {
-            place = found[0].seen ?? LanePlace(change: head)
-        }
-        next = MappingCursor(epoch: epoch, filter: filter, place: place)
-        isUpToDate = place.last == nil
-    }
-
-    private static func expired(_ statuses: [IDMapping.Status]) -> Problem {
-        var problem = Problem(.cursorExpired, "this cursor is from another time; start over from snapshot")
-        let query = statuses.isEmpty ? "" : "?status=" + statuses.map(\.rawValue).joined(separator: ",")
-        problem.snapshot = "/v1/id-mappings" + query
-        return problem
-    }
-
-    func json() -> [UInt8] {
-        var writer = JSONWriter(capacity: 128 + mappings.count * 192)
-        writer.beginObject()
-        writer.idMappings(mappings)
-        writer.member("next", next.text)
-        writer.member("up_to_date", isUpToDate)
-        writer.endObject()
-        return writer.bytes
     }
 }

@@ -1,10 +1,9 @@
-import Foundation
-import JSONText
+package import Foundation
 import Postgres
-import SyncModel
+package import SyncModel
 
 /// A mutation with all its attributes.
-struct MutationDetail {
+package struct MutationDetail: Sendable {
     /// Its columns, for a table that is called `m`; then comes whether the page ends here.
     static let list = """
         m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
@@ -12,20 +11,23 @@ struct MutationDetail {
             \(RecordColumns.list)
         """
 
-    let record: MutationRecord
+    package let record: MutationRecord
+    /// Whether the page that it is on ends for what it holds, and others follow.
     let hasMore: Bool
-    private let user: UUID
-    private let endpoint: String?
-    private let payload: [UInt8]?
-    private let headers: [UInt8]?
-    private let dependencyIDs: [UUID]
-    private let priority: Int16
-    private let maxAttempts: Int16
-    private let conflictResolution: String
-    private let baseVersion: Int64?
-    private let lastError: String?
-    private let lastErrorCode: Int32?
-    private let createdAt: Timestamp
+    package let user: UUID
+    package let endpoint: String?
+    package let payload: [UInt8]?
+    package let headers: [UInt8]?
+    package let dependencyIDs: [UUID]
+    package let priority: Int16
+    package let maxAttempts: Int16
+    package let conflictResolution: String
+    package let baseVersion: Int64?
+    package let lastError: String?
+    package let lastErrorCode: Int32?
+    package let createdAt: Timestamp
+    /// Whether that is longer ago than the organization takes a mutation for fresh.
+    package private(set) var isStale = false
 
     init(_ row: inout RowReader, user: UUID, _ organizationSeal: Seal) throws {
         let seal = LaneSeal(seal: organizationSeal, user: user)
@@ -47,41 +49,10 @@ struct MutationDetail {
         hasMore = try row.bool("has_more")
     }
 
-    /// The mutation as it is answered.
-    ///
-    /// - Parameter more: writes further members.
-    func json(
-        _ organization: Organization,
-        _ now: Timestamp,
-        _ more: (inout JSONWriter) -> Void = { _ in }
-    ) -> [UInt8] {
-        let staleAfter = Double(organization.settings.staleAfterDays) * 86_400
-        var writer = JSONWriter()
-        writer.beginObject()
-        record.writeResultMembers(replayed: nil, to: &writer)
-        writer.member("user_id", user)
-        writer.member("device_id", record.deviceID)
-        writer.member("operation", record.operation.rawValue)
-        writer.member("entity_type", record.entity.type)
-        writer.member("endpoint", endpoint)
-        writer.member("payload", raw: payload)
-        writer.member("headers", raw: headers)
-        writer.name("dependency_ids")
-        writer.beginArray()
-        for id in dependencyIDs { writer.uuid(id) }
-        writer.endArray()
-        writer.member("priority", Int64(priority))
-        writer.member("max_attempts", Int64(maxAttempts))
-        writer.member("conflict_resolution", conflictResolution)
-        writer.member("base_version", baseVersion)
-        writer.member("last_error", lastError)
-        writer.member("last_error_code", lastErrorCode.map(Int64.init))
-        writer.member("created_at", createdAt.rfc3339)
-        writer.member("accepted_at", record.acceptedAt.rfc3339)
-        writer.member("synced_at", record.syncedAt?.rfc3339)
-        writer.member("stale", createdAt.adding(seconds: staleAfter) < now)
-        more(&writer)
-        writer.endObject()
-        return writer.bytes
+    /// The mutation as it is shown at a moment.
+    func seen(in organization: Organization, at now: Timestamp) -> MutationDetail {
+        var detail = self
+        detail.isStale = createdAt.adding(seconds: Double(organization.settings.staleAfterDays) * 86_400) < now
+        return detail
     }
 }

@@ -1,36 +1,6 @@
 package import Foundation
-import JSONText
 import Postgres
 package import SyncModel
-
-/// What a user's list of mutations is narrowed to.
-package struct MutationFilter: Sendable, Hashable {
-    /// Empty for all.
-    package var statuses: [MutationStatus]
-    /// Only mutations of this device.
-    package var deviceID: UUID?
-    /// Only mutations of this type.
-    package var entityType: String?
-    /// 1 to 1,000.
-    package var limit: Int
-    /// `next` of the page before.
-    package var cursor: String?
-
-    /// Creates a filter; the defaults let everything through.
-    package init(
-        statuses: [MutationStatus] = [],
-        deviceID: UUID? = nil,
-        entityType: String? = nil,
-        limit: Int = 100,
-        cursor: String? = nil
-    ) {
-        self.statuses = statuses
-        self.deviceID = deviceID
-        self.entityType = entityType
-        self.limit = limit
-        self.cursor = cursor
-    }
-}
 
 /// Reads mutations back, one user's own at a time.
 package struct MutationReader: Sendable {
@@ -46,7 +16,7 @@ package struct MutationReader: Sendable {
     let notifier: ChangeNotifier
     let failure: StoreFailure
 
-    /// One mutation with all its attributes, JSON; nil when the user has none of that id.
+    /// One mutation with all its attributes; nil when the user has none of that id.
     ///
     /// - Parameters:
     ///   - wait: how long to wait for it to be settled.
@@ -57,28 +27,30 @@ package struct MutationReader: Sendable {
         user: UUID,
         wait: Duration,
         room: PageRoom = .unbounded
-    ) async throws(Problem) -> [UInt8]? {
+    ) async throws(Problem) -> MutationDetail? {
         let deadline = ContinuousClock.now + wait
         let lane = LaneKey(organization: organization.id, user: user)
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             while true {
                 try await room.enter()
                 guard let found = try await details([id], organization, user).first else { return nil }
-                if .now >= deadline { return found.json(organization, now()) }
-                if await isSettled(found.record, lane) { return found.json(organization, now()) }
+                let isOver = if .now >= deadline { true } else { await isSettled(found.record, lane) }
+                if isOver { return found.seen(in: organization, at: now()) }
                 room.leave()
                 try await pause(watch, until: deadline)
             }
         }
     }
 
-    /// A page of the user's mutations in lane order: `{"mutations":[…],"next"}`.
+    /// A page of the user's mutations in lane order.
+    ///
+    /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter.
     package func list(
         _ filter: MutationFilter,
         organization: Organization,
         user: UUID
-    ) async throws(Problem) -> [UInt8] {
-        let after = try ListCursor(filter)
+    ) async throws(Problem) -> MutationPage {
+        let after = try MutationCursor(filter)
         var parameters = Parameters(of: LaneKey(organization: organization.id, user: user))
         parameters.add(after.position)
         parameters.add(filter.statuses.map(\.rawValue))
@@ -98,21 +70,12 @@ package struct MutationReader: Sendable {
         let page = found.prefix(filter.limit)
         let hasMore = found.last?.hasMore ?? false || found.count > filter.limit
         let next = hasMore ? page.last.map { after.next($0.record.position) } : nil
-        return json(page, of: organization, next: next)
+        return self.page(page, of: organization, next: next)
     }
 
-    /// `{"mutations":[…],"next"}`
-    func json(_ page: some Sequence<MutationDetail>, of organization: Organization, next: String?) -> [UInt8] {
+    func page(_ found: ArraySlice<MutationDetail>, of organization: Organization, next: String?) -> MutationPage {
         let moment = now()
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.name("mutations")
-        writer.beginArray()
-        for detail in page { writer.raw(detail.json(organization, moment)) }
-        writer.endArray()
-        writer.member("next", next)
-        writer.endObject()
-        return writer.bytes
+        return MutationPage(mutations: found.map { $0.seen(in: organization, at: moment) }, next: next)
     }
 
     // MARK: - Steps
@@ -187,33 +150,4 @@ package struct MutationReader: Sendable {
         ORDER BY m.position
         """
     )
-}
-
-/// A place in a list in lane order, bound to the filter that it was made with.
-private struct ListCursor {
-    let position: Int64
-    private let filter: UInt64
-
-    init(_ filter: MutationFilter) throws(Problem) {
-        let names =
-            filter.statuses.map(\.rawValue) + [filter.deviceID?.lowercased ?? "-", filter.entityType ?? "-"]
-        self.filter = FeedCursor.filter(names)
-        guard let cursor = filter.cursor else {
-            position = 0
-            return
-        }
-        let parts = cursor.split(separator: "-", omittingEmptySubsequences: false)
-        guard parts.count == 3, parts[0] == "m1", let position = Int64(parts[1], radix: 36), position >= 0,
-            let made = UInt64(parts[2], radix: 36)
-        else { throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", "cursor is not one of ours") }
-        guard made == self.filter else {
-            let detail = "cursor was made with another filter; start over without it"
-            throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", detail)
-        }
-        self.position = position
-    }
-
-    func next(_ position: Int64) -> String {
-        "m1-" + String(position, radix: 36) + "-" + String(filter, radix: 36)
-    }
 }

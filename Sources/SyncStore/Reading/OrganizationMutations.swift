@@ -1,5 +1,4 @@
 package import Foundation
-import JSONText
 import Postgres
 package import SyncModel
 
@@ -8,8 +7,8 @@ extension MutationReader {
     /// Mutations that one page looks at: a filter that lets little through makes pages short, not slow.
     static let scan: Int64 = 50_000
 
-    /// A page of an organization's mutations, by user and in lane order: `{"mutations":[…],"next"}`. A page may hold
-    /// fewer than the limit, or none, and still have a next one.
+    /// A page of an organization's mutations, by user and in lane order. A page may hold fewer than the limit, or none,
+    /// and still have a next one.
     ///
     /// - Parameter user: only this user's; nil for all.
     /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter.
@@ -17,14 +16,14 @@ extension MutationReader {
         _ filter: MutationFilter,
         organization: Organization,
         of user: UUID?
-    ) async throws(Problem) -> [UInt8] {
-        let after = try OrganizationCursor(filter, user)
+    ) async throws(Problem) -> MutationPage {
+        let after = try OrganizationMutationCursor(filter, user)
         var parameters = Parameters(of: organization.id)
         parameters.add(after.user)
         parameters.add(after.position)
         parameters.add(Self.scan)
         let edgeParameters = parameters
-        var found: [(user: UUID, detail: MutationDetail)] = []
+        var found: [MutationDetail] = []
         var edge: (user: UUID, position: Int64)?
         do {
             let rows = try await pool.run([Query(Self.organizationEdgeStatement, edgeParameters)])[0]
@@ -35,7 +34,7 @@ extension MutationReader {
             parameters.add(organization.id)
             parameters.add(after.user)
             parameters.add(after.position)
-            parameters.add(edge?.user ?? user ?? OrganizationCursor.lastUser)
+            parameters.add(edge?.user ?? user ?? UUID.greatest)
             parameters.add(edge?.position ?? .max)
             parameters.add(filter.statuses.map(\.rawValue))
             parameters.add(filter.deviceID)
@@ -47,7 +46,7 @@ extension MutationReader {
                 let page = try await pool.run([Query(Self.organizationStatement, parameters)])[0]
                 return try page.read { row in
                     let user = try row.uuid("user_id")
-                    return (user, try MutationDetail(&row, user: user, seal))
+                    return try MutationDetail(&row, user: user, seal)
                 }
             }
         } catch {
@@ -55,10 +54,10 @@ extension MutationReader {
         }
         let page = found.prefix(filter.limit)
         var next = edge.map { after.next($0.user, $0.position) }
-        if let last = page.last, found.count > filter.limit || last.detail.hasMore {
-            next = after.next(last.user, last.detail.record.position)
+        if let last = page.last, found.count > filter.limit || last.hasMore {
+            next = after.next(last.user, last.record.position)
         }
-        return json(page.lazy.map(\.detail), of: organization, next: next)
+        return self.page(page, of: organization, next: next)
     }
 
     /// The last of the mutations that a page looks at; none when there are fewer.
@@ -101,43 +100,4 @@ extension MutationReader {
         ORDER BY m.user_id, m.position
         """
     )
-}
-
-/// A place in an organization's list, bound to the filter that it was made with.
-private struct OrganizationCursor {
-    let user: UUID
-    let position: Int64
-    private let filter: UInt64
-
-    static let firstUser = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    static let lastUser = UUID(
-        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
-    )
-
-    init(_ filter: MutationFilter, _ user: UUID?) throws(Problem) {
-        let names =
-            filter.statuses.map(\.rawValue)
-            + [filter.deviceID?.lowercased ?? "-", filter.entityType ?? "-", "user " + (user?.lowercased ?? "-")]
-        self.filter = FeedCursor.filter(names)
-        guard let cursor = filter.cursor else {
-            (self.user, position) = (user ?? Self.firstUser, 0)
-            return
-        }
-        let parts = cursor.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 4, parts[0] == "o1", let place = UUID(parsing: String(parts[1])),
-            let position = Int64(parts[2], radix: 36), position >= 0, let made = UInt64(parts[3], radix: 36)
-        else {
-            let detail = "the query parameter 'cursor' is not one of ours"
-            throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", detail)
-        }
-        guard made == self.filter else {
-            let detail = "cursor was made with another filter; start over without it"
-            throw Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", detail)
-        }
-        (self.user, self.position) = (place, position)
-    }
-
-    func next(_ user: UUID, _ position: Int64) -> String {
-        "o1." + user.lowercased + "." + String(position, radix: 36) + "." + String(filter, radix: 36)
-    }
 }

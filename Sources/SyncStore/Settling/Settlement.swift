@@ -1,5 +1,4 @@
 package import Foundation
-import JSONText
 import Postgres
 package import SyncModel
 
@@ -21,14 +20,14 @@ package struct Settlement: Sendable {
 
     /// Makes a failed or conflicting mutation pending again, or blocked where it has to wait.
     ///
-    /// - Returns: the mutation as it then is, JSON; nil when the user has none of that id.
+    /// - Returns: the mutation as it then is; nil when the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func retry(
         _ id: UUID,
         _ request: RetryRequest,
         organization: Organization,
         user: UUID
-    ) async throws(Problem) -> [UInt8]? {
+    ) async throws(Problem) -> MutationDetail? {
         try await settle(id, organization, user, "retry a mutation") { reader, subject, plan in
             let knowledge = try await knowledge(about: subject, request.edit, reader)
             let planner = try RestartPlanner.retry(subject, request, knowledge)
@@ -40,14 +39,14 @@ package struct Settlement: Sendable {
 
     /// Settles a conflict in the server's or in the client's way.
     ///
-    /// - Returns: the mutation as it then is, JSON; nil when the user has none of that id.
+    /// - Returns: the mutation as it then is; nil when the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func resolve(
         _ id: UUID,
         _ request: ResolveRequest,
         organization: Organization,
         user: UUID
-    ) async throws(Problem) -> [UInt8]? {
+    ) async throws(Problem) -> MutationDetail? {
         let idPointer = organization.upstream?.idPointer ?? "/id"
         return try await settle(id, organization, user, "resolve a conflict") { reader, subject, plan in
             switch request.strategy {
@@ -68,8 +67,7 @@ package struct Settlement: Sendable {
     /// More dependants than one transaction takes go in several, those that most depend on first; the mutation itself
     /// goes in the last.
     ///
-    /// - Returns: the mutation as it then is, JSON, with `discarded`: the ids of all that were, its own first. Nil when
-    ///   the user has none of that id.
+    /// - Returns: nil when the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when there are dependants and the request does
     ///   not say what becomes of them.
     package func discard(
@@ -77,7 +75,7 @@ package struct Settlement: Sendable {
         _ request: DiscardRequest,
         organization: Organization,
         user: UUID
-    ) async throws(Problem) -> (json: [UInt8], count: Int)? {
+    ) async throws(Problem) -> DiscardedMutation? {
         let lane = LaneKey(organization: organization.id, user: user)
         var shown: MutationDetail?
         let discarded = try await discard([id], request.dependants, lane, showing: { shown = $0 }) {
@@ -85,14 +83,7 @@ package struct Settlement: Sendable {
             if found.isEmpty { throw Problem(.notFound, "there is no such mutation") }
             return found
         }
-        let others = discarded.filter { $0 != id }
-        let json = shown?.json(organization, now()) { writer in
-            writer.name("discarded")
-            writer.beginArray()
-            for id in [id] + others { writer.uuid(id) }
-            writer.endArray()
-        }
-        return json.map { ($0, discarded.count) }
+        return shown.map { DiscardedMutation(mutation: $0.seen(in: organization, at: now()), ids: discarded) }
     }
 
     // MARK: - Steps that bulk calls share
@@ -261,21 +252,21 @@ package struct Settlement: Sendable {
 
     /// Runs a transaction about one mutation.
     ///
-    /// - Returns: the mutation as it then is, JSON; nil when the user has none of that id.
+    /// - Returns: the mutation as it then is; nil when the user has none of that id.
     private func settle(
         _ id: UUID,
         _ organization: Organization,
         _ user: UUID,
         _ what: StaticString,
         _ body: (SettleReader, SettleSubject, inout SettlePlan) async throws -> [Query]
-    ) async throws(Problem) -> [UInt8]? {
+    ) async throws(Problem) -> MutationDetail? {
         let lane = LaneKey(organization: organization.id, user: user)
         var shown: MutationDetail?
         try await commit(lane, [id], what, showing: { shown = $0 }) { reader, _, subjects, plan in
             guard let subject = subjects.first else { return [] }
             return try await body(reader, subject, &plan)
         }
-        return shown?.json(organization, now())
+        return shown?.seen(in: organization, at: now())
     }
 
     /// Lets the server have its way: what was waiting for the mutation goes on, with the server's entity.

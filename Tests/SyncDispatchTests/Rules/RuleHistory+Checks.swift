@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncHTTP
 import SyncModel
 
 @testable import SyncStore
@@ -72,7 +73,7 @@ extension RuleHistory {
             organization: tenants[tenant].organization,
             user: user
         )
-        let shown = try JSONTree(parsing: page).root.list("mutations")
+        let shown = try JSONTree(parsing: page.json()).root.list("mutations")
         try expect(shown.count == lane.count, "\(lane.count) mutations, not \(shown.count)")
         for (mutation, item) in zip(lane, shown) { try compare(mutation, item) }
     }

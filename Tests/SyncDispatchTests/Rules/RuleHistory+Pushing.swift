@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 

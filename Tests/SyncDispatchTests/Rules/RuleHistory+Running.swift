@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 
@@ -162,14 +163,14 @@ extension RuleHistory {
     }
 
     func read(_ id: UUID, _ tenant: Int, _ person: Int) async throws -> JSONValue {
-        let json = try await world.replicas.base.store.mutations.mutation(
+        let found = try await world.replicas.base.store.mutations.mutation(
             id,
             organization: tenants[tenant].organization,
             user: tenants[tenant].people[person].id,
             wait: .zero
         )
-        guard let json else { throw breach("mutation \(id) is not there") }
-        return try JSONTree(parsing: json).root
+        guard let found else { throw breach("mutation \(id) is not there") }
+        return try JSONTree(parsing: found.json()).root
     }
 }
 

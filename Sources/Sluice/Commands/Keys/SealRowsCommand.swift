@@ -33,8 +33,7 @@ struct SealRowsCommand: AsyncParsableCommand {
     func run() async throws {
         let outcome = try await options.withStore { store, _ throws(Problem) -> Outcome in
             if let organization { return try await seal(organization, "", store.keyRotation) }
-            let organizations = try await AdministrationOptions.organizations(store.administration)
-                .compactMap { $0["id"]?.uuid }
+            let organizations = try await AdministrationOptions.organizations(store.administration).map(\.id)
             for organization in organizations { _ = try await store.keyRotation.prepare(organization) }
             var outcome = Outcome.sealed
             for (index, organization) in organizations.enumerated() {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import JSONText
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -52,12 +53,12 @@ struct AdministrationOptions: ParsableArguments {
 
     /// Puts an organization into a status and says so.
     func put(_ id: UUID, into status: OrganizationStatus) async throws {
-        let answer = try await run { administration throws(Problem) -> [UInt8]? in
+        let organization = try await run { administration throws(Problem) -> OrganizationRow? in
             guard try await administration.organization(id) != nil else { return nil }
-            return try await administration.put(id, body: Self.body { $0.member("status", status.rawValue) }).json
+            return try await administration.put(id, OrganizationUpdate(status: status)).value
         }
-        guard let answer else { throw Self.unknown(id) }
-        say(answer, "\(id.lowercased) is \(status.rawValue)")
+        guard let organization else { throw Self.unknown(id) }
+        say(organization.json(), "\(id.lowercased) is \(status.rawValue)")
     }
 
     /// Says what was done: in JSON where that is wanted, else in words.
@@ -67,16 +68,15 @@ struct AdministrationOptions: ParsableArguments {
 
     func say(_ words: String, _ members: (inout JSONWriter) -> Void) { say(Self.body(members), words) }
 
-    /// All organizations by id, as the API lists them.
-    static func organizations(_ administration: Administration) async throws(Problem) -> [JSONValue] {
-        var organizations: [JSONValue] = []
-        var cursor: String?
+    /// All organizations by id.
+    static func organizations(_ administration: Administration) async throws(Problem) -> [OrganizationRow] {
+        var organizations: [OrganizationRow] = []
+        var last: UUID?
         repeat {
-            let page = try await administration.organizations(limit: 1_000, cursor: cursor)
-            guard let root = try? JSONTree(parsing: page).root else { break }
-            organizations += root["organizations"]?.elements.map(Array.init) ?? []
-            cursor = root["next"]?.string
-        } while cursor != nil
+            let page = try await administration.organizations(limit: 1_000, after: last)
+            organizations += page.organizations
+            last = page.next
+        } while last != nil
         return organizations
     }
 
@@ -85,10 +85,6 @@ struct AdministrationOptions: ParsableArguments {
     }
 
     static func body(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        members(&writer)
-        writer.endObject()
-        return writer.bytes
+        JSONWriter.object(members)
     }
 }

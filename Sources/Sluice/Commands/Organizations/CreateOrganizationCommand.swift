@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import JSONText
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -37,11 +38,11 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
             guard try await administration.organization(id) == nil else { return .known }
             if !force, let other = try await administration.organization(named: name) { return .sameName(other) }
             let body = AdministrationOptions.body { $0.member("name", name) }
-            return .created(try await administration.put(id, body: body).json)
+            return .created(try await administration.put(id, OrganizationUpdate(body: body)).value)
         }
         switch outcome {
-        case .created(let json):
-            options.say(json, id.lowercased)
+        case .created(let organization):
+            options.say(organization.json(), id.lowercased)
         case .known:
             throw Terminal.failure("there is an organization \(id.lowercased) already")
         case .sameName(let other):
@@ -52,7 +53,7 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
     }
 
     private enum Outcome: Sendable {
-        case created([UInt8])
+        case created(OrganizationRow)
         case known
         case sameName(UUID)
     }

@@ -1,5 +1,7 @@
 import ArgumentParser
+import Foundation
 import JSONText
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -22,10 +24,10 @@ struct ListOrganizationsCommand: AsyncParsableCommand {
         if organizations.isEmpty, !options.json { Terminal.complain("there are no organizations yet") }
     }
 
-    private func line(_ organization: JSONValue) -> String {
-        if options.json { return String(decoding: organization.raw, as: UTF8.self) }
-        let status = organization["status"]?.string ?? ""
+    private func line(_ organization: OrganizationRow) -> String {
+        if options.json { return String(decoding: organization.json(), as: UTF8.self) }
+        let status = organization.status.rawValue
         let padding = String(repeating: " ", count: max(0, "suspended".count - status.count))
-        return "\(organization["id"]?.string ?? "")  \(status)\(padding)  \(organization["name"]?.string ?? "")"
+        return "\(organization.id.lowercased)  \(status)\(padding)  \(organization.name)"
     }
 }

@@ -30,14 +30,12 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
 
     func run() async throws {
         guard yes else {
-            let found = try await options.run { administration throws(Problem) -> (json: [UInt8], extent: Extent)? in
-                guard let json = try await administration.organization(id) else { return nil }
-                return (json, try await administration.extent(of: id))
+            let found = try await options.run { administration throws(Problem) -> (name: String, extent: Extent)? in
+                guard let organization = try await administration.organization(id) else { return nil }
+                return (organization.name, try await administration.extent(of: id))
             }
-            guard let found, let root = try? JSONTree(parsing: found.json).root else {
-                throw AdministrationOptions.unknown(id)
-            }
-            throw refusal(root["name"]?.string ?? "", found.extent)
+            guard let found else { throw AdministrationOptions.unknown(id) }
+            throw refusal(found.name, found.extent)
         }
         let isPurged = try await options.run { administration throws(Problem) in try await administration.purge(id) }
         guard isPurged else { throw AdministrationOptions.unknown(id) }

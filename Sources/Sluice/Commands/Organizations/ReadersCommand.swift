@@ -104,10 +104,23 @@ struct ListReadersCommand: AsyncParsableCommand {
 
     func run() async throws {
         let found = try await options.run { administration throws(Problem) in try await administration.readers(of: id) }
-        guard let found else { throw AdministrationOptions.unknown(id) }
-        if options.json { return Terminal.say(String(decoding: found, as: UTF8.self)) }
-        let readers = (try? JSONTree(parsing: found))?.root["readers"]?.elements.map(Array.init) ?? []
-        for reader in readers { Terminal.say(reader["role"]?.string ?? "") }
+        guard let readers = found else { throw AdministrationOptions.unknown(id) }
+        if options.json { return Terminal.say(String(decoding: Self.json(readers), as: UTF8.self)) }
+        for reader in readers { Terminal.say(reader.role) }
         if readers.isEmpty { Terminal.complain("nobody reads \(id.lowercased)") }
+    }
+
+    private static func json(_ readers: [(role: String, createdAt: Timestamp)]) -> [UInt8] {
+        AdministrationOptions.body { writer in
+            writer.name("readers")
+            writer.beginArray()
+            for (role, createdAt) in readers {
+                writer.beginObject()
+                writer.member("role", role)
+                writer.member("created_at", createdAt.rfc3339)
+                writer.endObject()
+            }
+            writer.endArray()
+        }
     }
 }

@@ -4,6 +4,16 @@ import SyncModel
 
 /// Waiting on behalf of a client, for as long as there is one.
 enum ClientPresence {
+    /// Reads what a client may wait for; as it is now where it does not, or where its wait ended early.
+    static func reading<Value: Sendable>(
+        on exchange: Exchange,
+        wait: Duration,
+        _ read: @escaping @Sendable (_ wait: Duration) async throws -> Value
+    ) async throws -> Value {
+        if wait > .zero, let found = try await whileWaited(on: exchange, { try await read(wait) }) { return found }
+        return try await read(.zero)
+    }
+
     /// Runs an operation that may take long; cancels it and answers nil when the client goes away or the server shuts
     /// down.
     ///

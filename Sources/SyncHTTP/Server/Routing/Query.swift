@@ -92,7 +92,7 @@ struct Query: Sendable {
     // MARK: - Errors
 
     static func invalid(_ name: String, _ complaint: String) -> Problem {
-        Problem(.invalidRequest, pointer: "", rule: "parameter_invalid", "the query parameter '\(name)' \(complaint)")
+        .invalidParameter("the query parameter '\(name)' \(complaint)")
     }
 
     private static func unknown(_ name: String, _ known: Set<String>) -> Problem {

@@ -54,36 +54,15 @@ package struct DevicePuller: Sendable {
         }
     }
 
-    private struct View: FeedView {
-        var next: FeedCursor
-        let isUpToDate: Bool
-        let isEmpty: Bool
-        let page: PulledPage
-
-        func json() throws -> [UInt8] {
-            var writer = JSONWriter(capacity: 4_096)
-            writer.beginObject()
-            writer.name("changes")
-            writer.beginArray()
-            page.write(to: &writer)
-            writer.endArray()
-            writer.member("next", next.text)
-            writer.member("up_to_date", isUpToDate)
-            writer.nextLocalIDs(page.planner.nextLocalIDs)
-            writer.endObject()
-            return writer.bytes
-        }
-    }
-
-    /// A page of changes in a device's own ids: `{"changes":[…],"next","up_to_date","next_local_ids":{…}}`.
+    /// A page of changes in a device's own ids.
     ///
     /// - Parameters:
     ///   - device: any id; a device that is not registered is when it is given its first number.
     ///   - wait: how long to wait for something to show, while there is nothing.
     ///   - room: taken for what is read.
     /// - Throws: `invalid_request` for a cursor that is not ours, and for counters of types without device ids;
-    ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where what a page assigned is not known any more; `validation_failed` where a type has no
-    ///   numbers left.
+    ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where what a page
+    ///   assigned is not known any more; `validation_failed` where a type has no numbers left.
     package func pull(
         _ request: PullRequest,
         device: UUID,
@@ -91,7 +70,7 @@ package struct DevicePuller: Sendable {
         user: UUID,
         wait: Duration = .zero,
         room: PageRoom = .unbounded
-    ) async throws(Problem) -> [UInt8] {
+    ) async throws(Problem) -> FeedPage {
         let key = DeviceKey(lane: LaneKey(organization: organization.id, user: user), id: device)
         let call = Call(request: request, device: key, organization: organization)
         let cursor = try call.feed.cursor(request.since, pointer: "/since")
@@ -104,7 +83,7 @@ package struct DevicePuller: Sendable {
                 } catch {
                     throw failure.problem(error, doing: "pull")
                 }
-            }.json()
+            }
         } catch {
             throw failure.problem(error, doing: "pull")
         }
@@ -121,15 +100,15 @@ package struct DevicePuller: Sendable {
 
     // MARK: - One look
 
-    private func look(_ call: Call, after cursor: FeedCursor?) async throws -> View {
+    private func look(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage {
         for _ in 0..<TentativePages.attempts {
-            if let view = try await lookOnce(call, after: cursor) { return view }
+            if let page = try await lookOnce(call, after: cursor) { return page }
         }
         throw Problem.overloaded("the device pulls several times at once")
     }
 
     /// Nil where another pull of the device was faster.
-    private func lookOnce(_ call: Call, after cursor: FeedCursor?) async throws -> View? {
+    private func lookOnce(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage? {
         let others = [TentativePages.look(of: call.device)]
         let (reading, found) = try await feed.read(call.feed, after: cursor, besides: others)
         let known = try found.first.map(TentativePages.known) ?? TentativePages.Known(pages: [])
@@ -166,7 +145,7 @@ package struct DevicePuller: Sendable {
         _ call: Call,
         after cursor: FeedCursor?,
         _ known: TentativePages.Known
-    ) async throws -> View? {
+    ) async throws -> FeedPage? {
         let types = try await types(of: page, in: call.device.lane.organization)
         let stamp = NumberCache.Stamp(epoch: page.next.epoch, horizon: page.horizon)
         let numbers = cache.numbers(of: call.device, at: stamp)
@@ -209,7 +188,7 @@ package struct DevicePuller: Sendable {
             guard try await pages.keep(new, superseding: rivals.superseded, of: call.device) else { return nil }
             counter.increment(by: assignments.count)
         }
-        return View(next: next, isUpToDate: page.isUpToDate, isEmpty: pulled.isEmpty, page: pulled)
+        return pulled.page(next: next)
     }
 
     /// The organization's types. An id space is fixed once a type is in use, and whatever has an entity is: of one that

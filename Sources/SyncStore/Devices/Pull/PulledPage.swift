@@ -145,16 +145,19 @@ struct PulledPage: Sendable {
     /// The types of the page.
     static func types(_ page: FeedPage) -> Set<String> { Set(page.changes.lazy.map(\.entityType)) }
 
-    /// Whether nothing of it is shown.
-    var isEmpty: Bool { !changes.indices.contains { planner.isShown($0) } }
-
-    /// Writes the changes that are shown, in the device's own ids.
-    func write(to writer: inout JSONWriter) {
-        for (place, shown) in page.changes.enumerated() where planner.isShown(place) {
-            let change = changes[place]
-            let number = change.name.flatMap { $0.number(planner) }
-            shown.write(document: change.translated(planner), localID: number, to: &writer)
+    /// The page as the device gets it: what is shown, in its own ids.
+    ///
+    /// - Parameter next: from where it goes on to pull.
+    func page(next: FeedCursor) -> FeedPage {
+        var page = page
+        page.next = next
+        page.nextLocalIDs = planner.nextLocalIDs
+        page.changes = page.changes.indices.filter(planner.isShown).map { place in
+            var shown = page.changes[place]
+            shown.show(changes[place].translated(planner), localID: changes[place].name.flatMap { $0.number(planner) })
+            return shown
         }
+        return page
     }
 }
 

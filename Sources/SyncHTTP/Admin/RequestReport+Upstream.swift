@@ -1,14 +1,9 @@
 import JSONText
 import SyncModel
+import SyncStore
 
-/// Reads the members of an upstream and gathers what is wrong with them.
-struct UpstreamReport {
-    var problems: [ProblemDetail] = []
-
-    func throwProblems() throws(Problem) {
-        if !problems.isEmpty { throw Problem(.validationFailed, problems[0].detail, errors: problems) }
-    }
-
+/// Reads the members of an upstream.
+extension RequestReport {
     mutating func baseURL(_ value: JSONValue) -> String? {
         guard let text = value.string else {
             refuse("/base_url", Rule.memberType, "base_url must be a string; DELETE takes the upstream away")
@@ -25,8 +20,7 @@ struct UpstreamReport {
     mutating func int(_ value: JSONValue, _ range: ClosedRange<Int>, _ name: String) -> Change<Int> {
         if value.isNull { return .reset }
         if let number = value.int64, range.contains(Int(number)) { return .set(Int(number)) }
-        refuse("/" + name, Rule.range, "\(name) must be an integer, \(range.lowerBound) to \(range.upperBound)")
-        return .keep
+        return keep("/" + name, Rule.range, "\(name) must be an integer, \(range.lowerBound) to \(range.upperBound)")
     }
 
     mutating func idPointer(_ value: JSONValue) -> Change<String> {
@@ -35,15 +29,13 @@ struct UpstreamReport {
             return .set(text)
         }
         let detail = "id_pointer must be a JSON Pointer (RFC 6901) of one step at least, like /id, and of 200 bytes"
-        refuse("/id_pointer", Rule.range, detail + " at most")
-        return .keep
+        return keep("/id_pointer", Rule.range, detail + " at most")
     }
 
     mutating func headers(_ value: JSONValue) -> Change<[String: String]> {
         if value.isNull { return .reset }
         guard let members = value.members else {
-            refuse("/headers", Rule.memberType, "headers must be an object of strings")
-            return .keep
+            return keep("/headers", Rule.memberType, "headers must be an object of strings")
         }
         var headers: [String: String] = [:]
         var seen: Set<String> = []
@@ -64,8 +56,7 @@ struct UpstreamReport {
     mutating func allowedHeaders(_ value: JSONValue) -> Change<[String]> {
         if value.isNull { return .reset }
         guard let elements = value.elements else {
-            refuse("/allowed_headers", Rule.memberType, "allowed_headers must be an array of headers' names")
-            return .keep
+            return keep("/allowed_headers", Rule.memberType, "allowed_headers must be an array of headers' names")
         }
         var names: [String] = []
         var seen: Set<String> = []
@@ -108,6 +99,11 @@ struct UpstreamReport {
         return text
     }
 
+    private mutating func keep<Value>(_ pointer: String, _ rule: String, _ detail: String) -> Change<Value> {
+        refuse(pointer, rule, detail)
+        return .keep
+    }
+
     // MARK: - Credentials
 
     mutating func credential(_ value: JSONValue, _ rules: UpstreamRules) -> Change<UpstreamCredential?> {
@@ -115,12 +111,11 @@ struct UpstreamReport {
         if value.stringEquals("signed") { return signed(rules) }
         guard let members = value.members else {
             let detail = #"credential must be {"bearer"}, {"header", "value"}, "signed" or null"#
-            refuse("/credential", Rule.memberType, detail)
-            return .keep
+            return keep("/credential", Rule.memberType, detail)
         }
         let names = Set(members.map(\.name.string))
         for name in names.sorted() where !["bearer", "header", "value"].contains(name) {
-            problems.append(.unknown(name, of: "a credential: bearer, or header and value", at: "/credential"))
+            refuse(unknown: name, of: "a credential: bearer, or header and value", at: "/credential")
         }
         if names.contains("bearer") {
             guard names.isDisjoint(with: ["header", "value"]) else {
@@ -135,8 +130,7 @@ struct UpstreamReport {
     private mutating func signed(_ rules: UpstreamRules) -> Change<UpstreamCredential?> {
         guard !rules.canSign else { return .set(.signed) }
         let detail = "this gateway has no key to sign with; set SLUICE_SIGNING_KEY_FILE, or choose another credential"
-        refuse("/credential", Rule.range, detail)
-        return .keep
+        return keep("/credential", Rule.range, detail)
     }
 
     private mutating func bearer(_ value: JSONValue) -> Change<UpstreamCredential?> {
@@ -147,8 +141,7 @@ struct UpstreamReport {
             isCredential: true
         )
         if let problem {
-            refuse("/credential/bearer", Rule.header, "the credential's header " + problem)
-            return .keep
+            return keep("/credential/bearer", Rule.header, "the credential's header " + problem)
         }
         return .set(.bearer(token))
     }
@@ -157,8 +150,7 @@ struct UpstreamReport {
         let name = text(of: "header", in: value)
         guard let text = text(of: "value", in: value), let name else { return .keep }
         if let problem = UpstreamSettings.headerProblem(name: name, value: text, isCredential: true) {
-            refuse("/credential", Rule.header, "the credential's header " + problem)
-            return .keep
+            return keep("/credential", Rule.header, "the credential's header " + problem)
         }
         return .set(.header(name: name, value: text))
     }
@@ -174,9 +166,5 @@ struct UpstreamReport {
         let detail = "\(member) must be a string that is not empty; leave credential out to keep the one that is set"
         refuse(pointer, Rule.memberType, detail)
         return nil
-    }
-
-    private mutating func refuse(_ pointer: String, _ rule: String, _ detail: String) {
-        problems.append(ProblemDetail(pointer: pointer, rule: rule, detail: detail))
     }
 }

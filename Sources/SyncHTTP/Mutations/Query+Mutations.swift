@@ -1,6 +1,21 @@
 import SyncModel
+import SyncStore
 
 extension Query {
+    /// The parameters of a list of mutations.
+    static let mutationFilter: Set = ["status", "device_id", "entity_type", "limit", "cursor"]
+
+    /// What a list of mutations is narrowed to, and its page.
+    func mutationFilter() throws(Problem) -> MutationFilter {
+        MutationFilter(
+            statuses: try statuses("status"),
+            deviceID: try uuid("device_id"),
+            entityType: try entityType("entity_type"),
+            limit: try limit(default: 100),
+            cursor: try text("cursor")
+        )
+    }
+
     /// Statuses that a stored mutation can have, repeated or separated by commas: `rejected` is an answer, never stored.
     func statuses(_ name: String) throws(Problem) -> [MutationStatus] {
         let known = MutationStatus.allCases.filter { $0 != .rejected }

@@ -1,0 +1,15 @@
+package import JSONText
+import SyncModel
+package import SyncStore
+
+extension OrganizationRow: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("id", id)
+        writer.member("name", name)
+        writer.member("status", status.rawValue)
+        writer.name("settings")
+        settings.write(to: &writer)
+        writer.member("created_at", createdAt.rfc3339)
+        writer.member("updated_at", updatedAt.rfc3339)
+    }
+}

@@ -1,0 +1,53 @@
+import JSONText
+import SyncModel
+
+/// What is wrong with the members of a small body, gathered: an operator is told all of it at once.
+struct RequestReport {
+    var problems: [ProblemDetail] = []
+
+    /// Reads a JSON object without duplicates, member by member.
+    ///
+    /// - Parameters:
+    ///   - what: the object and its members, for whoever names another.
+    ///   - read: takes a member in; false for one that there is not.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with all that was gathered.
+    static func read(
+        _ body: [UInt8],
+        of what: String,
+        _ read: (inout RequestReport, _ member: String, JSONValue) -> Bool
+    ) throws(Problem) {
+        let tree: JSONTree
+        do throws(JSONParseError) {
+            tree = try JSONTree(parsing: body)
+        } catch {
+            throw Problem(jsonError: error, limit: JSONLimits().maximumBytes)
+        }
+        if let defect = tree.defects.first { throw Problem(defect) }
+        guard let members = tree.root.members else {
+            throw Problem(.invalidRequest, pointer: "", rule: Rule.memberType, "the body must be a JSON object")
+        }
+        var report = RequestReport()
+        for (name, value) in members where !read(&report, name.string, value) {
+            report.refuse(unknown: name.string, of: what)
+        }
+        if let first = report.problems.first {
+            throw Problem(.validationFailed, first.detail, errors: report.problems)
+        }
+    }
+
+    mutating func refuse(_ pointer: String, _ rule: String, _ detail: String) {
+        problems.append(ProblemDetail(pointer: pointer, rule: rule, detail: detail))
+    }
+
+    /// Refuses a member that the object at `pointer` does not have.
+    mutating func refuse(unknown member: String, of what: String, at pointer: String = "") {
+        let pointer = JSONPointer(pointer).appending(member: member).text
+        refuse(pointer, Rule.unknownMember, "'\(member)' is not a member of \(what)")
+    }
+
+    /// A member's value where it is right; refused where it is nil.
+    mutating func value<Value>(_ value: Value?, at pointer: String, _ detail: String) -> Value? {
+        if value == nil { refuse(pointer, Rule.range, detail) }
+        return value
+    }
+}

@@ -1,0 +1,72 @@
+import Foundation
+package import JSONText
+package import SyncModel
+
+extension Backlog: AnswerBody {
+    package var expectedBytes: Int { 512 + devices.count * 448 }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("devices", devices)
+        writer.member("lane") { writer in
+            writer.member("counts", counts)
+            writer.member("is_truncated", isTruncated)
+            writer.member("head", head.map(Head.init))
+            writer.member("held_by", hold)
+        }
+    }
+}
+
+extension Backlog.Counts: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        for status in [MutationStatus.pending, .blocked, .inFlight, .conflict, .failed] {
+            writer.name(status.rawValue)
+            writer.int(self[status])
+        }
+    }
+}
+
+extension Backlog.Device: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("device_id", id)
+        writer.member("accepted_sequence", acceptedSequence)
+        writer.member("last_seen_at", lastSeenAt.rfc3339)
+        writer.member("counts", counts)
+        writer.member("oldest_pending", oldestPending)
+    }
+}
+
+/// As the oldest of a device.
+extension Backlog.Mutation: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("id", id)
+        writer.member("sequence_number", sequenceNumber)
+        writer.member("status", status.rawValue)
+        writer.member("created_at", createdAt.rfc3339)
+        writer.member("accepted_at", acceptedAt.rfc3339)
+    }
+}
+
+extension LaneHold: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("reason", reason.rawValue)
+        writer.member("until", until?.rfc3339)
+        writer.member("mutation_ids", mutationIDs)
+    }
+}
+
+/// A mutation as the head of its lane.
+private struct Head: AnswerBody {
+    let mutation: Backlog.Mutation
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("id", mutation.id)
+        writer.member("device_id", mutation.deviceID)
+        writer.member("sequence_number", mutation.sequenceNumber)
+        writer.member("status", mutation.status.rawValue)
+        writer.member("operation", mutation.operation.rawValue)
+        writer.member("entity_type", mutation.entityType)
+        writer.member("attempt_count", Int64(mutation.attemptCount))
+        writer.member("next_retry_at", mutation.nextRetryAt?.rfc3339)
+        writer.member("blocked_by", mutation.status == .blocked ? mutation.dependsOn : [])
+    }
+}

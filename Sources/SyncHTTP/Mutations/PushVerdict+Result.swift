@@ -1,0 +1,61 @@
+import Foundation
+import JSONText
+import SyncModel
+
+extension PushVerdict {
+    /// Writes the members of an entry's result into an object that is open.
+    ///
+    /// - Parameter entry: asked for the entry's name where there is no record.
+    func writeResultMembers(of entry: @autoclosure () -> EntryName, to writer: inout JSONWriter) {
+        switch self {
+        case .accepted(let record): record.writeResultMembers(replayed: false, to: &writer)
+        case .replayed(let record): record.writeResultMembers(replayed: true, to: &writer)
+        case .rejected(let problem): Self.writeRejected(entry(), problem.json, replayed: false, to: &writer)
+        case .rejectedBefore(let error): Self.writeRejected(entry(), error, replayed: true, to: &writer)
+        }
+    }
+
+    private static func writeRejected(
+        _ entry: EntryName,
+        _ error: [UInt8],
+        replayed: Bool,
+        to writer: inout JSONWriter
+    ) {
+        writer.member("id", entry.id)
+        writer.member("idempotency_key", entry.idempotencyKey)
+        writer.member("sequence_number", entry.sequenceNumber)
+        writer.member("status", "rejected" as StaticString)
+        writer.member("replayed", replayed)
+        writer.member(null: "revision")
+        writer.localID(entry.entity?.client)
+        writer.member("server_id", entry.entity?.serverID)
+        writer.member(null: "version")
+        writer.member(null: "etag")
+        writer.member("attempt_count", 0 as Int64)
+        writer.member(null: "next_retry_at")
+        writer.member("blocked_by", [UUID]())
+        writer.member(null: "resolution")
+        writer.member(null: "response")
+        writer.member("error", raw: error)
+    }
+}
+
+extension JSONWriter {
+    /// Writes the member `warnings` of a result; of most there is none.
+    mutating func warning(_ warning: PushWarning?, at index: Int) {
+        guard let warning else { return }
+        member("warnings", [warning]) { writer, warning in
+            writer.beginObject()
+            switch warning {
+            case .clientIDWasData:
+                writer.member("code", "client_id_was_data" as StaticString)
+                writer.member("pointer", "/mutations/\(index)/local_id")
+                let detail =
+                    "an earlier mutation of this device names this id: nobody had created it then, so there it is data"
+                    + " and no server id takes its place; send creates before what names them, or correct that entity"
+                writer.member("detail", detail)
+            }
+            writer.endObject()
+        }
+    }
+}

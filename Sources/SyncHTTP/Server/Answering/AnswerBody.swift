@@ -1,0 +1,40 @@
+import HTTPTypes
+package import JSONText
+
+/// A value that answers show as a JSON object, in whose making nothing can go wrong.
+package protocol AnswerBody {
+    /// How long the text is, or a little less: as many bytes are made room for at once.
+    var expectedBytes: Int { get }
+
+    func writeMembers(to writer: inout JSONWriter)
+}
+
+extension AnswerBody {
+    package var expectedBytes: Int { 256 }
+
+    /// The text.
+    package func json() -> [UInt8] { JSONWriter.object(capacity: expectedBytes) { writeMembers(to: &$0) } }
+}
+
+extension Answer {
+    init(_ status: HTTPResponse.Status, _ body: some AnswerBody) {
+        self.init(status, json: body.json())
+    }
+
+    /// An object of these members.
+    init(_ status: HTTPResponse.Status, capacity: Int = 256, _ members: (inout JSONWriter) -> Void) {
+        self.init(status, json: JSONWriter.object(capacity: capacity, members))
+    }
+
+    /// 200 with what was looked for; 404 where there is none.
+    static func found(_ body: (some AnswerBody)?) throws(Refusal) -> Answer {
+        guard let body else { throw .notFound }
+        return Answer(.ok, body)
+    }
+
+    /// 201 with what was created, 200 with what was changed; 404 where there is nothing that it could belong to.
+    static func written<Body: AnswerBody>(_ written: (isNew: Bool, value: Body)?) throws(Refusal) -> Answer {
+        guard let written else { throw .notFound }
+        return Answer(written.isNew ? .created : .ok, written.value)
+    }
+}

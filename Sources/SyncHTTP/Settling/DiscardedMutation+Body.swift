@@ -1,0 +1,12 @@
+package import JSONText
+import SyncModel
+package import SyncStore
+
+extension DiscardedMutation: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        let id = mutation.record.id
+        mutation.writeMembers(to: &writer)
+        // its own first
+        writer.member("discarded", [id] + ids.filter { $0 != id })
+    }
+}

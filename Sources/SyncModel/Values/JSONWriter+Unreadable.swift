@@ -1,0 +1,12 @@
+package import JSONText
+
+extension JSONWriter {
+    /// Writes the member `unreadable`: the names of those that are stored and cannot be opened; nothing where all can.
+    package mutating func unreadable(_ names: [String]) {
+        guard !names.isEmpty else { return }
+        name("unreadable")
+        beginArray()
+        for name in names { string(name) }
+        endArray()
+    }
+}

@@ -1,0 +1,60 @@
+import Foundation
+import Postgres
+package import SyncModel
+
+/// A page of a user's id mappings.
+package struct MappingPage: Sendable {
+    /// What ``MappingReader/listStatement`` answers.
+    private struct Row {
+        let epoch: Int64
+        let head: Int64
+        /// Where the scan was cut off, if it was.
+        let seen: LanePlace?
+        let mapping: (change: Int64, mapping: IDMapping)?
+
+        init(_ row: inout RowReader) throws {
+            epoch = try row.int64("epoch")
+            head = try row.int64("head")
+            let seen = try row.optionalInt64("seen_to")
+            let (clientID, type) = (try row.optionalUUID("seen_client_id"), try row.optionalString("seen_type"))
+            if let seen, let clientID, let type {
+                self.seen = LanePlace(change: seen, last: .mapping(clientID: clientID, entityType: type))
+            } else {
+                self.seen = nil
+            }
+            mapping = try row.optionalInt64("change_position").map { ($0, try MappingReader.mapping(&row)) }
+        }
+    }
+
+    package let mappings: [IDMapping]
+    package let next: MappingCursor
+    /// Whether there is nothing behind it now.
+    package let isUpToDate: Bool
+
+    init(_ rows: Rows, limit: Int, cursor: MappingCursor?, filter: UInt64, statuses: [IDMapping.Status]) throws {
+        guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
+        let found = try rows.read(Row.init)
+        let (epoch, head) = (found[0].epoch, found[0].head)
+        if let cursor, cursor.epoch != epoch || cursor.place.change > head { throw Self.expired(statuses) }
+        let changed = found.compactMap(\.mapping)
+        mappings = changed.prefix(limit).map(\.mapping)
+        // where the scan ended: at the last mapping shown if the page is full, else where it stopped looking, else at all
+        // that there is
+        let place: LanePlace
+        if changed.count > limit {
+            let (change, last) = changed[limit - 1]
+            place = LanePlace(change: change, last: .mapping(clientID: last.clientID, entityType: last.entityType))
+        } else {
+            place = found[0].seen ?? LanePlace(change: head)
+        }
+        next = MappingCursor(epoch: epoch, filter: filter, place: place)
+        isUpToDate = place.last == nil
+    }
+
+    private static func expired(_ statuses: [IDMapping.Status]) -> Problem {
+        var problem = Problem(.cursorExpired, "this cursor is from another time; start over from snapshot")
+        let query = statuses.isEmpty ? "" : "?status=" + statuses.map(\.rawValue).joined(separator: ",")
+        problem.snapshot = "/v1/id-mappings" + query
+        return problem
+    }
+}
