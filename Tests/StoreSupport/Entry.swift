@@ -1,4 +1,5 @@
 package import Foundation
+import JSONText
 
 /// One entry of a push, to be written as JSON.
 package struct Entry {

@@ -1,5 +1,6 @@
 package import Foundation
 package import Postgres
+import TestSupport
 
 extension Gateway {
     /// Rows of a statement, by a connection of its own.

@@ -1,6 +1,6 @@
 package import Foundation
 import Logging
-package import Postgres
+import Postgres
 import SyncHTTP
 package import SyncModel
 package import SyncStore

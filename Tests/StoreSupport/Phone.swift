@@ -2,7 +2,7 @@ package import Foundation
 package import JSONText
 import SyncHTTP
 package import SyncModel
-package import SyncStore
+import SyncStore
 import Synchronization
 
 /// A phone: counts its mutations, and knows how to write them.
