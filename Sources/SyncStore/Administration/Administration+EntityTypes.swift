@@ -95,6 +95,8 @@ extension Administration {
         RETURNING \(EntityTypeRow.list)
         """
     )
+
+    static let typeStatements = [getTypeStatement, makeTypeStatement, changeTypeStatement]
 }
 
 extension EntityTypeUpdate {

@@ -140,4 +140,6 @@ extension Administration {
         FROM pg_roles r WHERE r.rolname = $1::text::name
         """
     )
+
+    static let readerStatements = [readersStatement, addReaderStatement, removeReaderStatement, roleStatement]
 }

@@ -81,4 +81,9 @@ extension Administration {
         WHERE a.datname = current_database() AND a.application_name = 'sluice' AND a.pid <> pg_backend_pid()
         """
     )
+
+    static let restoreStatements = [
+        changeEpochsStatement, forgetPagesStatement, expireLeasesStatement, expireTurnStatement,
+        sessionsStatement,
+    ]
 }

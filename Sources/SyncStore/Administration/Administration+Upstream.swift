@@ -106,4 +106,8 @@ extension Administration {
         "upstreams_delete",
         "DELETE FROM upstreams WHERE organization_id = $1"
     )
+
+    static let upstreamStatements = [
+        lockUpstreamStatement, getUpstreamStatement, putUpstreamStatement, deleteUpstreamStatement,
+    ]
 }

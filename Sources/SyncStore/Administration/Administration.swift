@@ -174,4 +174,9 @@ package struct Administration: Sendable {
         "users_delete",
         "DELETE FROM users WHERE organization_id = $1 AND user_id = $2"
     )
+
+    static let statements = [
+        namedStatement, listStatement, getStatement, makeStatement, changeStatement, feedStatement,
+        putUserStatement, deleteUserStatement,
+    ]
 }

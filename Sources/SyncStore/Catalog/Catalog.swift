@@ -249,4 +249,6 @@ package final class Catalog: Sendable {
             return type
         }
     }
+
+    static let statements = [organizationStatement, typesStatement, upstreamStatement, userStatement]
 }

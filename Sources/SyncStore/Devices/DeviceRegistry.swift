@@ -149,4 +149,9 @@ package struct DeviceRegistry: Sendable {
         WHERE o.id = $1
         """
     )
+
+    static let statements = [
+        highestStatement, touchStatement, makeUserStatement, lockUserStatement, makeDeviceStatement,
+        stateStatement,
+    ]
 }

@@ -109,4 +109,9 @@ enum EntityStatements {
             \(EntityRow.columns.parameter(1)), k.etag
         FROM \(EntityRow.columns.unnested(as: "k"))
         """
+
+    static let all = [
+        lockEntities, lookAtEntities, lockOwnEntities, lookAtOwnEntities, raiseFeeds, makeEntities,
+        changeEntities,
+    ]
 }

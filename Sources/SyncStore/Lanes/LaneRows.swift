@@ -104,6 +104,8 @@ enum LaneRows {
     static func write(_ lanes: [LaneRow]) -> Query {
         Query(write, columns.parameters(lanes.sorted { $0.key < $1.key }))
     }
+
+    static let statements = [lock, look, write]
 }
 
 extension Columns where Row == LaneKey {

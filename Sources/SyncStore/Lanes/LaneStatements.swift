@@ -274,4 +274,8 @@ enum LaneStatements {
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
     )
+
+    static let all = [
+        inFlight, doneBlockers, writeOutcomes, writeMappings, writeLocalIDs, unblock, heads, markInFlight,
+    ]
 }

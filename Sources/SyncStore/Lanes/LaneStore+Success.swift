@@ -58,4 +58,6 @@ extension LaneStore {
                 AND (m.accepted_at > $2 OR m.synced_at > $3))
         """
     )
+
+    static let successStatements = [successShape, successStatement]
 }

@@ -228,4 +228,8 @@ package final class LaneStore: Service {
         WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.ready_at <= \(postponed.parameter(1))
         """
     )
+
+    static let statements = [
+        censusStatement, organizationsStatement, dueStatement, dueOfOrganizationStatement, postponeStatement,
+    ]
 }

@@ -109,4 +109,6 @@ extension ChangeNotifier {
         ) f
         """
     )
+
+    static let statements = [lanesStatement, feedsStatement]
 }

@@ -170,4 +170,6 @@ final class ReplicaHints: Sendable {
         "gateways_forget",
         "DELETE FROM gateways g WHERE g.seen_at < clock_timestamp() - interval '1 hour'"
     )
+
+    static let statements = [notifyStatement, registerStatement, othersStatement, forgetStatement]
 }

@@ -169,4 +169,8 @@ enum GroupStatements {
             """
         )
     }
+
+    static let reading = [
+        makeLanes, devices, deviceCounts, mutationsByKey, mutationsByID, rejections, mappings, open, openOwn,
+    ]
 }

@@ -99,4 +99,6 @@ enum LocalIDStatements {
             AND l.entity_type = k.entity_type AND l.local_id = k.local_id
         """
     )
+
+    static let all = [find, pages, write, replace, confirm, confirmSecond, pin]
 }

@@ -133,4 +133,9 @@ extension GroupStatements {
         CROSS JOIN LATERAL (SELECT * FROM feeds x WHERE x.organization_id = k.organization_id OFFSET 0) f
         """
     )
+
+    static let writing = [
+        writeDevices, writeUsers, writeMutations, writeMappings, replaceMappings, touchMappings,
+        writeRejections, useTypes, readFeeds,
+    ]
 }

@@ -67,4 +67,6 @@ enum QuotaStatements {
         ON CONFLICT (organization_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of
         """
     )
+
+    static let all = [mutations, writeMutations, noFlush, makeRequests, lockRequests, writeRequests]
 }

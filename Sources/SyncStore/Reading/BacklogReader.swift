@@ -130,6 +130,8 @@ package struct BacklogReader: Sendable {
         ) m
         """
     )
+
+    static let statements = [laneStatement, devicesStatement, countsStatement, positionsStatement]
 }
 
 /// The columns of `mutations` that a ``Backlog/Mutation`` is made of, and how.

@@ -143,4 +143,6 @@ extension EventReader {
         WHERE f.organization_id = $1
         """
     )
+
+    static let statements = [endStatement, keysStatement]
 }

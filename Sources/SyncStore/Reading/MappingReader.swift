@@ -101,4 +101,6 @@ package struct MappingReader: Sendable {
         ORDER BY k.local_id
         """
     )
+
+    static let statements = [statement, numbersStatement]
 }

@@ -150,4 +150,6 @@ package struct MutationReader: Sendable {
         ORDER BY m.position
         """
     )
+
+    static let statements = [byIDStatement, listStatement]
 }

@@ -100,4 +100,6 @@ extension MutationReader {
         ORDER BY m.user_id, m.position
         """
     )
+
+    static let organizationStatements = [organizationEdgeStatement, organizationStatement]
 }

@@ -128,6 +128,8 @@ struct StuckMutations: Sendable {
         WHERE m.status IN ('failed', 'conflict')
         """
     )
+
+    static let statements = [walkStatement, frontStatement]
 }
 
 extension StuckSearch.Step {

@@ -100,6 +100,11 @@ extension AgedRetention {
                 WHERE w.organization_id = k.organization_id AND w.user_id = k.user_id AND w.blocked_on = k.id)
         """
     )
+
+    static let statements = [
+        finalMutations.statement, shrinkStatement, noteShrunkStatement, deleteMutationsStatement,
+        rejectionRows.statement, deleteRejectionsStatement,
+    ]
 }
 
 // MARK: - Refused entries

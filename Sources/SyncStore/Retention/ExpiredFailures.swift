@@ -63,6 +63,8 @@ struct ExpiredFailures {
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
     )
+
+    static let statements = [rows.statement, stillOldStatement, forgetStatement]
 }
 
 extension Settlement {

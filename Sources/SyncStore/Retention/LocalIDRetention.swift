@@ -144,4 +144,9 @@ struct LocalIDRetention {
         WHERE d.organization_id = k.organization_id AND d.entity_type = k.entity_type AND d.same_as = k.id
         """
     )
+
+    static let statements = [
+        ofDeviceTypesStatement, devicesStatement, namedIDsStatement, deleteLocalIDsStatement,
+        deleteSecondIDsStatement,
+    ]
 }

@@ -116,4 +116,6 @@ struct MappingRetention: Retention {
             mappings_seen_at = coalesce(excluded.mappings_seen_at, p.mappings_seen_at)
         """
     )
+
+    static let statements = [pageStatement, deleteStatement, noteStatement]
 }

@@ -114,4 +114,6 @@ enum RetentionStatements {
         ) \(name) ON true
         """
     }
+
+    static let all = [claim, renew, release, ask, status, opening, debts]
 }

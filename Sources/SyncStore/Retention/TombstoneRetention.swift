@@ -141,4 +141,6 @@ struct TombstoneRetention: Retention {
         "retention_raise_horizon",
         "UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id = $1"
     )
+
+    static let statements = [pageStatement, deleteStatement, deleteMappingsStatement, horizonStatement]
 }

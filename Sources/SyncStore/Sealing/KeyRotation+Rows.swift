@@ -95,4 +95,6 @@ extension KeyRotation {
         "organization_keys_drop",
         "DELETE FROM organization_keys WHERE organization_id = $1 AND number < $2"
     )
+
+    static let rowStatements = [ageStatement, dropStatement]
 }

@@ -172,6 +172,8 @@ package struct KeyRotation: Sendable {
         WHERE organization_id = $1 AND number = $2 AND master_key = $3
         """
     )
+
+    static let statements = [mastersStatement, pageStatement, replaceStatement]
 }
 
 extension Problem {

@@ -48,4 +48,6 @@ enum OrganizationKeys {
         parameters.add(timestamp: moment.microseconds)
         return Query(makeStatement, parameters)
     }
+
+    static let statements = [readStatement, makeStatement]
 }

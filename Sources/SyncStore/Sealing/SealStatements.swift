@@ -49,4 +49,6 @@ enum SealStatements {
         "seal_write_upstream",
         "UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1"
     )
+
+    static let all = [nextLane, clearMappings, entities, writeEntity, upstream, writeUpstream]
 }

@@ -56,6 +56,8 @@ struct SealedTable: Sendable {
         ]
     )
 
+    static let statements = [mutations, rejections].flatMap { [$0.page, $0.read, $0.write] }
+
     private static func mutation(_ name: StaticString, _ column: SealedPlace.Column, isText: Bool = false) -> Column {
         Column(name: name, isText: isText) { .mutation(column, user: $0, id: $1) }
     }

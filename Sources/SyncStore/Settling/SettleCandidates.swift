@@ -96,6 +96,8 @@ struct SettleCandidates {
         LIMIT $12
         """
     }
+
+    static let statements = [edgeAfter, edgeBefore, pageAfter, pageBefore]
 }
 
 extension SettleCandidates.Place {

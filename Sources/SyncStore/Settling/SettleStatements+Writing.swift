@@ -153,4 +153,6 @@ extension SettleStatements {
             AND CASE WHEN l.mutation_id = k.mutation_id AND l.server_id IS NULL AND l.same_as IS NULL THEN true END
         """
     )
+
+    static let writing = [restart, discard, release, mappings, pinLocalIDs, freeLocalIDs]
 }

@@ -160,4 +160,6 @@ enum SettleStatements {
         ORDER BY q.place DESC
         """
     )
+
+    static let reading = [planShape, subjects, edges, waiters, unmet, needs, sealedPayloads, isNewer, current]
 }
