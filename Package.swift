@@ -87,6 +87,16 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "SyncMaintenance",
+            dependencies: [
+                "SyncModel", "SyncStore", "Postgres", "JSONText",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "Tokens",
             dependencies: [
                 "SyncModel", "JSONText",
@@ -100,7 +110,8 @@ let package = Package(
         .target(
             name: "SyncHTTP",
             dependencies: [
-                "CContract", "GroupCommit", "SyncModel", "SyncStore", "Tokens", "JSONText", "Telemetry",
+                "CContract", "GroupCommit", "SyncMaintenance", "SyncModel", "SyncStore", "Tokens", "JSONText",
+                "Telemetry",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -142,7 +153,8 @@ let package = Package(
         .executableTarget(
             name: "Sluice",
             dependencies: [
-                "CMalloc", "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncModel", "SyncStore", "SyncUpstream",
+                "CMalloc", "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel",
+                "SyncStore", "SyncUpstream",
                 "Telemetry", "Tokens",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
@@ -169,6 +181,7 @@ let package = Package(
         .testTarget(
             name: "StoreSupport",
             dependencies: [
+                "SyncMaintenance",
                 "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -208,6 +221,7 @@ let package = Package(
         .testTarget(
             name: "SluiceTests",
             dependencies: [
+                "SyncMaintenance",
                 "Sluice", "SyncHTTP", "SyncModel", "SyncStore", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -215,7 +229,8 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncModel", "SyncStore", "SyncUpstream", "Sluice",
+                "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel", "SyncStore",
+                "SyncUpstream", "Sluice",
                 "Telemetry", "TestSupport", "Tokens",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -245,6 +260,7 @@ let package = Package(
         .testTarget(
             name: "SyncDispatchTests",
             dependencies: [
+                "SyncMaintenance",
                 "SyncDispatch", "GroupCommit", "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText",
                 "StoreSupport",
                 "TestSupport",
@@ -261,6 +277,7 @@ let package = Package(
         .testTarget(
             name: "SyncStoreTests",
             dependencies: [
+                "SyncMaintenance",
                 "GroupCommit", "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),

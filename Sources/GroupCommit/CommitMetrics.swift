@@ -1,4 +1,5 @@
 import Metrics
+import SyncModel
 
 /// What group commit tells about itself.
 package struct CommitMetrics: Sendable {
@@ -41,8 +42,7 @@ package struct CommitMetrics: Sendable {
     func group(jobs: Int, mutations: Int, took: Duration) {
         self.jobs.record(jobs)
         self.mutations.record(mutations)
-        let (seconds, attoseconds) = took.components
-        duration.recordNanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+        duration.recordNanoseconds(took.nanoseconds)
     }
 
     func retry(_ reason: Retry) {

@@ -1,5 +1,6 @@
 import Postgres
 import SyncDispatch
+import SyncMaintenance
 import SyncModel
 import SyncStore
 import Telemetry

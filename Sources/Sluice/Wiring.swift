@@ -4,6 +4,7 @@ import Postgres
 import ServiceLifecycle
 import SyncDispatch
 import SyncHTTP
+import SyncMaintenance
 import SyncModel
 import SyncStore
 import SyncUpstream

@@ -37,10 +37,3 @@ package struct DispatchMetrics: Sendable {
         lost.increment()
     }
 }
-
-extension Duration {
-    var nanoseconds: Int64 {
-        let (seconds, attoseconds) = components
-        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
-    }
-}

@@ -61,27 +61,18 @@ package final class Store: Sendable {
     package let pulls: DevicePuller
     /// Reads what happens to a user's mutations and ids.
     package let events: EventReader
-    /// What operators do.
-    package let administration: Administration
     /// How people settle what failed or is in conflict.
     package let settling: Settlement
-    /// Does away with what is old.
-    package let retention: RetentionStore
-    /// Data keys, and rows that are to be sealed anew.
-    package let keyRotation: KeyRotation
-    private let pool: Pool
-    let logger: Logger
-    /// Which master keys were missing when it was last looked.
-    private let keyLook = Mutex<KeyLook?>(nil)
-    private static let keyLookInterval: Duration = .seconds(60)
+    /// Connections for everything but group commit.
+    package let pool: Pool
+    package let now: TimeSource
+    package let failure: StoreFailure
+    package let logger: Logger
+    /// What wraps the organizations' data keys; nil where nothing is sealed.
+    package let masterKeys: MasterKeys?
+    private let keyCheck: MasterKeyCheck
     /// How long ``readiness()`` looks, less than the five seconds of a health check.
     private static let readinessPatience: Duration = .seconds(2)
-
-    private struct KeyLook {
-        let at: ContinuousClock.Instant
-        let missing: [String]
-        let anyKnown: Bool
-    }
 
     /// Opens nothing yet: connections are made at first use and again after they broke.
     package init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
@@ -128,6 +119,10 @@ package final class Store: Sendable {
             patience: configuration.patience.laneStep
         )
         self.pool = pool
+        self.now = now
+        self.failure = failure
+        masterKeys = configuration.masterKeys
+        keyCheck = MasterKeyCheck(pool: pool, masterKeys: configuration.masterKeys)
         self.catalog = catalog
         self.logger = logger
         self.notifier = notifier
@@ -180,15 +175,6 @@ package final class Store: Sendable {
             failure: failure,
             writeTimeout: configuration.patience.settlement
         )
-        retention = RetentionStore(pool: pool, settling: settling, now: now, failure: failure)
-        keyRotation = KeyRotation(
-            pool: pool,
-            catalog: catalog,
-            masterKeys: configuration.masterKeys,
-            now: now,
-            failure: failure
-        )
-        administration = Administration(pool: pool, catalog: catalog, now: now, failure: failure, logger: logger)
     }
 
     /// Why requests cannot be served; empty when they can.
@@ -208,33 +194,18 @@ package final class Store: Sendable {
     private func unreadiness() async throws -> [String] {
         let status = try await pool.withConnection { try await Schema.migrator().status(on: $0) }
         if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
-        let (missing, anyKnown) = try await missingMasterKeys()
+        let (missing, anyKnown) = try await keyCheck.missing()
         // whoever can serve others goes on
         return anyKnown ? [] : missing
     }
 
     /// What an operator should know although requests can be served: what the last look has found.
-    package var notices: [String] {
-        keyLook.withLock { $0.flatMap { $0.anyKnown ? $0.missing : nil } ?? [] }
-    }
-
-    /// What ``keyLook`` holds; looks anew when that is old.
-    private func missingMasterKeys() async throws -> ([String], anyKnown: Bool) {
-        if let look = keyLook.withLock({ $0 }), .now - look.at < Self.keyLookInterval {
-            return (look.missing, look.anyKnown)
-        }
-        let found = try await keyRotation.masterKeysInUse()
-        let missing = found.unknown.map { label, count in
-            "\(count) data keys are wrapped by master key \(label), which is not configured"
-        }
-        keyLook.withLock { $0 = KeyLook(at: .now, missing: missing, anyKnown: found.anyKnown) }
-        return (missing, found.anyKnown)
-    }
+    package var notices: [String] { keyCheck.notices }
 
     /// Says in the log which organizations' data cannot be opened with the master keys that are configured. Says nothing
     /// where the database is away.
     package func warnOfUnknownMasterKeys() async {
-        for (label, count) in (try? await keyRotation.unknownMasterKeys()) ?? [] {
+        for (label, count) in (try? await keyCheck.look().unknown) ?? [] {
             logger.warning(
                 "Data keys are wrapped by a master key that is not configured; their organizations are not served",
                 metadata: ["master_key": "\(label)", "count": "\(count)"]

@@ -1,8 +1,8 @@
-import SyncModel
+package import SyncModel
 
 extension StoreFailure {
     /// Does something with the database; what goes wrong with it is a problem of the caller's.
-    nonisolated(nonsending) func reporting<Value>(
+    nonisolated(nonsending) package func reporting<Value>(
         _ what: StaticString,
         _ body: nonisolated(nonsending) () async throws -> Value
     ) async throws(Problem) -> Value {

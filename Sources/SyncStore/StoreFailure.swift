@@ -1,20 +1,20 @@
-import Foundation
+package import Foundation
 import JSONText
-import Logging
+package import Logging
 import Metrics
 import Postgres
-import SyncModel
+package import SyncModel
 
 /// Turns what the database says into what a caller is told, in one place: bland outside, everything in the log.
-struct StoreFailure: Sendable {
-    let logger: Logger
+package struct StoreFailure: Sendable {
+    package let logger: Logger
     /// While the database is away everything fails in the same way: one line a second says so.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
     private let warnedOfUnreadable = Throttle(.seconds(1), isDueFirst: true)
     /// Values that stayed closed when their rows were read.
     private let unreadable = Counter(label: StoreMetrics.unreadableValues)
 
-    init(logger: Logger) {
+    package init(logger: Logger) {
         self.logger = logger
     }
 
@@ -23,7 +23,7 @@ struct StoreFailure: Sendable {
     private static let lostStatements: Set = ["26000", "42P05"]
 
     /// Says in the log that an answer was given without something, since that could not be read. Once a second at most.
-    func note(_ error: any Error, leavingOut what: StaticString) {
+    package func note(_ error: any Error, leavingOut what: StaticString) {
         var metadata: Logger.Metadata = ["left_out": "\(what)", "error": "\(error)"]
         if let error = error as? PostgresError {
             metadata["error"] = "\(error.message)"
@@ -33,7 +33,7 @@ struct StoreFailure: Sendable {
         logger.log(level: warned.isDue() ? .warning : .debug, "Something was left out of an answer", metadata: metadata)
     }
 
-    func problem(_ error: any Error, doing what: StaticString) -> Problem {
+    package func problem(_ error: any Error, doing what: StaticString) -> Problem {
         if let problem = error as? Problem { return problem }
         if let error = error as? SealError { return problem(error, what) }
         guard let error = error as? PostgresError else {
@@ -87,7 +87,7 @@ struct StoreFailure: Sendable {
     }
 
     /// Says that an organization is not served for want of its key.
-    func note(locked organization: UUID, _ reason: String) {
+    package func note(locked organization: UUID, _ reason: String) {
         logger.error(
             "organization is locked: its data cannot be opened",
             metadata: ["organization": "\(organization.uuidString.lowercased())", "reason": "\(reason)"]
@@ -95,7 +95,7 @@ struct StoreFailure: Sendable {
     }
 
     /// Says that a value stays closed; its row is shown without it.
-    func note(unreadable place: SealedPlace, of organization: UUID, _ error: SealError) {
+    package func note(unreadable place: SealedPlace, of organization: UUID, _ error: SealError) {
         unreadable.increment()
         logger.log(
             level: warnedOfUnreadable.isDue() ? .error : .debug,
@@ -106,7 +106,7 @@ struct StoreFailure: Sendable {
         )
     }
 
-    static var sealed: Problem {
+    package static var sealed: Problem {
         var problem = Problem(
             .storeUnavailable,
             "the organization's data cannot be opened just now; nothing was lost, try again"
@@ -116,10 +116,10 @@ struct StoreFailure: Sendable {
     }
 
     /// What is wrong with one organization, while the database is there.
-    static let sealedRetryAfter = 30
+    package static let sealedRetryAfter = 30
 
     /// One thing took too long, while the database is there.
-    static var tooLong: Problem { .overloaded("this took too long just now") }
+    package static var tooLong: Problem { .overloaded("this took too long just now") }
 }
 
 /// Names of what the store counts.

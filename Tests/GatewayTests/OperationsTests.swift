@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import NIOHTTP1
 import SyncHTTP
+import SyncMaintenance
 import SyncModel
 import TestSupport
 import Testing

@@ -3,6 +3,7 @@ import JSONText
 import NIOHTTP1
 import Postgres
 import SyncHTTP
+import SyncMaintenance
 import SyncModel
 import SyncStore
 import TestSupport

@@ -6,6 +6,8 @@ package import SyncModel
 package import SyncStore
 package import TestSupport
 
+@testable import SyncMaintenance
+
 /// A store on a database of its own, as the HTTP layer sees it, with a clock that the test moves.
 package final class Gateway: Sendable {
     package let database: TestDatabase

@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import SyncDispatch
+@testable import SyncMaintenance
 @testable import SyncStore
 
 @Suite struct RetentionServiceTests {

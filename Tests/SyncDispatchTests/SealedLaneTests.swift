@@ -10,6 +10,7 @@ import TestSupport
 import Testing
 
 @testable import SyncDispatch
+@testable import SyncMaintenance
 @testable import SyncStore
 
 /// Encryption at rest, of what lanes store.

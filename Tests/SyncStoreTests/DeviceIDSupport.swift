@@ -6,6 +6,7 @@ import SyncHTTP
 import SyncModel
 import TestSupport
 
+@testable import SyncMaintenance
 @testable import SyncStore
 
 extension Gateway {

@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncMaintenance
 import SyncModel
 import TestSupport
 import Testing

@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import StoreSupport
+import SyncMaintenance
 import SyncModel
 import TestSupport
 import Testing

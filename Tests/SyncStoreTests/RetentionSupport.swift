@@ -6,6 +6,7 @@ import StoreSupport
 import SyncModel
 import Testing
 
+@testable import SyncMaintenance
 @testable import SyncStore
 
 extension Gateway {

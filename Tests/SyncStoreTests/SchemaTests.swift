@@ -7,6 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
+@testable import SyncMaintenance
 @testable import SyncStore
 
 @Suite struct SchemaTests {
@@ -32,7 +33,8 @@ import Testing
         SettleStatements.writing, SettleCandidates.statements, ChangeNotifier.statements, ReplicaHints.statements,
         RetentionStatements.all, AgedRetention.statements, LocalIDRetention.statements,
         TombstoneRetention.statements, MappingRetention.statements, ExpiredFailures.statements,
-        OrganizationKeys.statements, KeyRotation.statements, KeyRotation.rowStatements, SealStatements.all,
+        OrganizationKeys.statements + MasterKeyCheck.statements, KeyRotation.statements, KeyRotation.rowStatements,
+        SealStatements.all,
         SealedTable.statements, Administration.statements, Administration.typeStatements,
         Administration.readerStatements, Administration.upstreamStatements, Administration.restoreStatements,
         Administration.extentStatements.map(\.1), Administration.purgeStatements, Administration.lastStatements,
@@ -57,7 +59,8 @@ import Testing
     @Test func everyStatementOfTheSourcesIsListed() throws {
         let sources = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Sources")
         let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter {
-            $0.hasSuffix(".swift") && ($0.hasPrefix("SyncStore/") || $0.hasPrefix("GroupCommit/"))
+            $0.hasSuffix(".swift")
+                && ($0.hasPrefix("SyncStore/") || $0.hasPrefix("SyncMaintenance/") || $0.hasPrefix("GroupCommit/"))
         }
         var names: Set<String> = []
         for file in files {

@@ -8,6 +8,7 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import SyncMaintenance
 @testable import SyncStore
 
 /// Encryption at rest, of what pushes store.

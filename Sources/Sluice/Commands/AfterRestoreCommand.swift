@@ -1,4 +1,5 @@
 import ArgumentParser
+import SyncMaintenance
 import SyncModel
 import SyncStore
 

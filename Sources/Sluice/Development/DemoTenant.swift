@@ -1,4 +1,5 @@
 import Foundation
+import SyncMaintenance
 import SyncModel
 import SyncStore
 import Tokens

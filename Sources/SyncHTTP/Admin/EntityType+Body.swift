@@ -1,4 +1,5 @@
 package import JSONText
+import SyncMaintenance
 package import SyncModel
 
 extension EntityType: AnswerBody {

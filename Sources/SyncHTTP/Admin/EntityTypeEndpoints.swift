@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import SyncMaintenance
 import SyncModel
 import SyncStore
 

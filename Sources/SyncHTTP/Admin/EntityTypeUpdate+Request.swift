@@ -1,6 +1,7 @@
 import JSONText
+import SyncMaintenance
 package import SyncModel
-package import SyncStore
+import SyncStore
 
 extension EntityTypeUpdate {
     private static let what = "an entity type: id_space, relations, visibility, default_priority, upstream"

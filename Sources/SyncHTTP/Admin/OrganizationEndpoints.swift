@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import JSONText
+import SyncMaintenance
 import SyncModel
 import SyncStore
 

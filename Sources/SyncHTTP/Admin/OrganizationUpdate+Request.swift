@@ -1,6 +1,7 @@
 import JSONText
+import SyncMaintenance
 package import SyncModel
-package import SyncStore
+import SyncStore
 
 extension OrganizationUpdate {
     /// Reads the body of `PUT /admin/organizations/{id}`.

@@ -1,4 +1,5 @@
 import JSONText
+import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -1,4 +1,5 @@
 import JSONText
+import SyncMaintenance
 import SyncModel
 
 /// What is wrong with the members of a small body, gathered: an operator is told all of it at once.

@@ -1,6 +1,7 @@
 import HTTPTypes
 import JSONText
 import Logging
+import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -1,4 +1,5 @@
 import HTTPTypes
+import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -1,6 +1,7 @@
 package import JSONText
+import SyncMaintenance
 import SyncModel
-package import SyncStore
+import SyncStore
 
 extension UpstreamRow: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {

@@ -1,5 +1,6 @@
+import SyncMaintenance
 package import SyncModel
-package import SyncStore
+import SyncStore
 
 extension UpstreamUpdate {
     private static let what =

@@ -1,6 +1,7 @@
 import HTTPTypes
 package import Logging
 import ServiceLifecycle
+import SyncMaintenance
 package import SyncStore
 package import Telemetry
 

@@ -1,6 +1,6 @@
 package import Foundation
 import JSONText
-import Postgres
+package import Postgres
 package import SyncModel
 import Synchronization
 
@@ -16,9 +16,9 @@ package final class Catalog: Sendable {
     static let capacity = 20_000
 
     /// An organization and its types at one moment.
-    struct Entry: Sendable {
+    package struct Entry: Sendable {
         /// Nil when there is no such organization: remembered too, so that a stranger's token costs no query each time.
-        var organization: Organization?
+        package var organization: Organization?
         var types: [String: EntityType]
         /// The number of the partition that holds its rows: pushes of one partition are best committed together.
         var partition: Int
@@ -84,7 +84,7 @@ package final class Catalog: Sendable {
     }
 
     /// The entry of an organization, at most five seconds old.
-    func entry(_ id: UUID) async throws(Problem) -> Entry {
+    package func entry(_ id: UUID) async throws(Problem) -> Entry {
         let moment = now()
         let (cached, generation) = state.withLock { ($0.entries[id], $0.generation) }
         if let cached, Self.isFresh(cached.readAt, at: moment) { return cached }
@@ -160,7 +160,7 @@ package final class Catalog: Sendable {
     }
 
     /// Forgets an organization: the next request reads it anew.
-    func invalidate(_ id: UUID) {
+    package func invalidate(_ id: UUID) {
         state.withLock { state in
             state.generation += 1
             state.entries[id] = nil
@@ -199,7 +199,7 @@ package final class Catalog: Sendable {
         """
     )
 
-    static let upstreamStatement = Statement(
+    package static let upstreamStatement = Statement(
         "catalog_upstream",
         """
         SELECT \(UpstreamSettingsRow.list) FROM upstreams WHERE organization_id = $1

@@ -1,9 +1,9 @@
-import Foundation
-import Postgres
-import SyncModel
+package import Foundation
+package import Postgres
+package import SyncModel
 
 /// Rows of `entities` on their way in and out.
-enum EntityRows {
+package enum EntityRows {
     /// What a transaction writes of one organization, in the order of execution, once per entity.
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
@@ -51,7 +51,7 @@ enum EntityRows {
     }
 
     /// The document as it is stored, where there is one, of an entity that ``EntityStatements/lockEntities`` found.
-    static func document(_ row: inout RowReader) throws -> (key: EntityKey, document: [UInt8])? {
+    package static func document(_ row: inout RowReader) throws -> (key: EntityKey, document: [UInt8])? {
         row.skip("organization_id")
         let key = try row.entityKey()
         for column in ["id_is_integer", "version", "is_deleted"] as [StaticString] { row.skip(column) }
@@ -59,17 +59,17 @@ enum EntityRows {
     }
 
     /// An entity by its server id.
-    typealias Key = (organization: UUID, key: EntityKey)
+    package typealias Key = (organization: UUID, key: EntityKey)
 
     /// What entities are found by.
-    static let keys = Columns<Key>(
+    package static let keys = Columns<Key>(
         .uuid("organization_id") { $0.organization },
         .text("entity_type") { $0.key.type },
         .text("id") { $0.key.id }
     )
 
     /// The query that locks entities by their server ids.
-    static func lock(_ entities: [Key]) -> Query {
+    package static func lock(_ entities: [Key]) -> Query {
         var parameters = keys.parameters(entities)
         PushEntityRow.mapped.add([], to: &parameters)
         return Query(EntityStatements.lockEntities, parameters)

@@ -1,6 +1,6 @@
 import Foundation
-import Postgres
-import SyncModel
+package import Postgres
+package import SyncModel
 
 /// A lane with its key.
 struct LaneRow {
@@ -9,7 +9,7 @@ struct LaneRow {
 }
 
 /// Locking, reading and writing rows of `lanes`: the lock that everything which changes a lane takes first.
-enum LaneRows {
+package enum LaneRows {
     private static let columns = Columns<LaneRow>(
         .lane(\.key),
         .int8("next_position", \.state.nextPosition),
@@ -83,15 +83,15 @@ enum LaneRows {
     )
 
     /// The parameters that name lanes, which must be sorted.
-    static func keys(_ lanes: [LaneKey]) -> Parameters { Columns.lanes.parameters(lanes) }
+    package static func keys(_ lanes: [LaneKey]) -> Parameters { Columns.lanes.parameters(lanes) }
 
     /// The query that locks lanes.
-    static func lock(_ lanes: [LaneKey]) -> Query {
+    package static func lock(_ lanes: [LaneKey]) -> Query {
         Query(lock, keys(lanes.sorted()))
     }
 
     /// The lanes that ``lock`` or ``look`` found.
-    static func lanes(_ rows: Rows) throws -> [LaneKey: LaneState] {
+    package static func lanes(_ rows: Rows) throws -> [LaneKey: LaneState] {
         var lanes = [LaneKey: LaneState](minimumCapacity: rows.count)
         for var row in rows {
             let lane = try read(&row)
@@ -110,5 +110,5 @@ enum LaneRows {
 
 extension Columns where Row == LaneKey {
     /// Lanes by their keys.
-    static let lanes = Columns(.lane { $0 })
+    package static let lanes = Columns(.lane { $0 })
 }

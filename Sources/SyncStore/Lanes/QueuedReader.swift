@@ -19,7 +19,7 @@ struct QueuedReader {
             row = start
             let mutation = try QueuedColumns.mutation(&row, closed)
             // the key may have been made a moment ago
-            guard mutation.acceptedAt.adding(seconds: KeyRotation.grace) < now else {
+            guard mutation.acceptedAt.adding(seconds: OrganizationKeys.grace) < now else {
                 throw SealError.unknownKey(number)
             }
             return mutation

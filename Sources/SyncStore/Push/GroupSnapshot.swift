@@ -17,9 +17,9 @@ struct GroupSnapshot {
 }
 
 /// A mapping that a push names.
-struct MappingUse {
+package struct MappingUse {
     /// A use is noted once a day (``GroupStatements/touchMappings``).
-    static let precision: Double = 86_400
+    package static let precision: Double = 86_400
 
     let push: Int
     let name: ClientReference

@@ -1,9 +1,9 @@
-import Foundation
-import SyncModel
+package import Foundation
+package import SyncModel
 
 extension UUID {
     /// The least id, as PostgreSQL orders them: by bytes.
-    static let least = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    package static let least = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     /// The greatest.
     static let greatest = UUID(
         uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
@@ -12,5 +12,5 @@ extension UUID {
 
 extension Timestamp {
     /// A thousand years before 1970, and before anything of ours: minus infinity has no number.
-    static let longAgo = Timestamp(microseconds: 0).adding(seconds: -31_557_600_000)
+    package static let longAgo = Timestamp(microseconds: 0).adding(seconds: -31_557_600_000)
 }

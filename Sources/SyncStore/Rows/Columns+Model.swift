@@ -1,10 +1,10 @@
 import Foundation
-import Postgres
-import SyncModel
+package import Postgres
+package import SyncModel
 
 extension Columns {
     /// A statement that takes rows in, and the moment behind them where it needs one.
-    func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
+    package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
         if let moment { parameters.add(timestamp: moment.microseconds) }
         return Query(statement, parameters)
@@ -14,12 +14,12 @@ extension Columns {
 // Values of the model as columns: what several tables have in the same form.
 extension Columns {
     /// `organization_id` and `user_id`.
-    static func lane(_ value: @escaping @Sendable (Row) -> LaneKey) -> Self {
+    package static func lane(_ value: @escaping @Sendable (Row) -> LaneKey) -> Self {
         Self(.uuid("organization_id") { value($0).organization }, .uuid("user_id") { value($0).user })
     }
 
     /// `server_id` and `server_id_is_integer`.
-    static func serverID(_ value: @escaping @Sendable (Row) -> ServerID?) -> Self {
+    package static func serverID(_ value: @escaping @Sendable (Row) -> ServerID?) -> Self {
         Self(
             .text("server_id") { value($0)?.text },
             .bool("server_id_is_integer") { value($0)?.isInteger ?? false }
@@ -27,7 +27,7 @@ extension Columns {
     }
 
     /// Which entity is meant: what ``EntityName/list`` names.
-    static func entity(_ value: @escaping @Sendable (Row) -> EntityName) -> Self {
+    package static func entity(_ value: @escaping @Sendable (Row) -> EntityName) -> Self {
         Self(
             .text("entity_type") { value($0).type },
             .uuid("local_id") { value($0).clientID },
@@ -37,12 +37,12 @@ extension Columns {
     }
 
     /// A `timestamptz` or NULL.
-    static func moment(_ name: String, _ value: @escaping @Sendable (Row) -> Timestamp?) -> Self {
+    package static func moment(_ name: String, _ value: @escaping @Sendable (Row) -> Timestamp?) -> Self {
         .timestamp(name) { value($0)?.microseconds }
     }
 
     /// One of the names that a CHECK allows.
-    static func choice<Value: RawRepresentable<String> & SendableMetatype>(
+    package static func choice<Value: RawRepresentable<String> & SendableMetatype>(
         _ name: String,
         _ value: @escaping @Sendable (Row) -> Value
     ) -> Self {
@@ -50,7 +50,7 @@ extension Columns {
     }
 
     /// One of the names that a CHECK allows, or NULL.
-    static func choice<Value: RawRepresentable<String> & SendableMetatype>(
+    package static func choice<Value: RawRepresentable<String> & SendableMetatype>(
         _ name: String,
         _ value: @escaping @Sendable (Row) -> Value?
     ) -> Self {
@@ -60,17 +60,17 @@ extension Columns {
 
 extension RowReader {
     /// Reads `organization_id` and `user_id`.
-    mutating func lane() throws(PostgresError) -> LaneKey {
+    package mutating func lane() throws(PostgresError) -> LaneKey {
         LaneKey(organization: try uuid("organization_id"), user: try uuid("user_id"))
     }
 
     /// Reads `entity_type` and `id`.
-    mutating func entityKey() throws(PostgresError) -> EntityKey {
+    package mutating func entityKey() throws(PostgresError) -> EntityKey {
         EntityKey(type: try string("entity_type"), id: try string("id"))
     }
 
     /// Reads `server_id` and `server_id_is_integer`.
-    mutating func serverID() throws(PostgresError) -> ServerID? {
+    package mutating func serverID() throws(PostgresError) -> ServerID? {
         guard let text = try optionalString("server_id") else {
             skip("server_id_is_integer")
             return nil
@@ -79,7 +79,7 @@ extension RowReader {
     }
 
     /// Reads what ``EntityName/list`` names.
-    mutating func entity() throws(PostgresError) -> EntityName {
+    package mutating func entity() throws(PostgresError) -> EntityName {
         let type = try string("entity_type")
         let clientID = try optionalUUID("local_id")
         let number = try optionalInt64("local_number")
@@ -88,27 +88,27 @@ extension RowReader {
     }
 
     /// Reads `endpoint`; nil for one that is not taken any more.
-    mutating func endpoint() throws(PostgresError) -> Endpoint? {
+    package mutating func endpoint() throws(PostgresError) -> Endpoint? {
         try optionalString("endpoint").flatMap { try? Endpoint($0) }
     }
 
     /// Reads a `timestamptz`.
-    mutating func moment(_ name: StaticString) throws(PostgresError) -> Timestamp {
+    package mutating func moment(_ name: StaticString) throws(PostgresError) -> Timestamp {
         Timestamp(microseconds: try timestamp(name))
     }
 
     /// Reads a `timestamptz` or NULL.
-    mutating func optionalMoment(_ name: StaticString) throws(PostgresError) -> Timestamp? {
+    package mutating func optionalMoment(_ name: StaticString) throws(PostgresError) -> Timestamp? {
         try optionalTimestamp(name).map(Timestamp.init(microseconds:))
     }
 
     /// Reads one of the names that a CHECK allows.
-    mutating func choice<Value: RawRepresentable<String>>(_ name: StaticString) throws(PostgresError) -> Value {
+    package mutating func choice<Value: RawRepresentable<String>>(_ name: StaticString) throws(PostgresError) -> Value {
         try Self.value(string(name))
     }
 
     /// Reads one of the names that a CHECK allows, or NULL.
-    mutating func optionalChoice<Value: RawRepresentable<String>>(
+    package mutating func optionalChoice<Value: RawRepresentable<String>>(
         _ name: StaticString
     ) throws(PostgresError) -> Value? {
         guard let text = try optionalString(name) else { return nil }
@@ -116,7 +116,7 @@ extension RowReader {
     }
 
     /// Reads `reference_ids` and `reference_types`, which stand side by side; none where they were not noted.
-    mutating func references() throws(PostgresError) -> References {
+    package mutating func references() throws(PostgresError) -> References {
         let ids = try optionalUUIDs("reference_ids") ?? []
         let types = try optionalStrings("reference_types") ?? []
         return References(ids, types: Dictionary(zip(ids, types)) { first, _ in first })
@@ -132,12 +132,12 @@ extension RowReader {
 
 extension EntityName {
     /// The columns of `mutations` that say which entity is meant, for a table that is called `m`.
-    static let list = "m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer"
+    package static let list = "m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer"
 }
 
 extension Rows {
     /// Reads all rows.
-    func read<Value>(_ value: (inout RowReader) throws -> Value) throws -> [Value] {
+    package func read<Value>(_ value: (inout RowReader) throws -> Value) throws -> [Value] {
         try map { row in
             var row = row
             return try value(&row)

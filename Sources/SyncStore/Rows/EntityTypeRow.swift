@@ -1,14 +1,15 @@
 import JSONText
-import Postgres
-import SyncModel
+package import Postgres
+package import SyncModel
 
 /// How an ``EntityType`` is read.
-enum EntityTypeRow {
+package enum EntityTypeRow {
     /// For a table that is called `t`.
-    static let list = "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations"
+    package static let list =
+        "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations"
 
     /// Reads what ``list`` names; which id spaces its relations lead to is not known here.
-    static func read(_ row: inout RowReader) throws -> EntityType {
+    package static func read(_ row: inout RowReader) throws -> EntityType {
         var type = EntityType(
             name: try row.string("name"),
             idSpace: IDSpace(rawValue: try row.string("id_space")) ?? .mapped,

@@ -1,13 +1,19 @@
-import Foundation
-import SyncModel
+package import Foundation
+package import SyncModel
 
 /// A client id of a user under a type: the key of a mapping.
-struct MappingName: Hashable, Comparable {
-    let lane: LaneKey
-    let clientID: UUID
-    let entityType: String
+package struct MappingName: Hashable, Comparable {
+    package let lane: LaneKey
+    package let clientID: UUID
+    package let entityType: String
 
-    static func < (left: MappingName, right: MappingName) -> Bool {
+    package init(lane: LaneKey, clientID: UUID, entityType: String) {
+        self.lane = lane
+        self.clientID = clientID
+        self.entityType = entityType
+    }
+
+    package static func < (left: MappingName, right: MappingName) -> Bool {
         if left.lane != right.lane { return left.lane < right.lane }
         return (left.clientID, left.entityType) < (right.clientID, right.entityType)
     }

@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 
 extension MutationStatus {
     /// SQL: this status, where the row called `row` may be moved to it, else NULL, which the column refuses. In what is
@@ -11,7 +11,7 @@ extension MutationStatus {
     static let finalList = list(allCases.filter(\.isFinal))
 
     /// SQL: some statuses, between the parentheses of IN.
-    static func list(_ statuses: [MutationStatus]) -> String {
+    package static func list(_ statuses: [MutationStatus]) -> String {
         statuses.map { "'\($0.rawValue)'" }.joined(separator: ", ")
     }
 }

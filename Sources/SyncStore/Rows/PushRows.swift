@@ -1,5 +1,5 @@
 import Foundation
-import Postgres
+package import Postgres
 import SyncModel
 
 // What a group of pushes writes beside mutations.
@@ -39,7 +39,7 @@ struct MappingRow {
 }
 
 extension MappingName {
-    static let columns = Columns<MappingName>(
+    package static let columns = Columns<MappingName>(
         .lane(\.lane),
         .uuid("client_id", \.clientID),
         .text("entity_type", \.entityType)

@@ -1,14 +1,15 @@
 import JSONText
-import Postgres
-import SyncModel
+package import Postgres
+package import SyncModel
 
 /// How an organization's ``UpstreamSettings`` are read.
-enum UpstreamSettingsRow {
+package enum UpstreamSettingsRow {
     /// Columns of `upstreams`.
-    static let list = "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers"
+    package static let list =
+        "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers"
 
     /// Reads what ``list`` names, unsealed.
-    static func read(_ row: inout RowReader, _ seal: Seal) throws -> UpstreamSettings {
+    package static func read(_ row: inout RowReader, _ seal: Seal) throws -> UpstreamSettings {
         let baseURL = try row.string("base_url")
         let credential = try seal.open(json: row.optionalBytes("credential"), as: .upstream(.credential))
         return UpstreamSettings(

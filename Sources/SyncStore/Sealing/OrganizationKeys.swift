@@ -1,20 +1,24 @@
-import Foundation
-import Postgres
-import SyncModel
+package import Foundation
+package import Postgres
+package import SyncModel
 
 /// Rows of `organization_keys`.
-enum OrganizationKeys {
-    static let columns = "k.number, k.master_key, k.wrapped_key"
+package enum OrganizationKeys {
+    /// How long after a data key was made a gateway that has not heard of it may still write under the one before, in
+    /// seconds: five until it looks again, and as long as any transaction takes, twice over.
+    package static let grace: Double = 60
+
+    package static let columns = "k.number, k.master_key, k.wrapped_key"
 
     /// An organization's keys, oldest first.
-    static let readStatement = Statement(
+    package static let readStatement = Statement(
         "organization_keys_read",
         "SELECT \(columns) FROM organization_keys k WHERE k.organization_id = $1 ORDER BY k.number"
     )
 
     /// A key of a number that the organization does not have yet: of two replicas that make one, the first counts. Holds
     /// the organization's row, so that a purge, which changes it first, leaves no key behind.
-    static let makeStatement = Statement(
+    package static let makeStatement = Statement(
         "organization_keys_make",
         """
         INSERT INTO organization_keys AS k (organization_id, number, master_key, wrapped_key, created_at)
@@ -25,7 +29,7 @@ enum OrganizationKeys {
     )
 
     /// Reads what ``columns`` names.
-    static func key(_ row: inout RowReader) throws -> WrappedKey {
+    package static func key(_ row: inout RowReader) throws -> WrappedKey {
         WrappedKey(
             number: try row.int32("number"),
             masterKey: try row.string("master_key"),
@@ -33,14 +37,14 @@ enum OrganizationKeys {
         )
     }
 
-    static func keys(_ rows: Rows) throws -> [WrappedKey] { try rows.read(key) }
+    package static func keys(_ rows: Rows) throws -> [WrappedKey] { try rows.read(key) }
 
-    static func read(_ organization: UUID) -> Query {
+    package static func read(_ organization: UUID) -> Query {
         let parameters = Parameters(of: organization)
         return Query(readStatement, parameters)
     }
 
-    static func make(_ key: WrappedKey, of organization: UUID, at moment: Timestamp) -> Query {
+    package static func make(_ key: WrappedKey, of organization: UUID, at moment: Timestamp) -> Query {
         var parameters = Parameters(of: organization)
         parameters.add(key.number)
         parameters.add(key.masterKey)
@@ -49,5 +53,5 @@ enum OrganizationKeys {
         return Query(makeStatement, parameters)
     }
 
-    static let statements = [readStatement, makeStatement]
+    package static let statements = [readStatement, makeStatement]
 }

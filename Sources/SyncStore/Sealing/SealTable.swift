@@ -1,14 +1,14 @@
-import Foundation
+package import Foundation
 import Postgres
-import SyncModel
+package import SyncModel
 
 /// The seals of the organizations that a group or a reader has to do with.
-struct SealTable: Sendable {
+package struct SealTable: Sendable {
     private let seals: [UUID: Seal]
     /// Whether whatever is written is stored as it is.
-    let arePlain: Bool
+    package let arePlain: Bool
 
-    init(_ seals: [UUID: Seal]) {
+    package init(_ seals: [UUID: Seal]) {
         self.seals = seals
         arePlain = seals.values.allSatisfy(\.isPlain)
     }
@@ -19,27 +19,27 @@ struct SealTable: Sendable {
     }
 
     /// The seal of a lane's rows.
-    func lane(_ lane: LaneKey) -> LaneSeal { LaneSeal(seal: self[lane.organization], user: lane.user) }
+    package func lane(_ lane: LaneKey) -> LaneSeal { LaneSeal(seal: self[lane.organization], user: lane.user) }
 
     /// Why one of the organizations cannot be read or written; nil where all can.
-    var lock: String? { seals.values.lazy.compactMap(\.lock).first }
+    package var lock: String? { seals.values.lazy.compactMap(\.lock).first }
 }
 
 /// Seals and opens the columns of one lane's mutations and refusals.
-struct LaneSeal: Sendable {
-    let seal: Seal
-    let user: UUID
+package struct LaneSeal: Sendable {
+    package let seal: Seal
+    package let user: UUID
 
-    func seal(json plain: [UInt8]?, _ column: SealedPlace.Column, of id: UUID) throws(SealError) -> [UInt8]? {
+    package func seal(json plain: [UInt8]?, _ column: SealedPlace.Column, of id: UUID) throws(SealError) -> [UInt8]? {
         try seal.seal(json: plain, as: .mutation(column, user: user, id: id))
     }
 
-    func seal(text plain: String?, _ column: SealedPlace.Column, of id: UUID) throws(SealError) -> String? {
+    package func seal(text plain: String?, _ column: SealedPlace.Column, of id: UUID) throws(SealError) -> String? {
         try seal.seal(text: plain, as: .mutation(column, user: user, id: id))
     }
 
     /// Nil also where it stays closed, which its member's name in `unreadable` tells.
-    func read(
+    package func read(
         json stored: [UInt8]?,
         _ column: SealedPlace.Column,
         of id: UUID,
@@ -49,7 +49,7 @@ struct LaneSeal: Sendable {
     }
 
     /// Nil also where it stays closed, which its member's name in `unreadable` tells.
-    func read(
+    package func read(
         text stored: String?,
         _ column: SealedPlace.Column,
         of id: UUID,
@@ -64,7 +64,7 @@ extension Catalog {
     /// organization's keys are read anew, once; what does not open then stays closed.
     ///
     /// - Throws: what `body` does; `store_unavailable` while the organization's data are locked.
-    func opening<Value>(
+    package func opening<Value>(
         _ organization: UUID,
         _ body: (Seal) async throws -> Value
     ) async throws -> Value {
@@ -79,7 +79,7 @@ extension Catalog {
     /// The seal of an organization, at most five seconds old.
     ///
     /// - Throws: ``SealError/locked(_:)``; `store_unavailable`.
-    func seal(of organization: UUID) async throws -> Seal {
+    package func seal(of organization: UUID) async throws -> Seal {
         let seal = try await entry(organization).seal
         if let reason = seal.lock { throw SealError.locked(reason) }
         return seal

@@ -1,11 +1,11 @@
 import Foundation
-import Postgres
-import SyncModel
+package import Postgres
+package import SyncModel
 
 /// Reads what settling needs to know, on a connection that holds the lane's lock.
-struct SettleReader {
-    let connection: Connection
-    let lane: LaneKey
+package struct SettleReader {
+    package let connection: Connection
+    package let lane: LaneKey
     let seal: Seal
 
     /// Locks the lane, and reads some of its mutations in lane order; nil where the user has no lane.

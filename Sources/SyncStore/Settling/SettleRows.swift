@@ -1,6 +1,6 @@
 import Foundation
-import Postgres
-import SyncModel
+package import Postgres
+package import SyncModel
 
 // What settling writes of one lane, behind the parameters that all of it shares: organization and user, the change
 // position and the moment.
@@ -103,7 +103,7 @@ final class ReleaseRow: Sendable {
 }
 
 extension MappingChange {
-    static let columns = Columns<MappingChange>(
+    package static let columns = Columns<MappingChange>(
         .uuid("client_id", \.clientID),
         .text("entity_type", \.entityType),
         .uuid("mutation_id", \.mutationID),

@@ -1,4 +1,4 @@
-import Postgres
+package import Postgres
 import SyncModel
 
 /// The statements of settling, each on one lane whose row is locked. Organization and user are $1 and $2 throughout.
@@ -6,9 +6,9 @@ import SyncModel
 /// Rows are found by their whole key, in a lateral subquery with a fence, and written by an upsert: both are chains of
 /// index look-ups whatever the tables' size was when the plan was made. An UPDATE joined to a list would read a lane of
 /// a hundred thousand mutations once for each row of the list.
-enum SettleStatements {
+package enum SettleStatements {
     /// Plans are made once for a connection; none of them reads a whole table.
-    static let planShape = Statement(
+    package static let planShape = Statement(
         "settle_plan_shape",
         """
         SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),

@@ -1,5 +1,5 @@
-import Foundation
-import Postgres
+package import Foundation
+package import Postgres
 package import SyncModel
 
 /// What a bulk call came to.
@@ -55,7 +55,7 @@ extension Settlement {
     /// - Parameters:
     ///   - choose: which of those that were found are meant; called under the lane's lock.
     ///   - forgetting: what else is written about those that are discarded.
-    func discardUnneeded(
+    package func discardUnneeded(
         _ ids: [UUID],
         _ lane: LaneKey,
         _ choose: (SettleReader, [SettleSubject]) async throws -> [SettleSubject],

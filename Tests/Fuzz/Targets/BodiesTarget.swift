@@ -1,4 +1,5 @@
 import JSONText
+import SyncMaintenance
 import SyncModel
 
 /// Bodies of settling and administration: the first byte says which. Whatever is refused says where.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import JSONText
+import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import JSONText
 import SyncHTTP
+import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -1,0 +1,146 @@
+package import Foundation
+import JSONText
+import Postgres
+package import SyncModel
+import SyncStore
+
+extension Administration {
+    /// One entity type; nil when it is not registered.
+    package func entityType(_ name: String, in organization: UUID) async throws(Problem) -> EntityType? {
+        let key = Self.key(name, in: organization)
+        return try await rows(Self.getTypeStatement, key, "read an entity type", EntityTypeRow.read).first
+    }
+
+    /// Registers or changes an entity type (product rule 16). Nil when there is no such organization.
+    ///
+    /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed` for a type
+    ///   that is to be forwarded where there is no upstream, and for a relation of a type in use that is to go.
+    package func putEntityType(
+        _ name: String,
+        in organization: UUID,
+        _ update: EntityTypeUpdate
+    ) async throws(Problem) -> (isNew: Bool, value: EntityType)? {
+        guard EntityType.isValidName(name) else {
+            let detail = "an entity type's name matches [a-z][a-z0-9_-]{0,63}"
+            throw Problem(.validationFailed, pointer: "", rule: Rule.entityType, detail)
+        }
+        guard try await self.organization(organization) != nil else { return nil }
+        do {
+            let results = try await pool.transaction { connection in
+                let hasUpstream = try await Self.hasUpstream(organization, on: connection)
+                if update.isForwarded == true, !hasUpstream { throw Self.noUpstream }
+                return try await connection.run([
+                    Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
+                    Query(Self.changeTypeStatement, update.changing(name, in: organization)),
+                    Query(Self.getTypeStatement, Self.key(name, in: organization)),
+                ])
+            }
+            catalog.invalidate(organization)
+            if let changed = try results[1].read(EntityTypeRow.read).first {
+                return (results[0].affected > 0, changed)
+            }
+            throw try update.refusal(of: results[2].read(EntityTypeRow.read).first)
+        } catch {
+            throw failure.problem(error, doing: "write an entity type")
+        }
+    }
+
+    private static func key(_ name: String, in organization: UUID) -> Parameters {
+        var parameters = Parameters(of: organization)
+        parameters.add(name)
+        return parameters
+    }
+
+    private static func hasUpstream(_ organization: UUID, on connection: Connection) async throws -> Bool {
+        let key = Parameters(of: organization)
+        return try await connection.run(Query(Catalog.upstreamStatement, key)).count > 0
+    }
+
+    private static var noUpstream: Problem {
+        let detail =
+            "the organization has no upstream to forward to; set it first, by PUT /admin/organizations/{id}/upstream"
+        return Problem(.validationFailed, pointer: "/upstream", rule: Rule.range, detail)
+    }
+
+    // MARK: - Statements
+
+    static let getTypeStatement = Statement(
+        "entity_types_get",
+        """
+        SELECT \(EntityTypeRow.list) FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2
+        """
+    )
+
+    static let makeTypeStatement = Statement(
+        "entity_types_make",
+        """
+        INSERT INTO entity_types AS t (
+            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations)
+        VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'))
+        ON CONFLICT (organization_id, name) DO NOTHING
+        """
+    )
+
+    /// Of a type in use the id space stays, and so does each relation: stored documents hold ids of the type that it leads
+    /// to. No row says that something was to go.
+    static let changeTypeStatement = Statement(
+        "entity_types_change",
+        """
+        UPDATE entity_types AS t
+        SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
+            default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
+            relations = coalesce($7::jsonb, t.relations)
+        WHERE t.organization_id = $1 AND t.name = $2
+            AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
+                AND coalesce($7::jsonb, t.relations) @> t.relations)
+        RETURNING \(EntityTypeRow.list)
+        """
+    )
+
+    static let typeStatements = [getTypeStatement, makeTypeStatement, changeTypeStatement]
+}
+
+extension EntityTypeUpdate {
+    /// The parameters that register the type; what the update leaves out is as at the type's first use.
+    fileprivate func making(_ name: String, in organization: UUID, hasUpstream: Bool) -> Parameters {
+        let first = EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
+        var parameters = Parameters(of: organization)
+        parameters.add(name)
+        parameters.add((idSpace ?? first.idSpace).rawValue)
+        parameters.add((visibility ?? first.visibility).rawValue)
+        parameters.add(defaultPriority ?? first.defaultPriority)
+        parameters.add(first.isForwarded)
+        parameters.add(jsonb: relations)
+        return parameters
+    }
+
+    /// The parameters that change the type; null for what stays.
+    fileprivate func changing(_ name: String, in organization: UUID) -> Parameters {
+        var parameters = Parameters(of: organization)
+        parameters.add(name)
+        parameters.add(idSpace?.rawValue)
+        parameters.add(visibility?.rawValue)
+        parameters.add(defaultPriority)
+        parameters.add(isForwarded)
+        parameters.add(jsonb: relations)
+        return parameters
+    }
+
+    /// Why a type in use was not changed.
+    fileprivate func refusal(of type: EntityType?) throws -> Problem {
+        // whoever changed it at the same time has undone what was in the way
+        let overtaken = Problem.overloaded("the entity type is being changed by somebody else")
+        guard let type else { return overtaken }
+        if let idSpace, idSpace != type.idSpace {
+            let detail = "'\(type.name)' has mutations or entities: its id space stays as it is; use another type"
+            return Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
+        }
+        let wanted = try relations.map { EntityType.relations(stored: try JSONTree(parsing: $0).root) } ?? []
+        guard let lost = type.relations.first(where: { !wanted.contains($0) }) else { return overtaken }
+        let detail =
+            "'\(type.name)' has mutations or entities, whose '\(lost.member)' holds ids of '\(lost.entityType)': name the "
+            + "relation as it is; for another meaning use another member"
+        let pointer = JSONPointer("/relations").appending(member: lost.member).text
+        return Problem(.validationFailed, pointer: pointer, rule: "relation_is_immutable", detail)
+    }
+}

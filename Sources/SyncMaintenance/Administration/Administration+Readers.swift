@@ -1,0 +1,146 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+extension Administration {
+    /// The login roles that read an organization's rows, and since when; nil when there is no such organization.
+    package func readers(
+        of organization: UUID
+    ) async throws(Problem) -> [(role: String, createdAt: Timestamp)]? {
+        guard try await self.organization(organization) != nil else { return nil }
+        return try await rows(Self.readersStatement, Parameters(of: organization), "list readers") { row in
+            (try row.string("role_name"), try row.moment("created_at"))
+        }
+    }
+
+    /// Lets a login role read an organization's rows, and no others, by SQL.
+    ///
+    /// - Returns: whether that is new; nil when there is no such organization.
+    /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or would see
+    ///   everybody's rows whatever it is bound to; `forbidden` where this connection may not grant.
+    package func addReader(_ role: String, to organization: UUID) async throws(Problem) -> Bool? {
+        guard try await self.organization(organization) != nil else { return nil }
+        guard let facts = try await facts(of: role) else {
+            throw Self.refusal("there is no role \"\(role)\"; make it first: CREATE ROLE … LOGIN")
+        }
+        guard !facts.seesEverything else {
+            throw Self.refusal(
+                "\"\(role)\" would see every organization: it is, or may become, a superuser, one that bypasses "
+                    + "row-level security, the owner of the tables, or the gateway"
+            )
+        }
+        if let other = facts.organization {
+            if other == organization { return false }
+            throw Self.refusal("\"\(role)\" reads another organization; a role reads one")
+        }
+        var parameters = Parameters(of: organization)
+        parameters.add(role)
+        parameters.add(timestamp: now().microseconds)
+        // where somebody else had to grant it, it is there already
+        let grant = facts.isReader ? nil : "GRANT \(Roles.reader) TO \(facts.quoted)"
+        return try await bind(Query(Self.addReaderStatement, parameters), granting: grant)
+    }
+
+    /// Takes the right to read from a role. False when it did not read this organization.
+    package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
+        let facts = try await facts(of: role)
+        var parameters = Parameters(of: organization)
+        parameters.add(role)
+        let isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
+        if isRemoved, let facts, facts.isReader {
+            // without its binding a member sees nothing: where this connection may not revoke, that is enough
+            _ = try? await pool.withConnection { connection in
+                try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
+            }
+        }
+        return isRemoved
+    }
+
+    private struct RoleFacts {
+        let quoted: String
+        let seesEverything: Bool
+        let organization: UUID?
+        let isReader: Bool
+    }
+
+    private func facts(of role: String) async throws(Problem) -> RoleFacts? {
+        var parameters = Parameters()
+        parameters.add(role)
+        return try await rows(Self.roleStatement, parameters, "look at a role") { row in
+            RoleFacts(
+                quoted: try row.string("quoted"),
+                seesEverything: try row.bool("sees_everything"),
+                organization: try row.optionalUUID("organization_id"),
+                isReader: try row.bool("is_reader")
+            )
+        }.first
+    }
+
+    /// Binding and membership go together.
+    ///
+    /// - Returns: whether a binding was changed.
+    private func bind(_ change: Query, granting membership: String?) async throws(Problem) -> Bool {
+        do {
+            return try await pool.transaction { connection in
+                let isChanged = try await connection.run(change).affected > 0
+                if isChanged, let membership { try await connection.execute(script: membership) }
+                return isChanged
+            }
+        } catch let error as PostgresError where error.sqlState == "42501" {
+            throw Problem(
+                .forbidden,
+                "this database role may not do that; as a superuser, run: \(membership ?? "the same"); then this again"
+            )
+        } catch let error as PostgresError where error.sqlState == "42704" {
+            throw Problem(.forbidden, "the roles are not there yet; run: sluice migrate --roles")
+        } catch {
+            throw failure.problem(error, doing: "bind a reader")
+        }
+    }
+
+    private static func refusal(_ detail: String) -> Problem {
+        Problem(.validationFailed, pointer: "", rule: "reader_role", detail)
+    }
+
+    static let readersStatement = Statement(
+        "readers_list",
+        "SELECT role_name::text AS role_name, created_at FROM readers WHERE organization_id = $1 ORDER BY role_name"
+    )
+
+    /// An organization that is being purged gets no reader.
+    static let addReaderStatement = Statement(
+        "readers_add",
+        """
+        INSERT INTO readers AS r (organization_id, role_name, created_at)
+        SELECT o.id, $2::text, $3 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR SHARE
+        ON CONFLICT (role_name) DO NOTHING
+        """
+    )
+
+    static let removeReaderStatement = Statement(
+        "readers_remove",
+        "DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name"
+    )
+
+    /// A role's name as SQL takes it; whether row-level security would not hold it; which organization it reads, and
+    /// whether it may read one.
+    static let roleStatement = Statement(
+        "readers_role",
+        """
+        SELECT quote_ident(r.rolname) AS quoted,
+            EXISTS (
+                SELECT FROM pg_roles s
+                WHERE (s.rolsuper OR s.rolbypassrls OR s.rolname = '\(Roles.gateway)'
+                        OR s.oid = (SELECT c.relowner FROM pg_class c WHERE c.oid = 'mutations'::regclass))
+                    AND pg_has_role(r.oid, s.oid, 'MEMBER')) AS sees_everything,
+            (SELECT x.organization_id FROM readers x WHERE x.role_name = r.rolname) AS organization_id,
+            EXISTS (
+                SELECT FROM pg_roles s WHERE s.rolname = '\(Roles.reader)' AND pg_has_role(r.oid, s.oid, 'MEMBER')
+            ) AS is_reader
+        FROM pg_roles r WHERE r.rolname = $1::text::name
+        """
+    )
+
+    static let readerStatements = [readersStatement, addReaderStatement, removeReaderStatement, roleStatement]
+}

@@ -1,0 +1,90 @@
+import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// What has been set right in a database that was restored from a backup.
+package struct RestoreReport: Sendable {
+    /// Organizations whose cursors from before are answered `cursor_expired` now.
+    package let feeds: Int
+    /// Lanes that a worker had when the backup was made; others take them at once.
+    package let lanes: Int
+    /// Whether retention was running when the backup was made.
+    package let hadRetention: Bool
+}
+
+extension Administration {
+    /// Sets right what a restored database holds of the time when its backup was made. To be done before gateways work on
+    /// it; doing it again does no harm but that clients start over once more.
+    ///
+    /// Epochs of feeds change by chance and not by one: a backup that is restored twice must not know the cursors of the
+    /// life in between. What was in flight is left to the lanes' workers, who take it for a request of unknown outcome.
+    package func setRightAfterRestore() async throws(Problem) -> RestoreReport {
+        var change = Parameters()
+        change.add(Int64.random(in: 1...0xffff_ffff_ffff))
+        var time = Parameters()
+        time.add(timestamp: now().microseconds)
+        do {
+            let results = try await pool.transaction { [change, time] connection in
+                try await connection.run(
+                    [
+                        Query(Self.expireLeasesStatement, time), Query(Self.expireTurnStatement),
+                        Query(Self.changeEpochsStatement, change), Query(Self.forgetPagesStatement),
+                    ],
+                    timeout: .seconds(60)
+                )
+            }
+            return RestoreReport(
+                feeds: results[2].affected,
+                lanes: results[0].affected,
+                hadRetention: results[1].affected > 0
+            )
+        } catch {
+            throw failure.problem(error, doing: "set right what was restored")
+        }
+    }
+
+    /// Sessions of other gateways on the database, as far as the role can see them.
+    package func otherSessions() async throws(Problem) -> Int {
+        do {
+            return Int(try await pool.run([Query(Self.sessionsStatement)])[0].int64(0, 0))
+        } catch {
+            throw failure.problem(error, doing: "look for gateways")
+        }
+    }
+
+    static let changeEpochsStatement = Statement("restore_feeds", "UPDATE feeds AS f SET epoch = f.epoch # $1")
+
+    /// What pulls assigned and nobody had confirmed: whether devices got these pages, or others in their place, belongs to a
+    /// life that the database does not know of. Pages go on being counted from there.
+    static let forgetPagesStatement = Statement(
+        "restore_local_id_pages",
+        """
+        UPDATE local_id_pages AS p SET entity_types = NULL, local_ids = NULL, server_ids = NULL, are_integers = NULL
+        WHERE p.entity_types IS NOT NULL
+        """
+    )
+
+    static let expireLeasesStatement = Statement(
+        "restore_lanes",
+        "UPDATE lanes AS l SET ready_at = $1 WHERE l.lease_owner IS NOT NULL AND l.ready_at > $1"
+    )
+
+    static let expireTurnStatement = Statement(
+        "restore_retention",
+        "UPDATE retention_runs AS r SET owner = NULL, expires_at = NULL WHERE r.owner IS NOT NULL"
+    )
+
+    static let sessionsStatement = Statement(
+        "restore_sessions",
+        """
+        SELECT count(*) FROM pg_stat_activity a
+        WHERE a.datname = current_database() AND a.application_name = 'sluice' AND a.pid <> pg_backend_pid()
+        """
+    )
+
+    static let restoreStatements = [
+        changeEpochsStatement, forgetPagesStatement, expireLeasesStatement, expireTurnStatement,
+        sessionsStatement,
+    ]
+}

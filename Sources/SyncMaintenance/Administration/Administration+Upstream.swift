@@ -1,0 +1,114 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+extension Administration {
+    /// An organization's upstream; nil when it has none.
+    package func upstream(of organization: UUID) async throws(Problem) -> UpstreamRow? {
+        let key = Parameters(of: organization)
+        do {
+            return try await catalog.opening(organization) { [key] seal in
+                let rows = try await pool.run([Query(Self.getUpstreamStatement, key)])[0]
+                return try rows.read { try UpstreamRow(&$0, seal) }.first
+            }
+        } catch {
+            throw failure.problem(error, doing: "read an upstream")
+        }
+    }
+
+    /// Gives an organization an upstream, or changes it. Nil when there is no such organization.
+    ///
+    /// - Throws: `validation_failed` with a pointer.
+    package func putUpstream(
+        of organization: UUID,
+        _ update: UpstreamUpdate
+    ) async throws(Problem) -> (isNew: Bool, value: UpstreamRow)? {
+        let moment = now()
+        let key = Parameters(of: organization)
+        do {
+            let written = try await catalog.opening(organization) { [key] seal in
+                try await pool.transaction { connection -> (Bool, UpstreamSettings)? in
+                    let found = try await connection.run([
+                        Query(Self.lockUpstreamStatement, key), Query(Self.getUpstreamStatement, key),
+                    ])
+                    guard found[0].count > 0 else { return nil }
+                    let current = try found[1].read { try UpstreamSettingsRow.read(&$0, seal) }.first
+                    let settings = try update.applied(to: current)
+                    let row = try Self.row(settings, of: organization, at: moment, seal)
+                    _ = try await connection.run(Query(Self.putUpstreamStatement, row))
+                    return (current == nil, settings)
+                }
+            }
+            catalog.invalidate(organization)
+            return written.map { isNew, settings in (isNew, UpstreamRow(settings, updatedAt: moment)) }
+        } catch {
+            throw failure.problem(error, doing: "write an upstream")
+        }
+    }
+
+    /// Takes an organization's upstream away; false when it has none. Types that are forwarded stay so.
+    package func deleteUpstream(of organization: UUID) async throws(Problem) -> Bool {
+        let key = Parameters(of: organization)
+        let rows = try await run(Self.deleteUpstreamStatement, key, "delete an upstream")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    private static func row(
+        _ settings: UpstreamSettings,
+        of organization: UUID,
+        at moment: Timestamp,
+        _ seal: Seal
+    ) throws(SealError) -> Parameters {
+        var parameters = Parameters(of: organization)
+        parameters.add(settings.baseURL)
+        parameters.add(json: try seal.seal(json: settings.credential?.stored, as: .upstream(.credential)))
+        parameters.add(Int16(settings.timeoutSeconds))
+        parameters.add(Int16(settings.maximumConcurrency))
+        parameters.add(settings.idPointer)
+        parameters.add(json: try seal.seal(json: settings.storedHeaders, as: .upstream(.headers)))
+        parameters.add(settings.allowedHeaders)
+        parameters.add(timestamp: moment.microseconds)
+        return parameters
+    }
+
+    // MARK: - Statements
+
+    /// One writer of an organization's upstream at a time, and none once a purge has begun, which waits for this lock.
+    static let lockUpstreamStatement = Statement(
+        "upstreams_lock",
+        "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging' FOR NO KEY UPDATE"
+    )
+
+    static let getUpstreamStatement = Statement(
+        "upstreams_get",
+        """
+        SELECT \(UpstreamSettingsRow.list), updated_at FROM upstreams WHERE organization_id = $1
+        """
+    )
+
+    static let putUpstreamStatement = Statement(
+        "upstreams_put",
+        """
+        INSERT INTO upstreams AS u (
+            organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers,
+            allowed_headers, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        ON CONFLICT (organization_id) DO UPDATE
+        SET base_url = excluded.base_url, credential = excluded.credential,
+            timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
+            id_pointer = excluded.id_pointer, headers = excluded.headers,
+            allowed_headers = excluded.allowed_headers, updated_at = excluded.updated_at
+        """
+    )
+
+    static let deleteUpstreamStatement = Statement(
+        "upstreams_delete",
+        "DELETE FROM upstreams WHERE organization_id = $1"
+    )
+
+    static let upstreamStatements = [
+        lockUpstreamStatement, getUpstreamStatement, putUpstreamStatement, deleteUpstreamStatement,
+    ]
+}

@@ -1,0 +1,183 @@
+package import Foundation
+import Logging
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// What operators do: organizations and users here; entity types, upstreams and purges in the files beside it.
+package struct Administration: Sendable {
+    let pool: Pool
+    let catalog: Catalog
+    let now: TimeSource
+    let failure: StoreFailure
+    let logger: Logger
+
+    // MARK: - Organizations
+
+    /// A page of organizations by id, and the last of them where there are more.
+    ///
+    /// - Parameters:
+    ///   - limit: 1 to 1,000.
+    ///   - last: the last of the page before; nil starts at the beginning.
+    package func organizations(
+        limit: Int,
+        after last: UUID?
+    ) async throws(Problem) -> (organizations: [OrganizationRow], next: UUID?) {
+        var parameters = Parameters()
+        parameters.add(last)
+        parameters.add(Int64(limit + 1))
+        let found = try await rows(Self.listStatement, parameters, "list organizations", OrganizationRow.init)
+        let shown = Array(found.prefix(limit))
+        return (shown, found.count > limit ? shown.last?.id : nil)
+    }
+
+    /// An organization of a name; nil where none is called so. Looks at all of them: for commands.
+    package func organization(named name: String) async throws(Problem) -> UUID? {
+        var parameters = Parameters()
+        parameters.add(name)
+        return try await rows(Self.namedStatement, parameters, "look for an organization") { try $0.uuid("id") }.first
+    }
+
+    static let namedStatement = Statement(
+        "organizations_named",
+        "SELECT id FROM organizations WHERE name = $1 AND status <> 'purging' ORDER BY id LIMIT 1"
+    )
+
+    /// One organization; nil when there is none.
+    package func organization(_ id: UUID) async throws(Problem) -> OrganizationRow? {
+        try await rows(Self.getStatement, Parameters(of: id), "read an organization", OrganizationRow.init).first
+    }
+
+    /// Creates or changes an organization.
+    ///
+    /// - Throws: `not_found` while it is purged.
+    package func put(
+        _ id: UUID,
+        _ update: OrganizationUpdate
+    ) async throws(Problem) -> (isNew: Bool, value: OrganizationRow) {
+        var parameters = Parameters(of: id)
+        parameters.add(update.name)
+        parameters.add(update.status?.rawValue)
+        parameters.add(jsonb: update.settings)
+        parameters.add(timestamp: now().microseconds)
+        var feed = Parameters(of: id)
+        feed.add(Int64.random(in: 1...0xffff_ffff_ffff))
+        do {
+            let results = try await pool.transaction { [parameters, feed] connection in
+                try await connection.run([
+                    Query(Self.makeStatement, parameters), Query(Self.changeStatement, parameters),
+                    Query(Self.feedStatement, feed),
+                ])
+            }
+            catalog.invalidate(id)
+            guard let organization = try results[1].read(OrganizationRow.init).first else {
+                throw Problem(.notFound, "the organization is being purged")
+            }
+            return (results[0].affected > 0, organization)
+        } catch {
+            throw failure.problem(error, doing: "write an organization")
+        }
+    }
+
+    // MARK: - Users
+
+    /// Lets a user in. Nil when there is no such organization, else whether the user is new.
+    package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
+        guard try await self.organization(organization) != nil else { return nil }
+        var parameters = Parameters(of: LaneKey(organization: organization, user: user))
+        parameters.add(timestamp: now().microseconds)
+        let rows = try await run(Self.putUserStatement, parameters, "write a user")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    /// Shuts a user out of an organization with explicit provisioning; what the user pushed stays. False when the user
+    /// was not known.
+    package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
+        let parameters = Parameters(of: LaneKey(organization: organization, user: user))
+        let rows = try await run(Self.deleteUserStatement, parameters, "delete a user")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem) -> Rows {
+        do {
+            return try await pool.run([Query(statement, parameters)])[0]
+        } catch {
+            throw failure.problem(error, doing: what)
+        }
+    }
+
+    func rows<Row>(
+        _ statement: Statement,
+        _ parameters: Parameters,
+        _ what: StaticString,
+        _ read: (inout RowReader) throws -> Row
+    ) async throws(Problem) -> [Row] {
+        let rows = try await run(statement, parameters, what)
+        do {
+            return try rows.read(read)
+        } catch {
+            throw failure.problem(error, doing: what)
+        }
+    }
+
+    // MARK: - Statements
+
+    static let listStatement = Statement(
+        "organizations_list",
+        """
+        SELECT \(OrganizationRow.list) FROM organizations o
+        WHERE $1::uuid IS NULL OR o.id > $1 ORDER BY o.id LIMIT $2
+        """
+    )
+
+    static let getStatement = Statement(
+        "organizations_get",
+        "SELECT \(OrganizationRow.list) FROM organizations o WHERE o.id = $1"
+    )
+
+    static let makeStatement = Statement(
+        "organizations_make",
+        """
+        INSERT INTO organizations AS o (id, name, status, settings, created_at, updated_at)
+        VALUES ($1, coalesce($2, $1::uuid::text), coalesce($3, 'active'),
+            jsonb_strip_nulls(coalesce($4::jsonb, '{}')), $5, $5)
+        ON CONFLICT (id) DO NOTHING
+        """
+    )
+
+    static let changeStatement = Statement(
+        "organizations_change",
+        """
+        UPDATE organizations AS o
+        SET name = coalesce($2, o.name), status = coalesce($3, o.status),
+            settings = jsonb_strip_nulls(o.settings || coalesce($4::jsonb, '{}')), updated_at = $5
+        WHERE o.id = $1 AND o.status <> 'purging'
+        RETURNING \(OrganizationRow.list)
+        """
+    )
+
+    static let feedStatement = Statement(
+        "organizations_feed",
+        "INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
+    )
+
+    static let putUserStatement = Statement(
+        "users_put",
+        """
+        INSERT INTO users AS u (organization_id, user_id, created_at) VALUES ($1, $2, $3)
+        ON CONFLICT (organization_id, user_id) DO NOTHING
+        """
+    )
+
+    static let deleteUserStatement = Statement(
+        "users_delete",
+        "DELETE FROM users WHERE organization_id = $1 AND user_id = $2"
+    )
+
+    static let statements = [
+        namedStatement, listStatement, getStatement, makeStatement, changeStatement, feedStatement,
+        putUserStatement, deleteUserStatement,
+    ]
+}

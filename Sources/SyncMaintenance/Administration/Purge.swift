@@ -1,0 +1,118 @@
+package import Foundation
+import Logging
+import Postgres
+package import SyncModel
+import SyncStore
+
+extension Administration {
+    /// Rows that one statement of a purge deletes at most, so that no transaction grows long.
+    static let purgeBatch: Int64 = 5_000
+
+    /// Deletes an organization and everything of it, in small batches; false when there is none.
+    ///
+    /// The organization takes no new lanes from the first step on, and pushes that are under way hold lanes that the
+    /// purge waits for. What is purged does not come back; a purge that was cut off goes on when it is called again.
+    package func purge(_ id: UUID) async throws(Problem) -> Bool {
+        var key = Parameters()
+        key.add(id)
+        var batch = key
+        batch.add(Self.purgeBatch)
+        do {
+            guard try await pool.run([Query(Self.closeStatement, key)])[0].affected > 0 else { return false }
+            catalog.invalidate(id)
+            // a push that began before the status changed may add rows while the first pass runs: pass until nothing is left
+            var isClean = false
+            while !isClean {
+                isClean = true
+                for statement in Self.purgeStatements {
+                    while try await pool.run([Query(statement, batch)])[0].affected > 0 { isClean = false }
+                }
+            }
+            _ = try await pool.transaction { [key] connection in
+                try await connection.run(Self.lastStatements.map { Query($0, key) })
+            }
+            catalog.invalidate(id)
+            logger.notice("organization purged", metadata: ["organization": "\(id.uuidString.lowercased())"])
+            return true
+        } catch {
+            throw failure.problem(error, doing: "purge an organization")
+        }
+    }
+
+    /// Rows of a table that are counted at most: a figure for a person, not an inventory.
+    package static let extentLimit: Int64 = 1_000_000
+
+    /// What a purge of an organization would delete: its tables, largest first, with their rows as far as these are counted
+    /// (``extentLimit``). Tables without rows are left out.
+    package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
+        var parameters = Parameters()
+        parameters.add(id)
+        parameters.add(Self.extentLimit)
+        var extent: [(table: String, rows: Int64)] = []
+        do {
+            for (table, statement) in Self.extentStatements {
+                let rows = try await pool.run([Query(statement, parameters)])[0]
+                let count = try rows.int64(0, 0)
+                if count > 0 { extent.append((table, count)) }
+            }
+        } catch {
+            throw failure.problem(error, doing: "count an organization's rows")
+        }
+        return extent.sorted { ($1.rows, $0.table) < ($0.rows, $1.table) }
+    }
+
+    /// One for each table of which a person has heard.
+    static let extentStatements: [(table: String, Statement)] = [
+        "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "entity_types",
+        "readers",
+    ].map { table in
+        let statement = Statement(
+            "purge_extent_\(table)",
+            "SELECT count(*) FROM (SELECT 1 FROM \(table) WHERE organization_id = $1 LIMIT $2) x"
+        )
+        return (table, statement)
+    }
+
+    static let closeStatement = Statement(
+        "purge_close",
+        "UPDATE organizations SET status = 'purging' WHERE id = $1"
+    )
+
+    /// Lanes first: they are the lock that every writer holds. Rows are named by key, never by ctid, which on a
+    /// partitioned table names rows of other tenants, too.
+    static let purgeStatements: [Statement] = [
+        purge("lanes", key: ["user_id"]),
+        purge("mutations", key: ["user_id", "id"]),
+        purge("rejections", key: ["user_id", "idempotency_key"]),
+        purge("id_mappings", key: ["user_id", "client_id", "entity_type"]),
+        purge("local_ids", key: ["user_id", "device_id", "entity_type", "local_id"]),
+        purge("local_id_pages", key: ["user_id", "device_id", "page"]),
+        purge("entities", key: ["entity_type", "id"]),
+        purge("devices", key: ["user_id", "device_id"]),
+        purge("users", key: ["user_id"]),
+        purge("mutation_quotas", key: ["user_id"]),
+    ]
+
+    static let lastStatements: [Statement] = [
+        Statement("purge_retention_places", "DELETE FROM retention_places WHERE organization_id = $1"),
+        Statement("purge_feeds", "DELETE FROM feeds WHERE organization_id = $1"),
+        Statement("purge_entity_types", "DELETE FROM entity_types WHERE organization_id = $1"),
+        Statement("purge_request_quotas", "DELETE FROM request_quotas WHERE organization_id = $1"),
+        Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
+        Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
+        // what was sealed under it opens no more, wherever there is a copy of the rows
+        Statement("purge_organization_keys", "DELETE FROM organization_keys WHERE organization_id = $1"),
+        Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1"),
+    ]
+
+    private static func purge(_ table: String, key: [String]) -> Statement {
+        let columns = key.joined(separator: ", ")
+        return Statement(
+            "purge_\(table)",
+            """
+            DELETE FROM \(table) WHERE organization_id = $1 AND (\(columns)) IN (
+                SELECT \(columns) FROM \(table) WHERE organization_id = $1 LIMIT $2)
+            """
+        )
+    }
+}

@@ -1,0 +1,52 @@
+import JSONText
+package import SyncModel
+import SyncStore
+
+/// What is to change of an organization's upstream, or to be of a new one.
+package struct UpstreamUpdate: Sendable {
+    /// Normalized; nil: as it is.
+    package var baseURL: String?
+    package var credential: Change<UpstreamCredential?> = .keep
+    package var timeoutSeconds: Change<Int> = .keep
+    package var maximumConcurrency: Change<Int> = .keep
+    package var idPointer: Change<String> = .keep
+    package var headers: Change<[String: String]> = .keep
+    package var allowedHeaders: Change<[String]> = .keep
+
+    package init(baseURL: String? = nil) {
+        self.baseURL = baseURL
+    }
+
+    /// The settings after the change; `current` are those before, nil where there are none.
+    func applied(to current: UpstreamSettings?) throws(Problem) -> UpstreamSettings {
+        guard let baseURL = baseURL ?? current?.baseURL else {
+            let detail = "base_url is required: the organization has no upstream yet"
+            throw Problem(.validationFailed, pointer: "/base_url", rule: Rule.required, detail)
+        }
+        let initial = UpstreamSettings(baseURL: baseURL)
+        var settings = current ?? initial
+        settings.baseURL = baseURL
+        credential.apply(to: &settings.credential, default: initial.credential)
+        timeoutSeconds.apply(to: &settings.timeoutSeconds, default: initial.timeoutSeconds)
+        maximumConcurrency.apply(to: &settings.maximumConcurrency, default: initial.maximumConcurrency)
+        idPointer.apply(to: &settings.idPointer, default: initial.idPointer)
+        headers.apply(to: &settings.headers, default: initial.headers)
+        allowedHeaders.apply(to: &settings.allowedHeaders, default: initial.allowedHeaders)
+        if case .header(let name, _) = settings.credential { try Self.checkUnique(name, in: settings) }
+        return settings
+    }
+
+    /// What carries the credential is neither the operator's to set elsewhere nor a mutation's, in whatever spelling.
+    private static func checkUnique(_ credential: String, in settings: UpstreamSettings) throws(Problem) {
+        let folded = UpstreamRequest.foldedHeader(credential)
+        let isIt = { (name: String) in UpstreamRequest.foldedHeader(name) == folded }
+        let detail = "\(credential) carries the credential; name it in one place only"
+        if let name = settings.headers.keys.first(where: isIt) {
+            let pointer = JSONPointer("/headers").appending(member: name).text
+            throw Problem(.validationFailed, pointer: pointer, rule: Rule.header, detail)
+        }
+        if settings.allowedHeaders.contains(where: isIt) {
+            throw Problem(.validationFailed, pointer: "/allowed_headers", rule: Rule.header, detail)
+        }
+    }
+}

@@ -1,0 +1,97 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// Seals what is stored in the plain or under an older data key, row by row, while gateways run: a mutation or a refusal
+/// under its lane's lock, an entity under its own, a few at a time.
+extension KeyRotation {
+    /// Seals an organization's rows under its newest data key, and drops its older ones. What is sealed already is only
+    /// looked at, so a run that was cut off goes on when it is called again. Values that do not open are left as they are,
+    /// and named.
+    ///
+    /// - Parameters:
+    ///   - grace: seconds after the newest key was made before which nothing is done; waits for their end.
+    ///   - dropsKeys: whether older data keys go once nothing is sealed under them.
+    ///   - onWait: told how many seconds are waited first, where they are.
+    ///   - progress: called after each few hundred rows.
+    /// - Returns: nil where there is no such organization.
+    /// - Throws: `validation_failed` where the organization has no data key and there is no master key to wrap one;
+    ///   `store_unavailable` while its data are locked.
+    package func sealRows(
+        of organization: UUID,
+        grace: Double = OrganizationKeys.grace,
+        dropsKeys: Bool = true,
+        onWait: @Sendable (Double) -> Void = { _ in },
+        _ progress: @escaping @Sendable (SealedRows) -> Void
+    ) async throws(Problem) -> SealedRows? {
+        do {
+            catalog.invalidate(organization)
+            guard try await isThere(organization) else { return nil }
+            let seal = try await catalog.seal(of: organization)
+            guard let number = seal.number else {
+                throw Problem(.validationFailed, "the organization has no data key, and no master key is to wrap one")
+            }
+            try await waitUntilKnown(number, organization, grace, onWait)
+            var run = SealingRun(pool: pool, organization: organization, seal: seal, number: number, progress: progress)
+            try await run.sealAll()
+            if dropsKeys, !run.rows.needsOlderKeys {
+                run.rows.droppedKeys = try await drop(before: number, organization)
+            }
+            catalog.invalidate(organization)
+            return run.rows
+        } catch {
+            throw failure.problem(error, doing: "seal an organization's rows")
+        }
+    }
+
+    /// Makes an organization's first data key, if it has none and a master key is to wrap one; false where there is no
+    /// such organization. For whoever seals many: then only the first of them is waited for.
+    package func prepare(_ organization: UUID) async throws(Problem) -> Bool {
+        catalog.invalidate(organization)
+        return try await isThere(organization)
+    }
+
+    /// One that is being purged is none any more.
+    private func isThere(_ organization: UUID) async throws(Problem) -> Bool {
+        let status = try await catalog.entry(organization).organization?.status
+        return status == .active || status == .suspended
+    }
+
+    private func waitUntilKnown(
+        _ number: Int32,
+        _ organization: UUID,
+        _ grace: Double,
+        _ onWait: @Sendable (Double) -> Void
+    ) async throws {
+        var parameters = Parameters(of: organization)
+        parameters.add(number)
+        let rows = try await pool.run([Query(Self.ageStatement, parameters)])[0]
+        guard let made = try rows.read({ try $0.moment("created_at") }).first else { return }
+        let known = made.adding(seconds: grace)
+        let wait = known.microseconds - now().microseconds
+        guard wait > 0 else { return }
+        onWait(Double(wait) / 1_000_000)
+        try await Task.sleep(for: .microseconds(wait))
+    }
+
+    private func drop(before number: Int32, _ organization: UUID) async throws -> Int {
+        var parameters = Parameters(of: organization)
+        parameters.add(number)
+        return Int(try await pool.run([Query(Self.dropStatement, parameters)])[0].affected)
+    }
+
+    // MARK: - Statements
+
+    static let ageStatement = Statement(
+        "organization_keys_age",
+        "SELECT created_at FROM organization_keys WHERE organization_id = $1 AND number = $2"
+    )
+
+    static let dropStatement = Statement(
+        "organization_keys_drop",
+        "DELETE FROM organization_keys WHERE organization_id = $1 AND number < $2"
+    )
+
+    static let rowStatements = [ageStatement, dropStatement]
+}

@@ -1,0 +1,165 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// What operators do about data keys, while gateways run: which there are, rewrapping under another master key, renewal,
+/// and sealing what is stored in the plain or under an older key.
+package struct KeyRotation: Sendable {
+    /// Keys that one statement reads at most.
+    static let page: Int64 = 500
+
+    let pool: Pool
+    let catalog: Catalog
+    let masterKeys: MasterKeys?
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// One data key of one organization.
+    package struct Key: Sendable, Hashable {
+        package let organization: UUID
+        /// The highest one of an organization seals.
+        package let number: Int32
+        /// What wraps it: name and check value.
+        package let masterKey: String
+        package let createdAt: Timestamp
+    }
+
+    /// Data keys behind an organization and a number, by these.
+    ///
+    /// - Returns: at most 500; fewer at the end.
+    package func keys(after organization: UUID, _ number: Int32) async throws(Problem) -> [Key] {
+        try await stored(after: organization, number, besides: "").map(\.key)
+    }
+
+    // MARK: - Master keys
+
+    /// Wraps every data key by the first master key. What was rewrapped before stays, so a run that was cut off goes on
+    /// when it is called again.
+    ///
+    /// - Parameter progress: called with the number of keys rewrapped so far, a few hundred at a time.
+    /// - Returns: how many were rewrapped, and how many master keys of others remain in use because they are not
+    ///   configured here.
+    /// - Throws: `validation_failed` where no master key wraps.
+    package func rewrap(_ progress: (Int) -> Void) async throws(Problem) -> (rewrapped: Int, unknown: Int) {
+        let (masters, master) = try wrapping()
+        var (rewrapped, unknown) = (0, 0)
+        var last = (organization: UUID.least, number: Int32(0))
+        while true {
+            let keys = try await stored(after: last.organization, last.number, besides: master.label)
+            guard let end = keys.last?.key else { return (rewrapped, unknown) }
+            do {
+                var queries: [Query] = []
+                for (key, wrapped) in keys {
+                    guard masters[key.masterKey] != nil else {
+                        unknown += 1
+                        continue
+                    }
+                    let new = try wrapped.rewrapped(of: key.organization, by: master, knowing: masters)
+                    queries.append(Self.replace(wrapped, by: new, of: key.organization))
+                }
+                if !queries.isEmpty { _ = try await pool.run(queries) }
+                rewrapped += queries.count
+            } catch {
+                throw failure.problem(error, doing: "rewrap data keys")
+            }
+            progress(rewrapped)
+            last = (end.organization, end.number)
+        }
+    }
+
+    // MARK: - Data keys
+
+    /// Makes a new data key for an organization; what is written from now on is sealed under it, by other gateways within
+    /// five seconds.
+    ///
+    /// - Returns: its number; nil where there is no such organization.
+    package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
+        let (_, master) = try wrapping()
+        return try await failure.reporting("renew a data key") {
+            while true {
+                let keys = try OrganizationKeys.keys(await pool.run([OrganizationKeys.read(organization)])[0])
+                let number = (keys.map(\.number).max() ?? 0) + 1
+                let new = try WrappedKey.new(number: number, of: organization, by: master)
+                let results = try await pool.run([
+                    OrganizationKeys.make(new, of: organization, at: now()), OrganizationKeys.read(organization),
+                ])
+                catalog.invalidate(organization)
+                if results[0].affected > 0 { return number }
+                // somebody else was faster, or there is no such organization
+                if try OrganizationKeys.keys(results[1]).allSatisfy({ $0.number < number }) { return nil }
+            }
+        }
+    }
+
+    private func wrapping() throws(Problem) -> (MasterKeys, MasterKey) {
+        guard let masterKeys else {
+            throw Problem(.validationFailed, "no master key is configured: set SLUICE_MASTER_KEY_FILE")
+        }
+        guard let master = masterKeys.wrapping else {
+            throw Problem(.validationFailed, "the file of master keys begins with -: none of them is to wrap data keys")
+        }
+        return (masterKeys, master)
+    }
+
+    private func stored(
+        after organization: UUID,
+        _ number: Int32,
+        besides label: String
+    ) async throws(Problem) -> [(key: Key, wrapped: WrappedKey)] {
+        var parameters = Parameters(of: organization)
+        parameters.add(number)
+        parameters.add(label)
+        parameters.add(Self.page)
+        return try await failure.reporting("read data keys") { [parameters] in
+            let rows = try await pool.run([Query(Self.pageStatement, parameters)])[0]
+            return try rows.read { row in
+                let wrapped = try OrganizationKeys.key(&row)
+                let key = Key(
+                    organization: try row.uuid("organization_id"),
+                    number: wrapped.number,
+                    masterKey: wrapped.masterKey,
+                    createdAt: try row.moment("created_at")
+                )
+                return (key, wrapped)
+            }
+        }
+    }
+
+    private static func replace(_ old: WrappedKey, by new: WrappedKey, of organization: UUID) -> Query {
+        var parameters = Parameters(of: organization)
+        parameters.add(old.number)
+        parameters.add(old.masterKey)
+        parameters.add(new.masterKey)
+        parameters.add(bytes: new.bytes)
+        return Query(replaceStatement, parameters)
+    }
+
+    // MARK: - Statements
+
+    static let pageStatement = Statement(
+        "organization_keys_page",
+        """
+        SELECT \(OrganizationKeys.columns), k.organization_id, k.created_at
+        FROM organization_keys k
+        WHERE (k.organization_id, k.number) > ($1, $2) AND k.master_key <> $3
+        ORDER BY k.organization_id, k.number
+        LIMIT $4
+        """
+    )
+
+    static let replaceStatement = Statement(
+        "organization_keys_replace",
+        """
+        UPDATE organization_keys SET master_key = $4, wrapped_key = $5
+        WHERE organization_id = $1 AND number = $2 AND master_key = $3
+        """
+    )
+
+    static let statements = [pageStatement, replaceStatement]
+}
+
+extension Problem {
+    /// Whether it says that an organization's data cannot be opened, and not that the database is away.
+    package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
+}

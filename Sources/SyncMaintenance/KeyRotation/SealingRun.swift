@@ -1,0 +1,148 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// One organization's rows on their way: looked at a page at a time, and sealed anew a few in a transaction.
+struct SealingRun {
+    /// Rows that one statement looks at.
+    static let scan: Int64 = 500
+    /// Rows that one transaction writes.
+    static let batch = 20
+
+    let pool: Pool
+    let organization: UUID
+    let seal: Seal
+    let number: Int32
+    let progress: @Sendable (SealedRows) -> Void
+    var rows = SealedRows()
+
+    mutating func sealAll() async throws {
+        try await sealUpstream()
+        // clients make up ids: the first of all is one, too
+        var next: UUID? = UUID.least
+        while let start = next, let user = try await user(from: start) {
+            let lane = LaneKey(organization: organization, user: user)
+            for table in [SealedTable.mutations, .rejections] {
+                try await pass(SealedLaneRows(table: table, lane: lane))
+            }
+            try await clearMappings(lane)
+            next = user.successor
+        }
+        try await pass(SealedEntities(organization: organization))
+    }
+
+    /// Looks at all rows of one kind, and has those written that are to be sealed anew.
+    private mutating func pass<Kind: SealedKind>(_ kind: Kind) async throws {
+        var next: Kind.Key? = kind.first
+        while let start = next {
+            var parameters = kind.place(start)
+            parameters.add(Self.scan)
+            parameters.add(SealedText.beginning(number: number, isJSON: true))
+            if kind.hasText { parameters.add(SealedText.beginning(number: number, isJSON: false)) }
+            let found = try await pool.run([Query(kind.page, parameters)])[0]
+            let all = try found.read { (key: try kind.key(&$0), isDue: try $0.bool("is_due")) }
+            guard let last = all.last?.key else { return }
+            let due = all.filter(\.isDue).map(\.key)
+            for start in stride(from: 0, to: due.count, by: Self.batch) {
+                try await write(Array(due[start..<min(due.count, start + Self.batch)]), of: kind)
+            }
+            rows.examined += all.count
+            rows.sealed += due.count
+            progress(rows)
+            next = kind.next(after: last)
+        }
+    }
+
+    /// Seals rows anew under their locks; what does not open stays as it is, and is noted.
+    private mutating func write<Kind: SealedKind>(_ keys: [Kind.Key], of kind: Kind) async throws {
+        let seal = seal
+        let closed = try await pool.transaction { connection in
+            let read = [Query(SettleStatements.planShape)] + kind.read(keys)
+            let found = try await connection.run(read)[read.count - 1]
+            var renewal = Renewal(seal: seal)
+            let queries = try found.compactMap { row in
+                var row = row
+                return try kind.renewed(&row, &renewal)
+            }
+            if !queries.isEmpty { _ = try await connection.run(queries) }
+            return renewal.closed
+        }
+        rows.leave(closed, seal)
+    }
+
+    private mutating func sealUpstream() async throws {
+        let (key, seal) = (Parameters(of: organization), seal)
+        let isThere = try await pool.transaction { [key] connection in
+            let found = try await connection.run([
+                Query(Administration.lockUpstreamStatement, key), Query(SealStatements.upstream, key),
+            ])[1]
+            // one that does not open locks its organization, which does not come so far
+            guard var row = found.first else { return false }
+            var parameters = key
+            for (column, place) in [("credential", .credential), ("headers", .headers)]
+                as [(StaticString, SealedPlace.UpstreamColumn)]
+            {
+                let plain = try seal.open(json: row.optionalBytes(column), as: .upstream(place))
+                parameters.add(json: try seal.seal(json: plain, as: .upstream(place)))
+            }
+            _ = try await connection.run(Query(SealStatements.writeUpstream, parameters))
+            return true
+        }
+        if isThere { rows.sealed += 1 }
+    }
+
+    private func user(from start: UUID) async throws -> UUID? {
+        var parameters = Parameters(of: organization)
+        parameters.add(start)
+        let found = try await pool.run([Query(SealStatements.nextLane, parameters)])[0]
+        return try found.read { try $0.uuid("user_id") }.first
+    }
+
+    private func clearMappings(_ lane: LaneKey) async throws {
+        var parameters = Parameters(of: lane)
+        parameters.add(Self.scan)
+        let queries = [LaneRows.lock([lane]), Query(SealStatements.clearMappings, parameters)]
+        var cleared = Self.scan
+        while cleared == Self.scan {
+            cleared = try await pool.transaction { Int64(try await $0.run(queries)[1].affected) }
+        }
+    }
+}
+
+/// Opens stored values and seals them anew.
+struct Renewal {
+    let seal: Seal
+    /// What does not open, and why.
+    private(set) var closed: [(place: SealedPlace, error: SealError)] = []
+
+    init(seal: Seal) { self.seal = seal }
+
+    /// A value sealed anew; as it is, and noted, where it does not open.
+    mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
+        try renewed(stored, place) { seal throws(SealError) in
+            try seal.seal(json: seal.open(json: stored, as: place), as: place)
+        }
+    }
+
+    /// The same of a text column.
+    mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
+        try renewed(stored, place) { seal throws(SealError) in
+            try seal.seal(text: seal.open(text: stored, as: place), as: place)
+        }
+    }
+
+    private mutating func renewed<Value>(
+        _ stored: Value,
+        _ place: SealedPlace,
+        _ renew: (Seal) throws(SealError) -> Value
+    ) throws(SealError) -> Value {
+        do throws(SealError) {
+            return try renew(seal)
+        } catch {
+            if case .locked = error { throw error }
+            closed.append((place, error))
+            return stored
+        }
+    }
+}

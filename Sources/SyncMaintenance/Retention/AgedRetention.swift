@@ -1,0 +1,141 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// What goes by its age alone: payloads, records and refused entries.
+struct AgedRetention: Retention {
+    let organization: UUID
+    let cutoff: Timestamp
+    let rows: AgedRows
+    var isDue: @Sendable (AgedRow) -> Bool = { _ in true }
+    let drop: @Sendable ([UserIDRow]) -> Query
+    var noteStatement: Statement?
+
+    func page(after place: RetentionPlace?, limit: Int) -> Query {
+        rows.page(organization, after: place, before: cutoff, limit: limit)
+    }
+
+    func row(_ reader: inout RowReader) throws -> AgedRow {
+        var row = try AgedRow(&reader)
+        row.isDue = isDue(row)
+        return row
+    }
+
+    func drop(_ rows: [AgedRow], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
+        let keys = rows.map { UserIDRow(organization: organization, user: $0.user, id: $0.id) }
+        return try await connection.run(drop(keys)).affected
+    }
+
+    func note(_ place: RetentionPlace?) -> Query? {
+        guard let noteStatement else { return nil }
+        var parameters = Parameters(of: organization)
+        parameters.add(aged: place ?? .aged(cutoff, user: .least, id: .least))
+        return Query(noteStatement, parameters)
+    }
+}
+
+// MARK: - Final mutations
+
+extension AgedRetention {
+    /// Final mutations lose what they sent, and shrink to idempotency records: key, fingerprint, outcome. What is older
+    /// goes whole.
+    static func payloads(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
+        Self(
+            organization: organization,
+            cutoff: cutoffs.payloads,
+            rows: finalMutations,
+            isDue: { $0.isDue && $0.age >= cutoffs.everything },
+            drop: { mutations.query(shrinkStatement, $0) },
+            noteStatement: noteShrunkStatement
+        )
+    }
+
+    /// Idempotency records go. Their numbers stay below the device's watermark, so a repetition that comes later still is
+    /// refused and never executed.
+    static func records(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
+        Self(organization: organization, cutoff: cutoffs.everything, rows: finalMutations) {
+            mutations.query(deleteMutationsStatement, $0)
+        }
+    }
+
+    /// What mutations are found by.
+    static let mutations = UserIDRow.columns("id")
+
+    static let finalMutations = AgedRows(
+        "retention_final_mutations",
+        of: "mutations",
+        by: "synced_at",
+        isDue: "t.payload IS NOT NULL OR t.headers IS NOT NULL OR t.sent_payload IS NOT NULL"
+    )
+
+    static let shrinkStatement = Statement(
+        "retention_shrink",
+        """
+        UPDATE mutations AS m
+        SET payload = NULL, headers = NULL, sent_payload = NULL
+        FROM \(mutations.unnested(as: "k"))
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
+        """
+    )
+
+    static let noteShrunkStatement = Statement(
+        "retention_note_shrunk",
+        """
+        INSERT INTO retention_places AS p (organization_id, shrunk_until, shrunk_user, shrunk_id)
+        SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
+        ON CONFLICT (organization_id) DO UPDATE
+        SET shrunk_until = excluded.shrunk_until, shrunk_user = excluded.shrunk_user, shrunk_id = excluded.shrunk_id
+        """
+    )
+
+    /// What others still wait for stays: a lane whose worker was lost before it released all of them finds it.
+    static let deleteMutationsStatement = Statement(
+        "retention_delete_mutations",
+        """
+        DELETE FROM mutations AS m
+        USING \(mutations.unnested(as: "k"))
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
+            AND NOT EXISTS (
+                SELECT FROM mutations w
+                WHERE w.organization_id = k.organization_id AND w.user_id = k.user_id AND w.blocked_on = k.id)
+        """
+    )
+
+    static let statements = [
+        finalMutations.statement, shrinkStatement, noteShrunkStatement, deleteMutationsStatement,
+        rejectionRows.statement, deleteRejectionsStatement,
+    ]
+}
+
+// MARK: - Refused entries
+
+extension AgedRetention {
+    /// What is kept of refused entries goes, like the records of those that were taken.
+    static func rejections(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
+        Self(organization: organization, cutoff: cutoffs.everything, rows: rejectionRows) {
+            rejectionKeys.query(deleteRejectionsStatement, $0, at: cutoffs.everything)
+        }
+    }
+
+    private static let rejectionKeys = UserIDRow.columns("idempotency_key")
+
+    static let rejectionRows = AgedRows(
+        "retention_rejections",
+        of: "rejections",
+        id: "idempotency_key",
+        by: "rejected_at"
+    )
+
+    /// An entry that came again meanwhile, and was refused again, stays. Its age is asked for in a CASE so that the row is
+    /// found by its key and not by its age.
+    static let deleteRejectionsStatement = Statement(
+        "retention_delete_rejections",
+        """
+        DELETE FROM rejections AS r
+        USING \(rejectionKeys.unnested(as: "k"))
+        WHERE r.organization_id = k.organization_id AND r.user_id = k.user_id AND r.idempotency_key = k.idempotency_key
+            AND CASE WHEN r.rejected_at < \(rejectionKeys.parameter(1)) THEN true END
+        """
+    )
+}

@@ -1,0 +1,71 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// A row of a user, with its age.
+struct AgedRow: RetentionRow {
+    let user: UUID
+    let id: UUID
+    let age: Timestamp
+    var isDue: Bool
+
+    /// Reads one from ``AgedRows/statement``.
+    init(_ row: inout RowReader) throws {
+        user = try row.uuid("user_id")
+        id = try row.uuid("id")
+        age = try row.moment("age")
+        isDue = try row.bool("is_due")
+    }
+
+    var place: RetentionPlace { .aged(age, user: user, id: id) }
+}
+
+/// Rows of a table by their age, a page at a time; rows of the same moment by their keys.
+struct AgedRows: Sendable {
+    let statement: Statement
+
+    /// - Parameters:
+    ///   - id: the column that tells a user's rows apart.
+    ///   - condition: of a row `t`, what else must hold; ends in `AND`.
+    ///   - isDue: of a row `t`, whether there is something to do about it; the cutoff is $5.
+    init(
+        _ name: String,
+        of table: String,
+        id: String = "id",
+        by age: String,
+        where condition: String = "",
+        isDue: String = "true"
+    ) {
+        statement = Statement(
+            name,
+            """
+            SELECT t.user_id, t.\(id) AS id, t.\(age) AS age, \(isDue) AS is_due
+            FROM \(table) t
+            WHERE t.organization_id = $1 AND \(condition) t.\(age) >= $2
+                AND (t.\(age), t.user_id, t.\(id)) > ($2, $3, $4) AND t.\(age) < $5
+            ORDER BY t.\(age), t.user_id, t.\(id)
+            LIMIT $6
+            """
+        )
+    }
+
+    func page(_ organization: UUID, after place: RetentionPlace?, before cutoff: Timestamp, limit: Int) -> Query {
+        var parameters = Parameters(of: organization)
+        parameters.add(aged: place)
+        parameters.add(timestamp: cutoff.microseconds)
+        parameters.add(Int64(limit))
+        return Query(statement, parameters)
+    }
+}
+
+extension Parameters {
+    /// Age, user and id behind which a page begins.
+    mutating func add(aged place: RetentionPlace?) {
+        var (age, user, id) = (Timestamp.longAgo, UUID.least, UUID.least)
+        if case .aged(let lastAge, let lastUser, let lastID) = place { (age, user, id) = (lastAge, lastUser, lastID) }
+        add(timestamp: age.microseconds)
+        add(user)
+        add(id)
+    }
+}

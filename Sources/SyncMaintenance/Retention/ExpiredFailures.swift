@@ -1,0 +1,95 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// Mutations that failed or are in conflict, by the age of their acceptance: those that nobody has touched for so long
+/// are discarded, lane by lane, in the way in which a person discards them. So their user is told, a lane that waited for
+/// a person goes on, and the client id is free for another create.
+struct ExpiredFailures {
+    /// One that is to be discarded.
+    struct Page {
+        /// By lane, what is old; in the order of their lanes.
+        var lanes: [(user: UUID, ids: [UUID])] = []
+        var looked = 0
+        var next: RetentionPlace?
+    }
+
+    let organization: UUID
+    let cutoffs: RetentionCutoffs
+
+    func page(after place: RetentionPlace?, limit: Int, pool: Pool) async throws -> Page {
+        let query = Self.rows.page(organization, after: place, before: cutoffs.everything, limit: limit)
+        let rows = try await pool.transaction { connection in
+            try await connection.run([RetentionStore.opening, query])[1].read(AgedRow.init)
+        }
+        // a full page ends at its last row
+        var page = Page(looked: rows.count, next: rows.count == limit ? rows.last?.place : nil)
+        let ids = Dictionary(grouping: rows.filter(\.isDue), by: \.user).mapValues { $0.map(\.id) }
+        page.lanes = ids.sorted { $0.key < $1.key }.map { (user: $0.key, ids: $0.value) }
+        return page
+    }
+
+    static let rows = AgedRows(
+        "retention_troubled_mutations",
+        of: "mutations",
+        by: "accepted_at",
+        where: "t.error IS NOT NULL AND t.synced_at IS NULL AND",
+        isDue: "t.status IN (\(MutationStatus.list(MutationStatus.forAPerson))) AND t.changed_at < $5"
+    )
+
+    /// Those of some mutations of a lane that are still as old.
+    static let stillOldStatement = Statement(
+        "retention_still_old",
+        """
+        SELECT m.id
+        FROM unnest($3::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (
+            SELECT x.id, x.changed_at FROM mutations x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+            OFFSET 0
+        ) m
+        WHERE m.changed_at < $4
+        """
+    )
+
+    /// Discarded ones lose their payload at once, and say why they are; what they had failed by stays in their error.
+    static let forgetStatement = Statement(
+        "retention_forget",
+        """
+        UPDATE mutations AS m
+        SET payload = NULL, headers = NULL, sent_payload = NULL,
+            last_error = 'discarded by retention, for nobody settled it in time'
+        FROM \(AgedRetention.mutations.unnested(as: "k"))
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
+        """
+    )
+
+    static let statements = [rows.statement, stillOldStatement, forgetStatement]
+}
+
+extension Settlement {
+    /// Discards failed and conflicting mutations of a lane that were last changed before a moment, those on which
+    /// something depends that stays excepted (product rule 15).
+    ///
+    /// - Returns: how many were discarded.
+    func expire(_ ids: [UUID], before cutoff: Timestamp, _ lane: LaneKey) async throws(Problem) -> Int {
+        try await discardUnneeded(ids, lane) { reader, found in
+            let old = try await reader.idsOlder(than: cutoff, among: found.map(\.record.id))
+            return found.filter { MutationStatus.forAPerson.contains($0.record.status) && old.contains($0.record.id) }
+        } forgetting: { ids in
+            let rows = ids.map { UserIDRow(organization: lane.organization, user: lane.user, id: $0) }
+            return [AgedRetention.mutations.query(ExpiredFailures.forgetStatement, rows)]
+        }
+    }
+}
+
+extension SettleReader {
+    /// Those of some mutations that were last changed before a moment.
+    fileprivate func idsOlder(than cutoff: Timestamp, among ids: [UUID]) async throws -> Set<UUID> {
+        var parameters = Parameters(of: lane, ids)
+        parameters.add(timestamp: cutoff.microseconds)
+        let rows = try await connection.run(Query(ExpiredFailures.stillOldStatement, parameters))
+        return Set(try rows.read { try $0.uuid("id") })
+    }
+}

@@ -1,0 +1,153 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// Devices' own ids of an organization's entities that go.
+struct LocalIDRetention {
+    /// An id that some mutation has named, of a user who has open mutations.
+    struct Named {
+        let user: UUID
+        let clientID: UUID
+        let key: EntityKey
+    }
+
+    let organization: UUID
+
+    /// Devices that one statement asks.
+    private static let portion = 500
+
+    func named(_ entities: [EntityKey], on connection: Connection) async throws -> [Named] {
+        var parameters = parameters(entities)
+        parameters.add(organization)
+        let found = try await connection.run(Query(Self.namedIDsStatement, parameters))
+        return try found.read { row in
+            Named(user: try row.uuid("user_id"), clientID: try row.uuid("client_id"), key: try row.entityKey())
+        }
+    }
+
+    /// There is no index by which all devices' ids of an entity could be found at once, for a device's first pull would then
+    /// write all over it: each device is asked, some at a time.
+    func drop(of entities: [EntityKey], on connection: Connection) async throws {
+        let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
+        let own = try found.read { try $0.entityKey() }
+        guard !own.isEmpty else { return }
+        var last: (user: UUID, device: UUID)? = (UUID.least, UUID.least)
+        while let (user, device) = last {
+            var page = Parameters(of: organization)
+            page.add(user)
+            page.add(device)
+            page.add(Int64(Self.portion))
+            let devices = try await connection.run(Query(Self.devicesStatement, page))
+            let asked = try devices.read { (user: try $0.uuid("user_id"), device: try $0.uuid("device_id")) }
+            var parameters = parameters(own)
+            parameters.add(asked.map(\.user))
+            parameters.add(asked.map(\.device))
+            _ = try await connection.run(Query(Self.deleteLocalIDsStatement, parameters))
+            last = asked.count == Self.portion ? asked.last : nil
+        }
+        _ = try await connection.run(Query(Self.deleteSecondIDsStatement, parameters(own)))
+    }
+
+    private func parameters(_ entities: [EntityKey]) -> Parameters {
+        EntityRows.keys.parameters(entities.map { (organization, $0) })
+    }
+
+    /// Of a list that is called `k`, what is of a type with device ids.
+    private static let ofDeviceTypes = """
+        CROSS JOIN LATERAL (
+                SELECT FROM entity_types t
+                WHERE t.organization_id = k.organization_id AND t.name = k.entity_type AND t.id_space = 'device'
+                OFFSET 0
+            ) t
+        """
+
+    static let ofDeviceTypesStatement = Statement(
+        "retention_of_device_types",
+        """
+        SELECT k.entity_type, k.id
+        FROM \(EntityRows.keys.unnested(as: "k"))
+        \(ofDeviceTypes)
+        ORDER BY k.entity_type, k.id
+        """
+    )
+
+    /// A device that has numbers is in the table: a push makes it, and so does a pull that assigns the first.
+    static let devicesStatement = Statement(
+        "retention_devices",
+        """
+        SELECT d.user_id, d.device_id
+        FROM devices d
+        WHERE d.organization_id = $1 AND (d.user_id, d.device_id) > ($2, $3)
+        ORDER BY d.user_id, d.device_id
+        LIMIT $4
+        """
+    )
+
+    /// Of lanes where nothing waits no id is needed, so only devices of the others are asked. What is pushed meanwhile, and
+    /// names what has been gone for so long, fails when its turn comes.
+    static let namedIDsStatement = Statement(
+        "retention_named_local_ids",
+        """
+        WITH d AS MATERIALIZED (
+            SELECT z.user_id, v.device_id
+            FROM lanes z
+            CROSS JOIN LATERAL (
+                SELECT x.device_id FROM devices x
+                WHERE x.organization_id = $4 AND x.user_id = z.user_id
+                OFFSET 0
+            ) v
+            WHERE z.organization_id = $4 AND z.open_count > 0
+        )
+        SELECT l.user_id, l.client_id, k.entity_type, k.id
+        FROM \(EntityRows.keys.unnested(as: "k"))
+        \(ofDeviceTypes)
+        CROSS JOIN d
+        CROSS JOIN LATERAL (
+            SELECT x.user_id, x.client_id FROM local_ids x
+            WHERE x.organization_id = k.organization_id AND x.user_id = d.user_id AND x.device_id = d.device_id
+                AND x.entity_type = k.entity_type AND x.server_id = k.id AND x.client_id IS NOT NULL
+            UNION ALL
+            SELECT y.user_id, y.client_id FROM local_ids y
+            WHERE y.organization_id = k.organization_id AND y.user_id = d.user_id AND y.device_id = d.device_id
+                AND y.entity_type = k.entity_type AND y.same_as = k.id AND y.client_id IS NOT NULL
+            OFFSET 0
+        ) l
+        """
+    )
+
+    static let deleteLocalIDsStatement = Statement(
+        "retention_delete_local_ids",
+        """
+        DELETE FROM local_ids AS d
+        USING (
+            SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id
+            FROM unnest($4::uuid[], $5::uuid[]) AS v (user_id, device_id)
+            CROSS JOIN \(EntityRows.keys.unnested(as: "k"))
+            CROSS JOIN LATERAL (
+                SELECT * FROM local_ids z
+                WHERE z.organization_id = k.organization_id AND z.user_id = v.user_id AND z.device_id = v.device_id
+                    AND z.entity_type = k.entity_type AND z.server_id = k.id
+                OFFSET 0
+            ) l
+        ) g
+        WHERE d.organization_id = g.organization_id AND d.user_id = g.user_id AND d.device_id = g.device_id
+            AND d.entity_type = g.entity_type AND d.local_id = g.local_id
+        """
+    )
+
+    /// Numbers that were not the first by which their devices knew the entities.
+    static let deleteSecondIDsStatement = Statement(
+        "retention_delete_second_local_ids",
+        """
+        DELETE FROM local_ids AS d
+        USING \(EntityRows.keys.unnested(as: "k"))
+        WHERE d.organization_id = k.organization_id AND d.entity_type = k.entity_type AND d.same_as = k.id
+        """
+    )
+
+    static let statements = [
+        ofDeviceTypesStatement, devicesStatement, namedIDsStatement, deleteLocalIDsStatement,
+        deleteSecondIDsStatement,
+    ]
+}

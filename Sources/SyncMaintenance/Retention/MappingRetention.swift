@@ -1,0 +1,122 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// Mappings without an entity go when they were not used for so long; those of living entities stay. There is no index
+/// by which such mappings could be found, for every create would pay for it: once a day all are looked through.
+struct MappingRetention: Retention {
+    /// How often all mappings of an organization are looked through, in seconds.
+    static let interval: Double = 86_400
+
+    struct Row: RetentionRow {
+        let user: UUID
+        let clientID: UUID
+        let type: String
+        let isDue: Bool
+
+        var place: RetentionPlace { .mapping(user: user, client: clientID) }
+    }
+
+    let organization: UUID
+    let cutoffs: RetentionCutoffs
+
+    /// A use is noted to the day, so the last one may be a day younger.
+    private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
+
+    func page(after place: RetentionPlace?, limit: Int) -> Query {
+        var parameters = Parameters(of: organization)
+        let last = Self.keys(of: place)
+        parameters.add(last?.user ?? .least)
+        parameters.add(last?.client ?? .least)
+        parameters.add(timestamp: cutoff.microseconds)
+        parameters.add(Int64(limit))
+        return Query(Self.pageStatement, parameters)
+    }
+
+    func row(_ row: inout RowReader) throws -> Row {
+        Row(
+            user: try row.uuid("user_id"),
+            clientID: try row.uuid("client_id"),
+            type: try row.string("entity_type"),
+            isDue: try row.bool("is_due")
+        )
+    }
+
+    func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
+        // an open mutation may need the client id, whenever it was last named
+        let needed = try await NeededIDs(of: lanes, on: connection)
+        let free = rows.filter { !needed.contains($0.clientID, of: $0.user) }
+        guard !free.isEmpty else { return 0 }
+        let names = free.map {
+            MappingName(
+                lane: LaneKey(organization: organization, user: $0.user),
+                clientID: $0.clientID,
+                entityType: $0.type
+            )
+        }
+        return try await connection.run(MappingName.columns.query(Self.deleteStatement, names, at: cutoff)).affected
+    }
+
+    func note(_ place: RetentionPlace?) -> Query? {
+        var parameters = Parameters(of: organization)
+        let last = Self.keys(of: place)
+        parameters.add(last?.user)
+        parameters.add(last?.client)
+        parameters.add(timestamp: last == nil ? cutoffs.now.microseconds : nil)
+        return Query(Self.noteStatement, parameters)
+    }
+
+    private static func keys(of place: RetentionPlace?) -> (user: UUID, client: UUID)? {
+        if case .mapping(let user, let client) = place { (user, client) } else { nil }
+    }
+
+    /// Of a mapping that is called `i`, where the cutoff is the parameter of that number. One that an older gateway made
+    /// has no last use.
+    private static func isUnused(_ cutoff: String) -> String {
+        """
+        i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)
+                -- not EXISTS: that may be answered from a hash table of all entities
+                AND (SELECT e.id FROM entities e
+                     WHERE e.organization_id = i.organization_id AND e.entity_type = i.entity_type AND e.id = i.server_id
+                     LIMIT 1) IS NULL
+        """
+    }
+
+    /// Whole client ids: a page ends behind all types of its last one.
+    static let pageStatement = Statement(
+        "retention_mappings",
+        """
+        SELECT i.user_id, i.client_id, i.entity_type, coalesce(\(isUnused("$4")), false) AS is_due
+        FROM (
+            SELECT * FROM id_mappings x
+            WHERE x.organization_id = $1 AND (x.user_id, x.client_id) > ($2, $3)
+            ORDER BY x.user_id, x.client_id
+            FETCH FIRST $5 ROWS WITH TIES
+        ) i
+        """
+    )
+
+    static let deleteStatement = Statement(
+        "retention_delete_mappings",
+        """
+        DELETE FROM id_mappings AS i
+        USING \(MappingName.columns.unnested(as: "k"))
+        WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
+            AND i.entity_type = k.entity_type AND CASE WHEN \(isUnused(MappingName.columns.parameter(1))) THEN true END
+        """
+    )
+
+    static let noteStatement = Statement(
+        "retention_note_mappings",
+        """
+        INSERT INTO retention_places AS p (organization_id, mapping_user, mapping_client, mappings_seen_at)
+        SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
+        ON CONFLICT (organization_id) DO UPDATE
+        SET mapping_user = excluded.mapping_user, mapping_client = excluded.mapping_client,
+            mappings_seen_at = coalesce(excluded.mappings_seen_at, p.mappings_seen_at)
+        """
+    )
+
+    static let statements = [pageStatement, deleteStatement, noteStatement]
+}

@@ -1,0 +1,45 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+extension RetentionDebt {
+    /// Reads a debt from ``RetentionStatements/debts``.
+    init(_ row: inout RowReader, _ cutoffs: RetentionCutoffs) throws {
+        organization = try row.uuid("id")
+        var places: [RetentionKind: RetentionPlace] = [:]
+        let shrunk = (
+            until: try row.optionalMoment("shrunk_until"), user: try row.optionalUUID("shrunk_user"),
+            id: try row.optionalUUID("shrunk_id")
+        )
+        if let until = shrunk.until, let user = shrunk.user, let id = shrunk.id {
+            places[.payloads] = .aged(until, user: user, id: id)
+        }
+        let mapping = (user: try row.optionalUUID("mapping_user"), client: try row.optionalUUID("mapping_client"))
+        if let user = mapping.user, let client = mapping.client {
+            places[.mappings] = .mapping(user: user, client: client)
+        }
+        self.places = places
+        let oldest: [(RetentionKind, Int64?)] = [
+            (.payloads, try row.optionalTimestamp("payload")), (.records, try row.optionalTimestamp("record")),
+            (.unsettled, try row.optionalTimestamp("trouble")),
+            (.rejections, try row.optionalTimestamp("rejection")),
+            (.tombstones, try row.optionalTimestamp("tombstone")),
+        ]
+        var overdue: [RetentionKind: Double] = [:]
+        for case (let kind, let at?) in oldest {
+            let late = kind.cutoff(cutoffs).microseconds - at
+            if late > 0 { overdue[kind] = Double(late) / 1_000_000 }
+        }
+        // mappings are looked through once a day; where that stopped half-way it goes on
+        if let at = try row.optionalTimestamp("mapping") {
+            // what lies ahead is a device's word, and says nothing
+            let age =
+                at > cutoffs.now.microseconds
+                ? MappingRetention.interval : Double(cutoffs.now.microseconds - at) / 1_000_000
+            let late = age - MappingRetention.interval
+            if late >= 0 || places[.mappings] != nil { overdue[.mappings] = max(0, late) }
+        }
+        self.overdue = overdue
+    }
+}

@@ -1,0 +1,212 @@
+import Foundation
+import JSONText
+package import Logging
+package import SyncModel
+import SyncStore
+
+/// One run of retention over all organizations, step by step.
+///
+/// Organizations take turns, so that one with a year's worth of rows does not keep the others waiting. A run can be cut
+/// off anywhere; the next one goes on.
+package struct RetentionRun: Sendable {
+    /// Steps of one kind before the next organization has its turn.
+    static let turn = 64
+    /// Steps of one kind that fail one after another, before it is left to the next run.
+    static let patience = 5
+    /// Steps of any kind that fail one after another, before the run is given up: then the database is away.
+    static let despair = 20
+
+    /// How a run came to its end.
+    package enum Ending: Sendable {
+        /// Nothing is left.
+        case finished
+        case stopped
+        /// Another replica has taken the turn.
+        case lost
+        /// The database is away, or refuses everything.
+        case failed(Problem)
+    }
+
+    /// What a run has done, or would have.
+    package struct Result: Sendable {
+        /// How much of what.
+        package var report = RetentionReport()
+        package var ending = Ending.finished
+        /// For how long the oldest row has been overdue, in seconds, when it began; 0 where nothing was.
+        package var overdue: Double = 0
+        /// Whether everything was done; not where lanes stayed locked, or rows could not be opened.
+        package var isComplete = true
+
+        package var isFinished: Bool {
+            if case .finished = ending { true } else { false }
+        }
+    }
+
+    /// A part of the work.
+    private struct Part: Hashable {
+        let organization: UUID
+        let kind: RetentionKind
+    }
+
+    /// What the run remembers of parts.
+    private struct Memory {
+        var places: [Part: RetentionPlace] = [:]
+        var done: Set<Part> = []
+        /// Steps that failed since the last one that did not.
+        var failures: [Part: Int] = [:]
+        var failuresInAll = 0
+    }
+
+    private let store: RetentionStore
+    private let cutoffs: RetentionCutoffs
+    private let lease: RetentionLease?
+    private let logger: Logger
+    private let shouldStop: @Sendable () -> Bool
+    private let onStep: @Sendable (RetentionKind, RetentionStep, Duration) async throws -> Void
+
+    /// Prepares a run.
+    ///
+    /// - Parameters:
+    ///   - cutoffs: what is old.
+    ///   - lease: the turn; nil to look only, and change nothing.
+    ///   - shouldStop: asked before every step.
+    ///   - onStep: told of every step, and how long it took; pauses there, if at all.
+    package init(
+        store: RetentionStore,
+        cutoffs: RetentionCutoffs,
+        lease: RetentionLease?,
+        logger: Logger,
+        shouldStop: @escaping @Sendable () -> Bool = { Task.isCancelled },
+        onStep: @escaping @Sendable (RetentionKind, RetentionStep, Duration) async throws -> Void = { _, _, _ in }
+    ) {
+        self.store = store
+        self.cutoffs = cutoffs
+        self.lease = lease
+        self.logger = logger
+        self.shouldStop = shouldStop
+        self.onStep = onStep
+    }
+
+    /// Does all there is to do.
+    ///
+    /// - Parameter pace: how many rows the next step may have.
+    package func run(pace: @Sendable () -> Int) async -> Result {
+        var result = Result()
+        do throws(Problem) {
+            try await run(&result, pace)
+        } catch {
+            result.ending = .failed(error)
+        }
+        return result
+    }
+
+    private func run(_ result: inout Result, _ pace: @Sendable () -> Int) async throws(Problem) {
+        var memory = Memory()
+        var isFirst = true
+        while true {
+            var isAnythingLeft = false
+            var organization: UUID?
+            while true {
+                let debts = try await store.debts(after: organization, cutoffs)
+                guard let last = debts.last else { break }
+                organization = last.organization
+                for debt in debts {
+                    // of mappings it is not known before they are looked through
+                    let rows = debt.overdue.filter { $0.key != .mappings }
+                    if isFirst { result.overdue = max(result.overdue, rows.values.max() ?? 0) }
+                    for kind in RetentionKind.allCases where debt.overdue[kind] != nil {
+                        let part = Part(organization: debt.organization, kind: kind)
+                        if memory.done.contains(part) { continue }
+                        // records first: what goes whole need not lose its payload before
+                        let records = Part(organization: debt.organization, kind: .records)
+                        if kind == .payloads, debt.overdue[.records] != nil, !memory.done.contains(records) {
+                            isAnythingLeft = true
+                            continue
+                        }
+                        let place = memory.places[part] ?? debt.places[kind]
+                        if let ending = try await work(on: part, from: place, &memory, &result, pace: pace) {
+                            result.ending = ending
+                            return
+                        }
+                        if !memory.done.contains(part) { isAnythingLeft = true }
+                    }
+                }
+            }
+            if !isAnythingLeft { return }
+            isFirst = false
+        }
+    }
+
+    /// A turn of one part; answers an ending where the run is over.
+    private func work(
+        on part: Part,
+        from start: RetentionPlace?,
+        _ memory: inout Memory,
+        _ result: inout Result,
+        pace: @Sendable () -> Int
+    ) async throws(Problem) -> Ending? {
+        var place = start
+        for _ in 0..<Self.turn {
+            if shouldStop() { return .stopped }
+            let began = ContinuousClock.now
+            let failures = memory.failures[part] ?? 0
+            do throws(Problem) {
+                let step = try await store.step(
+                    part.kind,
+                    of: part.organization,
+                    after: place,
+                    // smaller after each failure: it holds fewer lanes, and takes less time
+                    limit: max(1, pace() >> failures),
+                    cutoffs,
+                    lease: lease
+                )
+                guard let step else { return .lost }
+                memory.failures[part] = nil
+                memory.failuresInAll = 0
+                result.report[part.kind] += step.changed
+                if step.left > 0 { result.isComplete = false }
+                place = step.next
+                try await tell(part.kind, step, .now - began)
+            } catch {
+                memory.places[part] = place
+                memory.failures[part] = failures + 1
+                memory.failuresInAll += 1
+                if memory.failuresInAll >= Self.despair { throw error }
+                // others first
+                if failures + 1 >= Self.patience { leave(part, error, &memory, &result) }
+                if lease != nil { try? await Task.sleep(for: .milliseconds(50 * (failures + 1))) }
+                return nil
+            }
+            if place == nil {
+                memory.done.insert(part)
+                memory.places[part] = nil
+                return nil
+            }
+        }
+        memory.places[part] = place
+        return nil
+    }
+
+    /// What fails again and again is left to the next run: one organization's trouble is not the others'.
+    private func leave(_ part: Part, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
+        logger.warning(
+            "retention leaves something to its next run",
+            metadata: [
+                "organization": "\(part.organization.lowercased)", "what": "\(part.kind.rawValue)",
+                "code": "\(error.code.rawValue)",
+            ]
+        )
+        memory.done.insert(part)
+        result.isComplete = false
+    }
+
+    private func tell(_ kind: RetentionKind, _ step: RetentionStep, _ elapsed: Duration) async throws(Problem) {
+        do {
+            try await onStep(kind, step, elapsed)
+        } catch is CancellationError {
+            // the next step finds that it is to stop
+        } catch {
+            throw Problem(.internalError, "\(error)")
+        }
+    }
+}

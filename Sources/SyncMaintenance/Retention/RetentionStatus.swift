@@ -1,0 +1,37 @@
+import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// How retention stands, over all replicas.
+package struct RetentionStatus: Sendable {
+    /// When the run began that is under way; nil when none is.
+    package let runningSince: Timestamp?
+    /// When the next run is due; nil: at once.
+    package let dueAt: Timestamp?
+    /// When the last run that came to its end did so; nil before the first.
+    package let finishedAt: Timestamp?
+    /// What that run did, a JSON object by kind.
+    package let lastReport: [UInt8]?
+
+    /// Reads it from ``RetentionStatements/status``.
+    init(_ rows: Rows, now: Timestamp) throws {
+        guard var row = rows.first else { throw PostgresError(.decoding, "retention_runs has no row") }
+        let expires = try row.optionalMoment("expires_at")
+        dueAt = try row.optionalMoment("due_at")
+        let started = try row.optionalMoment("started_at")
+        runningSince = expires.map { $0 > now && $0 <= Self.latestExpiry(at: now) } ?? false ? started : nil
+        finishedAt = try row.optionalMoment("finished_at")
+        lastReport = try row.optionalBytes("last_report")
+    }
+
+    package func isDue(at now: Timestamp) -> Bool {
+        dueAt.map { $0 <= now || $0 > Self.latestDue(at: now) } ?? true
+    }
+
+    /// Beyond that a turn's end was written by a clock that was wrong.
+    static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * RetentionStore.leaseSeconds) }
+
+    /// The same of when a run is due: an interval has a week at most.
+    static func latestDue(at now: Timestamp) -> Timestamp { now.adding(seconds: 8 * 86_400) }
+}

@@ -1,0 +1,222 @@
+package import Foundation
+import Logging
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// What retention does in the database: small steps, each a transaction under the locks of the lanes that it touches.
+///
+/// Whoever works has a lease, which every step renews; so it is one replica at a time, and one that was killed loses its
+/// turn after a minute.
+package struct RetentionStore: Sendable {
+    /// For how long a replica has its turn without a sign of life, in seconds.
+    package static let leaseSeconds: Double = 60
+    /// Organizations whose debts are looked at in one statement.
+    static let organizationsAtATime = 500
+    /// How long a step waits for a lane, in milliseconds: those who wait for its other lanes wait with it.
+    static let lockTimeout = 300
+
+    let pool: Pool
+    let settling: Settlement
+    let now: TimeSource
+    let failure: StoreFailure
+    /// Says in this process that somebody asked for a run.
+    private let asked = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+
+    init(pool: Pool, settling: Settlement, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.settling = settling
+        self.now = now
+        self.failure = failure
+    }
+
+    // MARK: - Whose turn it is
+
+    /// Claims the turn; nil while another has it or, unless it is forced, no run is due.
+    package func claim(owner: UUID, isForced: Bool = false) async throws(Problem) -> RetentionLease? {
+        var parameters = Parameters()
+        parameters.add(owner)
+        parameters.add(timestamp: now().microseconds)
+        parameters.add(timestamp: now().adding(seconds: Self.leaseSeconds).microseconds)
+        parameters.add(isForced)
+        parameters.add(timestamp: RetentionStatus.latestExpiry(at: now()).microseconds)
+        parameters.add(timestamp: RetentionStatus.latestDue(at: now()).microseconds)
+        return try await failure.reporting("claim retention's turn") { [parameters] in
+            try await run(RetentionStatements.claim, parameters)
+                .read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
+        }
+    }
+
+    /// Gives the turn back.
+    ///
+    /// - Parameters:
+    ///   - report: what was done, of a run that came to its end; nil of one that did not.
+    ///   - due: when the next run is due.
+    /// - Returns: when the run ended, as it was written.
+    @discardableResult
+    package func release(
+        _ lease: RetentionLease,
+        report: RetentionReport?,
+        due: Timestamp
+    ) async throws(Problem) -> Timestamp {
+        let moment = now()
+        var parameters = Parameters()
+        parameters.add(lease.owner)
+        parameters.add(lease.token)
+        parameters.add(timestamp: report == nil ? nil : moment.microseconds)
+        parameters.add(json: report?.json)
+        parameters.add(timestamp: due.microseconds)
+        return try await failure.reporting("give retention's turn back") { [parameters] in
+            _ = try await run(RetentionStatements.release, parameters)
+            return moment
+        }
+    }
+
+    /// Asks for a run at once, of whichever replica comes to it.
+    package func ask() async throws(Problem) {
+        var parameters = Parameters()
+        parameters.add(timestamp: now().microseconds)
+        try await failure.reporting("ask for retention") { [parameters] in
+            _ = try await run(RetentionStatements.ask, parameters)
+        }
+        asked.continuation.yield()
+    }
+
+    /// A value each time that somebody asked this process for a run. For one reader.
+    package var requests: AsyncStream<Void> { asked.stream }
+
+    package func status() async throws(Problem) -> RetentionStatus {
+        try await failure.reporting("read how retention stands") {
+            try RetentionStatus(await run(RetentionStatements.status, Parameters()), now: now())
+        }
+    }
+
+    // MARK: - What there is to do
+
+    /// A page of organizations by id, with what is due in each. The page is empty at the end.
+    package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt]
+    {
+        var parameters = Parameters()
+        parameters.add(organization)
+        parameters.add(Int64(Self.organizationsAtATime))
+        parameters.add(timestamp: cutoffs.now.microseconds)
+        return try await failure.reporting("look for what retention has to do") { [parameters] in
+            let rows = try await pool.transaction { connection in
+                try await connection.run([Self.opening, Query(RetentionStatements.debts, parameters)])[1]
+            }
+            return try rows.read { try RetentionDebt(&$0, cutoffs) }
+        }
+    }
+
+    /// Looks at a page of one kind of an organization, and does away with what is old.
+    ///
+    /// - Parameters:
+    ///   - place: where the step before ended; nil for the oldest.
+    ///   - limit: rows of the page.
+    ///   - lease: nil to look only: then nothing is changed, and `changed` says what would be.
+    /// - Returns: what it came to; nil when the turn was lost.
+    /// - Throws: `overloaded` when lanes stay locked, `store_unavailable`.
+    package func step(
+        _ kind: RetentionKind,
+        of organization: UUID,
+        after place: RetentionPlace?,
+        limit: Int,
+        _ cutoffs: RetentionCutoffs,
+        lease: RetentionLease?
+    ) async throws(Problem) -> RetentionStep? {
+        do {
+            let retention: any Retention
+            switch kind {
+            case .unsettled: return try await expire(organization, place, limit, cutoffs, lease)
+            case .records: retention = AgedRetention.records(of: organization, cutoffs)
+            case .payloads: retention = AgedRetention.payloads(of: organization, cutoffs)
+            case .rejections: retention = AgedRetention.rejections(of: organization, cutoffs)
+            case .tombstones: retention = TombstoneRetention(organization: organization, cutoffs: cutoffs)
+            case .mappings: retention = MappingRetention(organization: organization, cutoffs: cutoffs)
+            }
+            return try await step(retention, organization, place, limit, lease)
+        } catch is LostTurn {
+            return nil
+        } catch {
+            throw failure.problem(error, doing: "run retention")
+        }
+    }
+
+    private struct LostTurn: Error {}
+
+    private func step<Kind: Retention>(
+        _ retention: Kind,
+        _ organization: UUID,
+        _ place: RetentionPlace?,
+        _ limit: Int,
+        _ lease: RetentionLease?
+    ) async throws -> RetentionStep {
+        // one try: a step that waits in vain for a lane is made again, later, by the caller
+        try await pool.transaction(attempts: 1) { connection in
+            let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
+            let results = try await connection.run(opening + [retention.page(after: place, limit: limit)])
+            if lease != nil, results[1].affected == 0 { throw LostTurn() }
+            let found = results[results.count - 1]
+            let rows = try found.read(retention.row)
+            let due = rows.filter(\.isDue)
+            // a page with ties may have more rows than asked for, one at the end has fewer
+            let next = rows.count < limit ? nil : rows.last?.place
+            guard lease != nil else { return RetentionStep(looked: rows.count, changed: due.count, next: next) }
+            var changed = 0
+            if !due.isEmpty {
+                let users = try await retention.others(besides: due, on: connection).union(due.map(\.user))
+                let keys = users.map { LaneKey(organization: organization, user: $0) }
+                let lanes = try await connection.run(LaneRows.lock(keys))
+                changed = try await retention.drop(due, lanes: try LaneRows.lanes(lanes), on: connection)
+            }
+            if let note = retention.note(next) { _ = try await connection.run(note) }
+            return RetentionStep(looked: rows.count, changed: changed, next: next)
+        }
+    }
+
+    /// Each lane is a transaction of its own: discarding has rules, and there are few.
+    private func expire(
+        _ organization: UUID,
+        _ place: RetentionPlace?,
+        _ limit: Int,
+        _ cutoffs: RetentionCutoffs,
+        _ lease: RetentionLease?
+    ) async throws -> RetentionStep {
+        let troubled = ExpiredFailures(organization: organization, cutoffs: cutoffs)
+        let page = try await troubled.page(after: place, limit: limit, pool: pool)
+        var step = RetentionStep(looked: page.looked, next: page.next)
+        for (user, ids) in page.lanes {
+            guard let lease else {
+                step.changed += ids.count
+                continue
+            }
+            if try await pool.run([renewal(lease)])[0].affected == 0 { throw LostTurn() }
+            let lane = LaneKey(organization: organization, user: user)
+            do throws(Problem) {
+                step.changed += try await settling.expire(ids, before: cutoffs.everything, lane)
+            } catch {
+                // one that cannot be opened, or is locked for long, must not stop those behind it; the log has it
+                step.left += ids.count
+            }
+        }
+        return step
+    }
+
+    private func renewal(_ lease: RetentionLease) -> Query {
+        var parameters = Parameters()
+        parameters.add(lease.owner)
+        parameters.add(lease.token)
+        parameters.add(timestamp: now().adding(seconds: Self.leaseSeconds).microseconds)
+        return Query(RetentionStatements.renew, parameters)
+    }
+
+    static var opening: Query {
+        var parameters = Parameters()
+        parameters.add("\(lockTimeout)ms")
+        return Query(RetentionStatements.opening, parameters)
+    }
+
+    private func run(_ statement: Statement, _ parameters: Parameters) async throws -> Rows {
+        try await pool.run([Query(statement, parameters)])[0]
+    }
+}

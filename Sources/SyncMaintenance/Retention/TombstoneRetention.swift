@@ -1,0 +1,147 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// Tombstones go, and the mappings of those who made the entities, and all devices' own ids of them. Whoever has pulled
+/// nothing since then starts over: the feed's horizon says so.
+struct TombstoneRetention: Retention {
+    struct Row: RetentionRow {
+        let organization: UUID
+        let type: String
+        let id: String
+        /// Its owner.
+        let user: UUID
+        let clientID: UUID?
+        let feedPosition: Int64
+        let deletedAt: Timestamp
+
+        var key: EntityKey { EntityKey(type: type, id: id) }
+        var place: RetentionPlace { .tombstone(deletedAt, type: type, id: id) }
+        var isDue: Bool { true }
+
+        /// What a tombstone is found by, as it was read.
+        static let tombstone = Columns<Row>(
+            .uuid("organization_id", \.organization),
+            .text("entity_type", \.type),
+            .text("id", \.id),
+            .int8("feed_position", \.feedPosition)
+        )
+
+        /// What the mapping of whoever made the entity is found by.
+        static let mapping = Columns<Row>(
+            .uuid("organization_id", \.organization),
+            .uuid("user_id", \.user),
+            .uuid("client_id", \.clientID),
+            .text("entity_type", \.type),
+            .text("server_id", \.id)
+        )
+    }
+
+    let organization: UUID
+    let cutoffs: RetentionCutoffs
+
+    private var localIDs: LocalIDRetention { LocalIDRetention(organization: organization) }
+
+    func page(after place: RetentionPlace?, limit: Int) -> Query {
+        var parameters = Parameters(of: organization)
+        var last = (age: Timestamp.longAgo, type: "", id: "")
+        if case .tombstone(let age, let type, let id) = place { last = (age, type, id) }
+        parameters.add(timestamp: last.age.microseconds)
+        parameters.add(last.type)
+        parameters.add(last.id)
+        parameters.add(timestamp: cutoffs.everything.microseconds)
+        parameters.add(Int64(limit))
+        return Query(Self.pageStatement, parameters)
+    }
+
+    func row(_ row: inout RowReader) throws -> Row {
+        Row(
+            organization: organization,
+            type: try row.string("entity_type"),
+            id: try row.string("id"),
+            user: try row.uuid("owner_id"),
+            clientID: try row.optionalUUID("client_id"),
+            feedPosition: try row.int64("feed_position"),
+            deletedAt: try row.moment("updated_at")
+        )
+    }
+
+    func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID> {
+        Set(try await localIDs.named(rows.map(\.key), on: connection).map(\.user))
+    }
+
+    func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
+        let needed = try await NeededIDs(of: lanes, on: connection)
+        // a device's own id that an open mutation needs leads somewhere as long as the tombstone is there
+        let held = try await localIDs.named(rows.map(\.key), on: connection).filter {
+            needed.contains($0.clientID, of: $0.user)
+        }.map(\.key)
+        let sorted = rows.filter { !held.contains($0.key) }.sorted { ($0.type, $0.id) < ($1.type, $1.id) }
+        guard !sorted.isEmpty else { return 0 }
+        let gone = try await connection.run(Row.tombstone.query(Self.deleteStatement, sorted))
+        guard gone.count > 0 else { return 0 }
+        var last = Int64.min
+        var entities: Set<EntityKey> = []
+        for var row in gone {
+            entities.insert(try row.entityKey())
+            last = max(last, try row.int64("feed_position"))
+        }
+        // an open mutation may still need the client id; then the mapping goes when mappings are looked through
+        let mapped = sorted.filter { row in
+            guard let client = row.clientID else { return false }
+            return !needed.contains(client, of: row.user) && entities.contains(row.key)
+        }
+        if !mapped.isEmpty {
+            _ = try await connection.run(Row.mapping.query(Self.deleteMappingsStatement, mapped))
+        }
+        try await localIDs.drop(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
+        var horizon = Parameters(of: organization)
+        horizon.add(last)
+        _ = try await connection.run([Query(Self.horizonStatement, horizon)])
+        return gone.count
+    }
+
+    static let pageStatement = Statement(
+        "retention_tombstones",
+        """
+        SELECT e.entity_type, e.id, e.owner_id, e.client_id, e.feed_position, e.updated_at
+        FROM entities e
+        WHERE e.organization_id = $1 AND e.is_deleted AND e.updated_at >= $2
+            AND (e.updated_at, e.entity_type, e.id::text COLLATE "C") > ($2, $3::text COLLATE "C", $4::text COLLATE "C")
+            AND e.updated_at < $5
+        ORDER BY e.updated_at, e.entity_type, e.id::text COLLATE "C"
+        LIMIT $6
+        """
+    )
+
+    /// One that was written since it was read has another position, and stays.
+    static let deleteStatement = Statement(
+        "retention_delete_tombstones",
+        """
+        DELETE FROM entities AS e
+        USING \(Row.tombstone.unnested(as: "k"))
+        WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AND e.id = k.id
+            AND CASE WHEN e.feed_position = k.feed_position THEN true END
+        RETURNING e.entity_type, e.id, e.feed_position
+        """
+    )
+
+    static let deleteMappingsStatement = Statement(
+        "retention_delete_mappings_of_tombstones",
+        """
+        DELETE FROM id_mappings AS i
+        USING \(Row.mapping.unnested(as: "k"))
+        WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
+            AND i.entity_type = k.entity_type AND i.server_id = k.server_id
+        """
+    )
+
+    /// The last lock of the transaction, as ever.
+    static let horizonStatement = Statement(
+        "retention_raise_horizon",
+        "UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id = $1"
+    )
+
+    static let statements = [pageStatement, deleteStatement, deleteMappingsStatement, horizonStatement]
+}
