@@ -1,7 +1,7 @@
 /// What JSON's grammar allows, but the gateway can't store or would understand in one of several ways.
-package struct JSONDefect: Sendable, Equatable {
+public struct JSONDefect: Sendable, Equatable {
     /// The numbers are those of `csj_defect_kind`.
-    package enum Kind: UInt32, Sendable {
+    public enum Kind: UInt32, Sendable {
         /// A name that an earlier member of the object has, once both are unescaped (RFC 8259, section 4).
         case duplicateMember = 0
         /// A string or name with U+0000, which PostgreSQL's text can't hold.
@@ -13,15 +13,15 @@ package struct JSONDefect: Sendable, Equatable {
         case numberOutOfRange
     }
 
-    package let kind: Kind
+    public let kind: Kind
     /// The place of the faulty value or name among the nodes of the whole text, from 0.
-    package let nodeIndex: Int
+    public let nodeIndex: Int
     /// The JSON Pointer (RFC 6901) to the faulty value, or to the value of the faulty name. It starts at the value
     /// whose defects were asked for. A pointer of more than a kilobyte is cut, and ends in "…".
-    package let pointer: String
+    public let pointer: String
 
     /// What is wrong, as a sentence for the person who sent the text.
-    package var explanation: String {
+    public var explanation: String {
         switch kind {
         case .duplicateMember: "The object has more than one member of this name."
         case .nulCharacter: "The character U+0000 is not allowed."

@@ -1,14 +1,14 @@
 /// The members of an object, in document order, duplicates included. Iterating allocates nothing.
-package struct JSONMembers: Sequence, Sendable {
+public struct JSONMembers: Sequence, Sendable {
     let storage: JSONStorage
     let index: Int
 
-    package struct Iterator: IteratorProtocol, Sendable {
+    public struct Iterator: IteratorProtocol, Sendable {
         let storage: JSONStorage
         var index: Int
         let end: Int
 
-        package mutating func next() -> (name: JSONName, value: JSONValue)? {
+        public mutating func next() -> (name: JSONName, value: JSONValue)? {
             guard index < end else { return nil }
             let name = index
             index = storage.nodes[name + 1].after
@@ -16,21 +16,21 @@ package struct JSONMembers: Sequence, Sendable {
         }
     }
 
-    package func makeIterator() -> Iterator {
+    public func makeIterator() -> Iterator {
         Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
     }
 
-    package var isEmpty: Bool { storage.nodes[index].after == index + 1 }
+    public var isEmpty: Bool { storage.nodes[index].after == index + 1 }
 }
 
 extension JSONValue {
     /// The members of an object; nil for any other type.
-    package var members: JSONMembers? {
+    public var members: JSONMembers? {
         node.isObject ? JSONMembers(storage: storage, index: index) : nil
     }
 
     /// The first member of that name, found by looking at one after the other; nil too unless it is an object.
-    package subscript(name: StaticString) -> JSONValue? {
+    public subscript(name: StaticString) -> JSONValue? {
         let node = node
         guard node.isObject else { return nil }
         let nodes = storage.nodes

@@ -1,15 +1,15 @@
 /// A member's name. Keeps its tree alive.
-package struct JSONName: Sendable {
+public struct JSONName: Sendable {
     let storage: JSONStorage
     let index: Int
 
     /// Whether it is this name, once unescaped. Allocates nothing.
-    package func equals(_ other: StaticString) -> Bool {
+    public func equals(_ other: StaticString) -> Bool {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].equals(other, in: $0) }
     }
 
     /// Whether it is this name, once unescaped.
-    package func equals(_ other: String) -> Bool {
+    public func equals(_ other: String) -> Bool {
         var other = other
         return storage.bytes.withUnsafeBufferPointer { bytes in
             other.withUTF8 { other in storage.nodes[index].withUnescaped(in: bytes) { $0.isEqual(to: other) } }
@@ -17,7 +17,7 @@ package struct JSONName: Sendable {
     }
 
     /// Whether it is this name, in UTF-8, once unescaped. Allocates nothing.
-    package func equals(utf8 other: [UInt8]) -> Bool {
+    public func equals(utf8 other: [UInt8]) -> Bool {
         storage.bytes.withUnsafeBufferPointer { bytes in
             let node = storage.nodes[index]
             // an escape is never shorter than what it stands for
@@ -27,10 +27,10 @@ package struct JSONName: Sendable {
     }
 
     /// The name, unescaped; U+FFFD for lone surrogates.
-    package var string: String {
+    public var string: String {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].string(in: $0) }
     }
 
     /// The name's text as written, quotes included.
-    package var raw: ArraySlice<UInt8> { storage.bytes[storage.nodes[index].range] }
+    public var raw: ArraySlice<UInt8> { storage.bytes[storage.nodes[index].range] }
 }

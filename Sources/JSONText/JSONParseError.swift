@@ -1,7 +1,7 @@
 /// Why a text is not JSON (RFC 8259), or more of it than the limits allow.
-package struct JSONParseError: Error, Sendable, Equatable {
+public struct JSONParseError: Error, Sendable, Equatable {
     /// The numbers are those of `csj_error`.
-    package enum Kind: UInt32, Sendable, CaseIterable {
+    public enum Kind: UInt32, Sendable, CaseIterable {
         /// More than ``JSONLimits`` allow.
         case tooLong = 1, tooDeep, tooManyNodes
         /// No value: nothing, or white space only.
@@ -25,17 +25,17 @@ package struct JSONParseError: Error, Sendable, Equatable {
         case outOfMemory
     }
 
-    package let kind: Kind
+    public let kind: Kind
     /// Where: the byte at fault, counted from 0.
-    package let offset: Int
+    public let offset: Int
 
-    package init(kind: Kind, offset: Int) {
+    public init(kind: Kind, offset: Int) {
         self.kind = kind
         self.offset = offset
     }
 
     /// What is wrong and where, as a sentence for the person who sent the text.
-    package var explanation: String {
+    public var explanation: String {
         switch kind {
         case .tooLong: "The JSON text is longer than \(offset) bytes."
         case .empty: "There is no JSON value."
@@ -47,7 +47,7 @@ package struct JSONParseError: Error, Sendable, Equatable {
     /// character.
     ///
     /// - Parameter text: what was parsed.
-    package func explanation(in text: [UInt8]) -> String {
+    public func explanation(in text: [UInt8]) -> String {
         switch kind {
         case .tooLong, .empty: return explanation
         default:
@@ -84,5 +84,5 @@ package struct JSONParseError: Error, Sendable, Equatable {
 }
 
 extension JSONParseError: CustomStringConvertible {
-    package var description: String { explanation }
+    public var description: String { explanation }
 }

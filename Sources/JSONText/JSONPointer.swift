@@ -1,16 +1,16 @@
 /// Builds JSON Pointers (RFC 6901).
-package struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
+public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
     /// The pointer: empty for the whole text, otherwise a slash before every step.
-    package private(set) var text: String
+    public private(set) var text: String
 
-    package init() { text = "" }
+    public init() { text = "" }
 
-    package init(_ text: String) { self.text = text }
+    public init(_ text: String) { self.text = text }
 
-    package var description: String { text }
+    public var description: String { text }
 
     /// Steps into the member of that name, unescaped as it is in JSON's own terms.
-    package mutating func append(member name: String) {
+    public mutating func append(member name: String) {
         text.append("/")
         for character in name.unicodeScalars {
             switch character {
@@ -22,23 +22,23 @@ package struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Steps into the element at that index, from 0.
-    package mutating func append(index: Int) {
+    public mutating func append(index: Int) {
         text.append("/\(index)")
     }
 
-    package func appending(member name: String) -> JSONPointer {
+    public func appending(member name: String) -> JSONPointer {
         var pointer = self
         pointer.append(member: name)
         return pointer
     }
 
-    package func appending(index: Int) -> JSONPointer {
+    public func appending(index: Int) -> JSONPointer {
         var pointer = self
         pointer.append(index: index)
         return pointer
     }
 
-    package static func isValid(_ text: String) -> Bool { steps(of: text) != nil }
+    public static func isValid(_ text: String) -> Bool { steps(of: text) != nil }
 
     /// The steps of a pointer, unescaped; nil if it is not one.
     static func steps(of pointer: String) -> [[UInt8]]? {

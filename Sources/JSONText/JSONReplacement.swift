@@ -1,7 +1,7 @@
-package import FoundationEssentials
+public import FoundationEssentials
 
 /// What is written in the place of a UUID.
-package enum JSONReplacement: Sendable, Equatable {
+public enum JSONReplacement: Sendable, Equatable {
     /// A string of 36 lower-case characters.
     case uuid(UUID)
     /// A string, escaped as JSON needs it.

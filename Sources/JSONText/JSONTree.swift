@@ -1,23 +1,23 @@
 /// A parsed text: its bytes, and where every value in them is. Immutable, and a reference to pass around.
 ///
 /// Parsing takes time linear in the text, whatever is in it. Values are decoded when they are asked for.
-package struct JSONTree: Sendable {
+public struct JSONTree: Sendable {
     let storage: JSONStorage
 
     /// Parses one JSON text (RFC 8259) in UTF-8, without a byte order mark.
     ///
     /// What the grammar allows but no reader could make good use of is not an error but a ``JSONDefect``.
-    package init(parsing bytes: [UInt8], limits: JSONLimits = .init()) throws(JSONParseError) {
+    public init(parsing bytes: [UInt8], limits: JSONLimits = .init()) throws(JSONParseError) {
         storage = try JSONStorage(parsing: bytes, limits: limits)
     }
 
-    package var root: JSONValue { JSONValue(storage: storage, index: 0) }
+    public var root: JSONValue { JSONValue(storage: storage, index: 0) }
 
-    package var bytes: [UInt8] { storage.bytes }
+    public var bytes: [UInt8] { storage.bytes }
 
     /// How many values and member names there are.
-    package var nodeCount: Int { storage.nodes[0].after }
+    public var nodeCount: Int { storage.nodes[0].after }
 
     /// The first 64 defects of the text, in document order, with pointers from the root.
-    package var defects: [JSONDefect] { root.defects }
+    public var defects: [JSONDefect] { root.defects }
 }

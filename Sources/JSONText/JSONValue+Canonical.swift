@@ -1,9 +1,9 @@
 internal import CSimdJSON
-package import FoundationEssentials
+public import FoundationEssentials
 
 extension JSONValue {
     /// What stands for a UUID in the canonical form: no JSON text has this byte.
-    package static let identifierMarker: UInt8 = 0x01
+    public static let identifierMarker: UInt8 = 0x01
 
     /// Appends a form in which values that mean the same are the same bytes, for fingerprints.
     ///
@@ -11,7 +11,7 @@ extension JSONValue {
     /// minimal way, numbers stay as written. Every UUID-shaped string value becomes ``identifierMarker``, and the UUID
     /// goes to `identifiers`, in the order of this form. Takes time linear in the value, but for sorting members;
     /// appends at most ``rawCount`` bytes.
-    package func appendCanonical(to bytes: inout [UInt8], identifiers: inout [UUID]) {
+    public func appendCanonical(to bytes: inout [UInt8], identifiers: inout [UUID]) {
         let count = rawCount
         storage.withSource { source in
             withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { buffer in

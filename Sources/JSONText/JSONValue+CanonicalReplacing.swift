@@ -1,7 +1,7 @@
 internal import CSimdJSON
 
 /// What stands in the canonical form where another value stands in the text.
-package enum CanonicalReplacement: Sendable, Equatable {
+public enum CanonicalReplacement: Sendable, Equatable {
     /// What every UUID becomes.
     case identifier
     /// Another value's canonical form.
@@ -14,7 +14,7 @@ extension JSONValue {
     ///
     /// - Parameter replacement: asked for each string and number in the order of the form, with its place in `bytes`; nil
     ///   leaves it. No UUID becomes an identifier by itself.
-    package func appendCanonical(
+    public func appendCanonical(
         to bytes: inout [UInt8],
         replacing replacement: (JSONValue, Int) -> CanonicalReplacement?
     ) {

@@ -4,10 +4,10 @@ extension JSONValue {
     private static var reportedDefects: Int { 64 }
 
     /// Whether there are defects in this value. Takes time logarithmic in the text's defects.
-    package var hasDefects: Bool { !defectRange.isEmpty }
+    public var hasDefects: Bool { !defectRange.isEmpty }
 
     /// The first 64 defects in this value, in document order, with pointers relative to it.
-    package var defects: [JSONDefect] {
+    public var defects: [JSONDefect] {
         let range = defectRange.prefix(Self.reportedDefects)
         if range.isEmpty { return [] }
         let found = storage.defects[range.startIndex..<range.endIndex]

@@ -1,11 +1,11 @@
-package import FoundationEssentials
+public import FoundationEssentials
 
 /// A value and what is to be written in its place.
-package struct JSONEdit: Sendable {
+public struct JSONEdit: Sendable {
     let value: JSONValue
     let replacement: JSONReplacement
 
-    package init(_ value: JSONValue, _ replacement: JSONReplacement) {
+    public init(_ value: JSONValue, _ replacement: JSONReplacement) {
         self.value = value
         self.replacement = replacement
     }
@@ -18,7 +18,7 @@ extension JSONValue {
     /// - Parameters:
     ///   - edits: Of values of this tree, within this value and in document order. They go before the other.
     ///   - replacement: As in ``rewritten(_:)``.
-    package func rewritten(
+    public func rewritten(
         _ edits: [JSONEdit],
         _ replacement: (UUID) -> JSONReplacement? = { _ in nil }
     ) -> [UInt8]? {

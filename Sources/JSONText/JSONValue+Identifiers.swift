@@ -1,8 +1,8 @@
-package import FoundationEssentials
+public import FoundationEssentials
 
 extension JSONValue {
     /// Every UUID-shaped string value in this value, in document order, duplicates kept. Names are no values.
-    package var uuids: [UUID] {
+    public var uuids: [UUID] {
         storage.withSource { source in
             var found: [UUID] = []
             for index in index..<source[index].after where source[index].isUUID {
@@ -16,7 +16,7 @@ extension JSONValue {
     /// digit, white space, order. Nil if that changes nothing.
     ///
     /// - Parameter replacement: Asked for each UUID in document order; nil leaves it as it is.
-    package func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? { rewritten([], replacement) }
+    public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? { rewritten([], replacement) }
 }
 
 extension JSONNode {

@@ -9,7 +9,7 @@ extension JSONValue {
     ///   - patch: The patch. Anything but an object replaces the document.
     ///   - maximumBytes: The longest result. It is never longer than both texts and a few commas.
     /// - Throws: If the target is not JSON, or the result is ``JSONParseError/Kind/tooLong``.
-    package static func mergePatch(
+    public static func mergePatch(
         target: [UInt8]?,
         patch: JSONValue,
         maximumBytes: Int = 16_777_216

@@ -1,6 +1,6 @@
 extension JSONValue {
     /// The value that a JSON Pointer (RFC 6901) leads to from here; nil if there is none or the pointer is malformed.
-    package func value(at pointer: String) -> JSONValue? {
+    public func value(at pointer: String) -> JSONValue? {
         guard let steps = JSONPointer.steps(of: pointer) else { return nil }
         var value = self
         for step in steps {

@@ -1,8 +1,8 @@
 internal import CSimdJSON
-package import FoundationEssentials
+public import FoundationEssentials
 
 /// A value within a ``JSONTree``, which it keeps alive. Cheap to copy.
-package struct JSONValue: Sendable {
+public struct JSONValue: Sendable {
     let storage: JSONStorage
     let index: Int
 
@@ -10,7 +10,7 @@ package struct JSONValue: Sendable {
     var node: JSONNode { storage.nodes[index] }
 
     /// The types of RFC 8259.
-    package enum Kind: Sendable, Equatable {
+    public enum Kind: Sendable, Equatable {
         case object
         case array
         case string
@@ -20,7 +20,7 @@ package struct JSONValue: Sendable {
         case null
     }
 
-    package var kind: Kind {
+    public var kind: Kind {
         switch csj_kind(UInt32(node.kind)) {
         case CSJ_OBJECT: .object
         case CSJ_ARRAY: .array
@@ -32,21 +32,21 @@ package struct JSONValue: Sendable {
     }
 
     /// The value's text, byte for byte as written, without white space around it.
-    package var raw: ArraySlice<UInt8> { storage.bytes[node.range] }
+    public var raw: ArraySlice<UInt8> { storage.bytes[node.range] }
 
     /// The length of ``raw``, in bytes.
-    package var rawCount: Int { Int(node.end - node.start) }
+    public var rawCount: Int { Int(node.end - node.start) }
 
     /// Where ``raw`` starts in the whole text, in bytes.
-    package var offset: Int { Int(node.start) }
+    public var offset: Int { Int(node.start) }
 
     /// How deep arrays and objects nest: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. Known since parsing.
-    package var depth: Int { Int(node.height) }
+    public var depth: Int { Int(node.height) }
 
-    package var isNull: Bool { node.isNull }
+    public var isNull: Bool { node.isNull }
 
     /// `true` or `false`; nil for any other type.
-    package var bool: Bool? {
+    public var bool: Bool? {
         switch csj_kind(UInt32(node.kind)) {
         case CSJ_TRUE: true
         case CSJ_FALSE: false
@@ -55,27 +55,27 @@ package struct JSONValue: Sendable {
     }
 
     /// A string's characters, unescaped; U+FFFD for lone surrogates. Nil unless it is a string.
-    package var string: String? {
+    public var string: String? {
         let node = node
         guard node.isString else { return nil }
         return storage.bytes.withUnsafeBufferPointer { node.string(in: $0) }
     }
 
     /// Whether it is this string, once unescaped. Allocates nothing.
-    package func stringEquals(_ other: StaticString) -> Bool {
+    public func stringEquals(_ other: StaticString) -> Bool {
         let node = node
         return node.isString && storage.bytes.withUnsafeBufferPointer { node.equals(other, in: $0) }
     }
 
     /// The UUID that a string of the shape 8-4-4-4-12 stands for, in either case, escaped or not; otherwise nil.
-    package var uuid: UUID? {
+    public var uuid: UUID? {
         let node = node
         guard node.isUUID else { return nil }
         return storage.bytes.withUnsafeBufferPointer { node.uuid(in: $0) }
     }
 
     /// A whole number, if it is within Int64, however it is written: `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
-    package var int64: Int64? {
+    public var int64: Int64? {
         let node = node
         guard node.isInteger else { return kind == .number ? Int64(decimal: raw) : nil }
         return storage.bytes.withUnsafeBufferPointer { Int64(digits: node.text(in: $0)) }

@@ -1,20 +1,20 @@
 extension JSONWriter {
     /// An object that is a text of its own.
-    package static func object(capacity: Int = 256, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
+    public static func object(capacity: Int = 256, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter(capacity: capacity)
         writer.object(members)
         return writer.bytes
     }
 
     /// An object.
-    package mutating func object(_ members: (inout JSONWriter) -> Void) {
+    public mutating func object(_ members: (inout JSONWriter) -> Void) {
         beginObject()
         members(&self)
         endObject()
     }
 
     /// A member with an object.
-    package mutating func member(_ name: StaticString, object members: (inout JSONWriter) -> Void) {
+    public mutating func member(_ name: StaticString, object members: (inout JSONWriter) -> Void) {
         self.name(name)
         object(members)
     }

@@ -1,81 +1,81 @@
-package import FoundationEssentials
+public import FoundationEssentials
 
 /// Writes JSON without white space, putting the commas. That the calls make up one well-formed text is up to the
 /// caller.
 ///
 /// No call but those that take a `String` made at run time allocates anything beside the bytes.
-package struct JSONWriter: Sendable {
-    package var bytes: [UInt8]
+public struct JSONWriter: Sendable {
+    public var bytes: [UInt8]
     /// Whether a comma belongs before the next name or value.
     var needsComma = false
 
     /// Starts with nothing written, and room for that many bytes.
-    package init(capacity: Int = 256) {
+    public init(capacity: Int = 256) {
         bytes = []
         bytes.reserveCapacity(capacity)
     }
 
-    package mutating func beginObject() { open(UInt8(ascii: "{")) }
-    package mutating func endObject() { close(UInt8(ascii: "}")) }
-    package mutating func beginArray() { open(UInt8(ascii: "[")) }
-    package mutating func endArray() { close(UInt8(ascii: "]")) }
+    public mutating func beginObject() { open(UInt8(ascii: "{")) }
+    public mutating func endObject() { close(UInt8(ascii: "}")) }
+    public mutating func beginArray() { open(UInt8(ascii: "[")) }
+    public mutating func endArray() { close(UInt8(ascii: "]")) }
 
     /// A member's name; its value is to follow.
-    package mutating func name(_ name: StaticString) {
+    public mutating func name(_ name: StaticString) {
         string(name)
         bytes.append(UInt8(ascii: ":"))
         needsComma = false
     }
 
-    package mutating func name(_ name: String) {
+    public mutating func name(_ name: String) {
         string(name)
         bytes.append(UInt8(ascii: ":"))
         needsComma = false
     }
 
     /// A string, escaped where it must be.
-    package mutating func string(_ string: String) {
+    public mutating func string(_ string: String) {
         separate()
         var string = string
         string.withUTF8 { bytes.appendJSONString($0) }
     }
 
-    package mutating func string(_ string: StaticString) {
+    public mutating func string(_ string: StaticString) {
         separate()
         string.withUTF8Buffer { bytes.appendJSONString($0) }
     }
 
     /// A UUID as a string in lower case.
-    package mutating func uuid(_ uuid: UUID) {
+    public mutating func uuid(_ uuid: UUID) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         uuid.appendLowercased(to: &bytes)
         bytes.append(UInt8(ascii: "\""))
     }
 
-    package mutating func int(_ number: Int64) {
+    public mutating func int(_ number: Int64) {
         separate()
         bytes.appendDecimal(number)
     }
 
-    package mutating func int(_ number: Int) { int(Int64(number)) }
-    package mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
-    package mutating func null() { raw("null") }
+    public mutating func int(_ number: Int) { int(Int64(number)) }
+    public mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
+    public mutating func null() { raw("null") }
 
     /// One value that is JSON text already. Inlined where the text's type is known.
     @inlinable
-    package mutating func raw(_ text: some Sequence<UInt8>) {
+    public mutating func raw(_ text: some Sequence<UInt8>) {
         separate()
         bytes.append(contentsOf: text)
     }
 
-    package mutating func raw(_ text: StaticString) {
+    public mutating func raw(_ text: StaticString) {
         separate()
         text.withUTF8Buffer { bytes.append(contentsOf: $0) }
     }
 
     /// A parsed value, as it was written.
-    package mutating func value(_ value: JSONValue) {
+    public mutating func value(_ value: JSONValue) {
         separate()
         value.storage.withSource { bytes.append(contentsOf: $0.text(value.node.range)) }
     }

@@ -1,12 +1,12 @@
 internal import CSimdJSON
-package import FoundationEssentials
+public import FoundationEssentials
 
 /// Foundation's own conversions take several hundred nanoseconds; these take some ten.
 extension UUID {
     private static let textLength = 36
 
     /// Reads 36 ASCII bytes of the shape 8-4-4-4-12 (RFC 9562, section 4), in either case; nil for anything else.
-    package init?(text: UnsafeBufferPointer<UInt8>) {
+    public init?(text: UnsafeBufferPointer<UInt8>) {
         guard text.count == Self.textLength, let start = text.baseAddress else { return nil }
         var bytes: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         let isUUID = withUnsafeMutableBytes(of: &bytes) { bytes in
@@ -17,25 +17,25 @@ extension UUID {
     }
 
     /// Reads 36 ASCII bytes of the shape 8-4-4-4-12 (RFC 9562, section 4), in either case; nil for anything else.
-    package init?(text: some Collection<UInt8>) {
+    public init?(text: some Collection<UInt8>) {
         let parsed = text.withContiguousStorageIfAvailable { UUID(text: $0) }
         guard let uuid = parsed ?? Array(text).withUnsafeBufferPointer({ UUID(text: $0) }) else { return nil }
         self = uuid
     }
 
     /// Reads 36 characters of the shape 8-4-4-4-12 (RFC 9562, section 4), in either case; nil for anything else.
-    package init?(parsing string: String) {
+    public init?(parsing string: String) {
         self.init(text: string.utf8)
     }
 
-    package var lowercased: String {
+    public var lowercased: String {
         String(unsafeUninitializedCapacity: Self.textLength) { buffer in
             format(into: buffer.baseAddress)
             return Self.textLength
         }
     }
 
-    package func appendLowercased(to bytes: inout [UInt8]) {
+    public func appendLowercased(to bytes: inout [UInt8]) {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Self.textLength) { buffer in
             format(into: buffer.baseAddress)
             bytes.append(contentsOf: UnsafeBufferPointer(buffer))

@@ -17,7 +17,7 @@
 /// ```
 ///
 /// The values of a column are sent as one array: no value is boxed, whatever the number of rows.
-package struct Columns<Row>: Sendable {
+public struct Columns<Row>: Sendable {
     private struct Column: Sendable {
         let name: String
         let type: String
@@ -27,7 +27,7 @@ package struct Columns<Row>: Sendable {
     private let columns: [Column]
 
     /// The columns of all parts, which are a statement's first parameters, in this order.
-    package init(_ parts: Columns<Row>...) {
+    public init(_ parts: Columns<Row>...) {
         columns = parts.flatMap(\.columns)
     }
 
@@ -36,41 +36,41 @@ package struct Columns<Row>: Sendable {
         columns = [Column(name: name, type: type, add: add)]
     }
 
-    package var count: Int { columns.count }
+    public var count: Int { columns.count }
 
     /// `a, b, c`
-    package var names: String { columns.map(\.name).joined(separator: ", ") }
+    public var names: String { columns.map(\.name).joined(separator: ", ") }
 
     /// `k.a, k.b, k.c`
-    package func names(of table: String) -> String {
+    public func names(of table: String) -> String {
         columns.map { "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
     /// `a = excluded.a, b = excluded.b`, of all but the named: what an upsert writes over what is there.
-    package func overwritten(except keys: Set<String>) -> String {
+    public func overwritten(except keys: Set<String>) -> String {
         columns.map(\.name).filter { !keys.contains($0) }.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
     }
 
     /// `unnest($1::uuid[], $2::text[]) AS k (a, b)`: the rows as a table.
     ///
     /// - Parameter others: how many parameters stand before the columns'.
-    package func unnested(as table: String, behind others: Int = 0) -> String {
+    public func unnested(as table: String, behind others: Int = 0) -> String {
         let arrays = columns.enumerated().map { "$\(others + $0.offset + 1)::\($0.element.type)[]" }
             .joined(separator: ", ")
         return "unnest(\(arrays)) AS \(table) (\(names))"
     }
 
     /// The parameter that stands `number` places behind the columns': `$3` is the first behind two.
-    package func parameter(_ number: Int) -> String { "$\(columns.count + number)" }
+    public func parameter(_ number: Int) -> String { "$\(columns.count + number)" }
 
-    package func parameters(_ rows: [Row]) -> Parameters {
+    public func parameters(_ rows: [Row]) -> Parameters {
         var parameters = Parameters()
         add(rows, to: &parameters)
         return parameters
     }
 
     /// Adds the values of rows behind other parameters.
-    package func add(_ rows: [Row], to parameters: inout Parameters) {
+    public func add(_ rows: [Row], to parameters: inout Parameters) {
         for column in columns { column.add(rows, &parameters) }
     }
 }

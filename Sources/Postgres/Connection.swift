@@ -5,10 +5,10 @@
 /// again, or, where the server does not react within a second, closed.
 ///
 /// The thread ends with `close()`, when the last reference goes, and when the connection is lost.
-package final class Connection: Sendable {
+public final class Connection: Sendable {
     /// How much longer than `statementTimeout` a call may take by default, so that normally the server's own time-out
     /// comes first.
-    package static let timeoutMargin: Duration = .seconds(1)
+    public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
     private let defaultTimeout: Duration?
@@ -23,7 +23,7 @@ package final class Connection: Sendable {
     /// Connects, authenticates and applies the settings.
     ///
     /// Throws `unavailable` where no connection can be made, `cancelled`, or `server` where a setting is refused.
-    package static func open(_ configuration: ConnectionConfiguration) async throws(PostgresError) -> Connection {
+    public static func open(_ configuration: ConnectionConfiguration) async throws(PostgresError) -> Connection {
         guard let mailbox = Mailbox() else { throw PostgresError(.unavailable, "no file descriptor left") }
         let connection = Connection(mailbox: mailbox, statementTimeout: configuration.statementTimeout)
         let failure = await withTaskCancellationHandler {
@@ -50,12 +50,12 @@ package final class Connection: Sendable {
     /// rest of the pipeline; the error thrown is the first, with the index of its statement. `timeout` replaces the
     /// default of the configuration's `statementTimeout` and `timeoutMargin`; the server's own time-out still applies
     /// to each statement.
-    package func run(_ queries: [Query], timeout: Duration? = nil) async throws(PostgresError) -> [Rows] {
+    public func run(_ queries: [Query], timeout: Duration? = nil) async throws(PostgresError) -> [Rows] {
         if queries.isEmpty { return [] }
         return try await perform(.pipeline(queries), timeout: timeout ?? defaultTimeout).get()
     }
 
-    package func run(_ query: Query, timeout: Duration? = nil) async throws(PostgresError) -> Rows {
+    public func run(_ query: Query, timeout: Duration? = nil) async throws(PostgresError) -> Rows {
         guard let rows = try await run([query], timeout: timeout).first else {
             throw PostgresError(.decoding, "no result", statement: query.statement.name)
         }
@@ -66,32 +66,32 @@ package final class Connection: Sendable {
     ///
     /// Without a `timeout` only the server's time-outs apply, which the script may set. Outside an explicit transaction
     /// all of the script is one implicit transaction. COPY to or from the client is refused and ends the connection.
-    package func execute(script: String, timeout: Duration? = nil) async throws(PostgresError) {
+    public func execute(script: String, timeout: Duration? = nil) async throws(PostgresError) {
         _ = try await perform(.script(script), timeout: timeout).get()
     }
 
-    package func ping(timeout: Duration = .seconds(1)) async throws(PostgresError) {
+    public func ping(timeout: Duration = .seconds(1)) async throws(PostgresError) {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
     }
 
     /// Whether calls can still succeed. The server's closing an idle connection shows here at once.
-    package var isUsable: Bool { mailbox.isUsable }
+    public var isUsable: Bool { mailbox.isUsable }
 
     /// The process that whoever took the connection says it is served by. A pooler gives a number of its own.
     var announcedProcess: Int32 { mailbox.serverProcess }
 
     /// Whether the last call left a transaction open, failed or not.
-    package var isInTransaction: Bool { mailbox.transaction == .open }
+    public var isInTransaction: Bool { mailbox.transaction == .open }
 
     /// Whether the connection works but had better be replaced: it buffers much memory, or its prepared statements
     /// no longer fit the schema.
     var isWorn: Bool { mailbox.isWorn }
 
     /// Ends the session and its thread, without waiting for either. A call under way throws `connectionLost`.
-    package func close() { mailbox.close() }
+    public func close() { mailbox.close() }
 
     /// Ends the session and returns when its thread is done and its descriptors are closed.
-    package func closeAndWait() async {
+    public func closeAndWait() async {
         mailbox.close()
         await mailbox.waitForEnd()
     }

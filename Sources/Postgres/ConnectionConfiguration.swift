@@ -1,38 +1,38 @@
 /// How to connect, and what every connection is set to.
-package struct ConnectionConfiguration: Sendable {
+public struct ConnectionConfiguration: Sendable {
     /// A libpq connection URI or keyword string. It may hold a password, so it must not be logged.
-    package var uri: String
+    public var uri: String
     /// Shown in `pg_stat_activity`.
-    package var applicationName: String
+    public var applicationName: String
     /// Server settings, SET once after connecting, such as `("lock_timeout", "2s")`.
-    package var settings: [(String, String)]
+    public var settings: [(String, String)]
     /// How long connecting may take, authentication included. Looking up a host's name is not bounded by it.
-    package var connectTimeout: Duration
+    public var connectTimeout: Duration
     /// The server's `statement_timeout`. It bounds each statement; a whole pipeline is bounded by
     /// `Connection.timeoutMargin` more. Zero or less: unbounded.
-    package var statementTimeout: Duration
+    public var statementTimeout: Duration
     /// Whether the session is made our own: settings are applied. Without it only statements without a name should be
     /// run, which leave nothing behind in a session that may be another client's next.
-    package var ownsSession = true
+    public var ownsSession = true
     /// Called on the connection's thread for each notice or warning. It must not block.
-    package var onNotice: (@Sendable (String) -> Void)?
+    public var onNotice: (@Sendable (String) -> Void)?
     /// Called on the connection's thread for each NOTIFY on a channel that the connection listens to. It must not
     /// block.
-    package var onNotification: (@Sendable (Notification) -> Void)?
+    public var onNotification: (@Sendable (Notification) -> Void)?
 
     /// A NOTIFY from another session.
-    package struct Notification: Sendable, Equatable {
-        package let channel: String
+    public struct Notification: Sendable, Equatable {
+        public let channel: String
         /// The payload; empty where there is none.
-        package let payload: String
+        public let payload: String
     }
 
     /// Whether a text is a libpq connection URI or keyword string, by which one can try to connect. One whose password is
     /// not percent-encoded, so that a part of it would be taken for something else, is none.
-    package static func isURI(_ text: String) -> Bool { Handle.password(in: text) != nil }
+    public static func isURI(_ text: String) -> Bool { Handle.password(in: text) != nil }
 
     /// A configuration. `connectTimeout` must be positive.
-    package init(
+    public init(
         uri: String,
         applicationName: String = "sluice",
         settings: [(String, String)] = [],

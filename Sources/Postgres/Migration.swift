@@ -1,11 +1,11 @@
 /// One forward step of a schema.
-package struct Migration: Sendable, Hashable {
+public struct Migration: Sendable, Hashable {
     /// Its name, such as `0001_tables`. Migrations run in the order of their names.
-    package let name: String
+    public let name: String
     /// Its statements, without BEGIN and COMMIT.
-    package let sql: String
+    public let sql: String
 
-    package init(name: String, sql: String) {
+    public init(name: String, sql: String) {
         self.name = name
         self.sql = sql
     }

@@ -3,14 +3,14 @@
 /// Table `schema_migrations` remembers what has been applied, with the SHA-256 of each text before its variables were
 /// put in. Runners that start together take turns by locking the one row of `schema_migrations_lock`. A database that a
 /// newer build has migrated further is left alone.
-package struct Migrator: Sendable {
+public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
     private let patience: MigratorPatience
 
     /// A migrator for these files. Each `:name` in a file for which there is a variable is replaced by its value as it
     /// is, unquoted, unless a colon or an identifier stands right before it; so `::text` stays.
-    package init(
+    public init(
         migrations: [Migration],
         variables: [String: String] = [:],
         patience: MigratorPatience = MigratorPatience()
@@ -23,14 +23,14 @@ package struct Migrator: Sendable {
     /// What has been applied and what is pending, without changing anything.
     ///
     /// Throws `MigratorError` where the two don't fit together, and `PostgresError`.
-    package func status(on connection: Connection) async throws -> MigratorStatus {
+    public func status(on connection: Connection) async throws -> MigratorStatus {
         let rows = try await connection.run(Self.exists)
         let exists = try rows.bool(0, 0)
         return try await plan(on: connection, tableExists: exists).status
     }
 
     /// The names of the migrations that have yet to be applied, in order. Throws as `status` does.
-    package func pending(on connection: Connection) async throws -> [String] {
+    public func pending(on connection: Connection) async throws -> [String] {
         try await status(on: connection).pending
     }
 
@@ -41,7 +41,7 @@ package struct Migrator: Sendable {
     /// `MigratorError` and `PostgresError`.
     ///
     /// - Parameter onWait: called before a migration that met others' locks is tried again.
-    package func migrate(
+    public func migrate(
         on connection: Connection,
         onWait: @Sendable (MigratorError) -> Void = { _ in }
     ) async throws -> [String] {

@@ -1,13 +1,13 @@
 /// How a database stands to the migrations of this build.
-package struct MigratorStatus: Sendable, Equatable {
-    package let applied: [String]
-    package let pending: [String]
+public struct MigratorStatus: Sendable, Equatable {
+    public let applied: [String]
+    public let pending: [String]
     /// Applied by a newer build, in order; unknown to this one.
-    package let unknownNewer: [String]
+    public let unknownNewer: [String]
 }
 
 /// Why a database can't be migrated.
-package enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
+public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
     case duplicate(String)
     /// The text of an applied migration is not the one that was applied.
     case changed(String)
@@ -20,7 +20,7 @@ package enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible 
     /// A migration failed; nothing of it remains.
     case failed(String, PostgresError)
 
-    package var description: String {
+    public var description: String {
         switch self {
         case .duplicate(let name): "two migrations are named \(name)"
         case .changed(let name): "migration \(name) was changed after it had been applied"

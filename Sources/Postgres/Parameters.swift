@@ -1,11 +1,11 @@
-package import FoundationEssentials
+public import FoundationEssentials
 
 /// The values of a statement's parameters in PostgreSQL's binary format, encoded as they are added.
 ///
 /// All values share one buffer. Each is declared to the server with the type its `add` names, so a value that does not
 /// fit its place in the statement is an error there and never a misread byte. Text that holds U+0000 is refused by the
 /// server (22021).
-package struct Parameters: Sendable {
+public struct Parameters: Sendable {
     /// Where a value lies in `buffer`; a negative length stands for NULL.
     struct Slot {
         var offset: Int
@@ -16,41 +16,41 @@ package struct Parameters: Sendable {
     private(set) var slots: [Slot] = []
     private(set) var types: [UInt32] = []
 
-    package init() {}
+    public init() {}
 
-    package var count: Int { slots.count }
+    public var count: Int { slots.count }
 
-    package mutating func add(_ value: UUID?) {
+    public mutating func add(_ value: UUID?) {
         addValue(value, type: OID.uuid) { value, buffer in
             withUnsafeBytes(of: value.uuid) { buffer.append(contentsOf: $0) }
         }
     }
 
-    package mutating func add(_ value: Int64?) { addInteger(value, type: OID.int8) }
-    package mutating func add(_ value: Int32?) { addInteger(value, type: OID.int4) }
-    package mutating func add(_ value: Int16?) { addInteger(value, type: OID.int2) }
-    package mutating func add(_ value: Double?) { addInteger(value?.bitPattern, type: OID.float8) }
+    public mutating func add(_ value: Int64?) { addInteger(value, type: OID.int8) }
+    public mutating func add(_ value: Int32?) { addInteger(value, type: OID.int4) }
+    public mutating func add(_ value: Int16?) { addInteger(value, type: OID.int2) }
+    public mutating func add(_ value: Double?) { addInteger(value?.bitPattern, type: OID.float8) }
 
-    package mutating func add(_ value: Bool?) {
+    public mutating func add(_ value: Bool?) {
         addValue(value, type: OID.bool) { value, buffer in buffer.append(value ? 1 : 0) }
     }
 
-    package mutating func add(_ value: String?) {
+    public mutating func add(_ value: String?) {
         addValue(value, type: OID.text) { value, buffer in buffer.append(contentsOf: value.utf8) }
     }
 
     /// Adds a `timestamptz`. `Int64.max` and `Int64.min` are `infinity` and `-infinity`.
-    package mutating func add(timestamp microsecondsSinceUnixEpoch: Int64?) {
+    public mutating func add(timestamp microsecondsSinceUnixEpoch: Int64?) {
         addInteger(microsecondsSinceUnixEpoch.map(TimestampEpoch.wire(fromUnix:)), type: OID.timestamptz)
     }
 
-    package mutating func add(bytes value: [UInt8]?) { addBytes(value, type: OID.bytea) }
+    public mutating func add(bytes value: [UInt8]?) { addBytes(value, type: OID.bytea) }
 
     /// Adds a `json` from its UTF-8 text, stored as it is.
-    package mutating func add(json value: [UInt8]?) { addBytes(value, type: OID.json) }
+    public mutating func add(json value: [UInt8]?) { addBytes(value, type: OID.json) }
 
     /// Adds a `jsonb` from its UTF-8 text.
-    package mutating func add(jsonb value: [UInt8]?) { addBytes(value, type: OID.jsonb, prefix: 1) }
+    public mutating func add(jsonb value: [UInt8]?) { addBytes(value, type: OID.jsonb, prefix: 1) }
 }
 
 extension Parameters {

@@ -6,7 +6,7 @@ extension Pool {
     /// A serialization failure, a deadlock or a lock time-out runs `body` again after a jittered pause, up to
     /// `attempts` times in all (at least once), so `body` must have no effects outside the transaction. Throws what the
     /// last attempt threw. `connectionLost` may mean that COMMIT took effect.
-    nonisolated(nonsending) package func transaction<T: Sendable>(
+    nonisolated(nonsending) public func transaction<T: Sendable>(
         attempts: Int = 5,
         _ body: nonisolated(nonsending) (Connection) async throws -> T
     ) async throws -> T {

@@ -5,7 +5,7 @@ import Synchronization
 /// Connections are made when needed. Those that broke are replaced; one that has been idle for 30 seconds is asked for
 /// a sign of life before it is lent. None is lent inside a transaction. While the server can't be reached, attempts
 /// are made one at a time with back-off; callers wait out a short outage and are refused at once in a long one.
-package final class Pool: Sendable {
+public final class Pool: Sendable {
     typealias State = PoolState<Connection, CheckedContinuation<Loan, Never>>
 
     /// What a caller gets: a connection, idle since a time, or an error.
@@ -27,7 +27,7 @@ package final class Pool: Sendable {
 
     /// A pool of at most `maximum` connections (at least 1). A caller waits for one for at most `acquireTimeout`, in
     /// order of arrival; beyond `maximumWaiters` callers are refused at once.
-    package init(
+    public init(
         configuration: ConnectionConfiguration,
         maximum: Int = 8,
         acquireTimeout: Duration = .seconds(3),
@@ -43,12 +43,12 @@ package final class Pool: Sendable {
         shell = Mutex(Shell(state: State(limits)))
     }
 
-    package var statistics: Statistics { shell.withLock { $0.state.statistics } }
+    public var statistics: Statistics { shell.withLock { $0.state.statistics } }
 
     /// Lends a connection for the time of `body`; a transaction left open is rolled back.
     ///
     /// Throws what `body` throws, `poolExhausted`, `cancelled`, or the error that connecting met.
-    nonisolated(nonsending) package func withConnection<T: Sendable>(
+    nonisolated(nonsending) public func withConnection<T: Sendable>(
         _ body: nonisolated(nonsending) (Connection) async throws -> T
     ) async throws -> T {
         let connection = try await checkOut()
@@ -63,13 +63,13 @@ package final class Pool: Sendable {
     }
 
     /// Runs the queries in one pipeline on one connection, as one implicit transaction.
-    package func run(_ queries: [Query]) async throws -> [Rows] {
+    public func run(_ queries: [Query]) async throws -> [Rows] {
         try await withConnection { try await $0.run(queries) }
     }
 
     /// Refuses new callers and those in line, waits for lent connections to come back, and returns when all are closed
     /// and their threads done.
-    package func close() async {
+    public func close() async {
         apply { state, _ in state.close() }
         let attempts = shell.withLock { Array($0.attempts.values) }
         for attempt in attempts { attempt?.cancel() }

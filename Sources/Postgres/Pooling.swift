@@ -1,5 +1,5 @@
 /// What stands between this process and the server, as far as it can be told from here.
-package enum Pooling: Sendable, Equatable {
+public enum Pooling: Sendable, Equatable {
     /// Nothing that shows itself. A proxy that passes on the server's own process number looks like this, too.
     case none
     /// A pooler that gives each client a session of its own for as long as it is connected.
@@ -18,7 +18,7 @@ extension Pooling {
     /// A pooler tells its clients a process number that is not the server's. Where sessions are shared, one client comes
     /// upon several of them or, since the one given back last is lent first, two clients upon the same. Throws as
     /// `Connection.open` does.
-    package static func look(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
+    public static func look(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
         -> Pooling
     {
         var configuration = ConnectionConfiguration(uri: uri, connectTimeout: connectTimeout)

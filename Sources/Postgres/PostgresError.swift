@@ -2,9 +2,9 @@
 ///
 /// `kind` is for decisions, `message` for logs. Neither holds a password, and the row contents that PostgreSQL puts in
 /// an error's detail are left out of `message`.
-package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
+public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The cause, as far as a caller can act on it.
-    package enum Kind: Sendable, Hashable {
+    public enum Kind: Sendable, Hashable {
         /// The server refused a statement with this five-character SQLSTATE.
         case server(sqlState: String)
         /// The connection ended while it was in use. Whether an outstanding COMMIT took effect is unknown.
@@ -24,27 +24,27 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
         case decoding
     }
 
-    package let kind: Kind
+    public let kind: Kind
     /// Details for the log, never for a client.
-    package let message: String
+    public let message: String
     /// The name of the statement that failed, where there is one.
-    package let statement: String?
+    public let statement: String?
     /// The position of that statement in its pipeline, counted from 0.
-    package let statementIndex: Int?
+    public let statementIndex: Int?
 
-    package init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
+    public init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
         self.kind = kind
         self.message = message
         self.statement = statement
         self.statementIndex = statementIndex
     }
 
-    package var sqlState: String? {
+    public var sqlState: String? {
         if case .server(let sqlState) = kind { sqlState } else { nil }
     }
 
     /// Whether the same transaction may succeed when run again: serialization failure, deadlock, lock time-out.
-    package var isRetryable: Bool {
+    public var isRetryable: Bool {
         switch sqlState {
         case "40001", "40P01", "55P03": true
         default: false
@@ -53,10 +53,10 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
 
     /// Whether a statement took longer than it may, or waited longer than it may for a lock: the database is there, and
     /// what was asked of it together with others may pass without them.
-    package var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
+    public var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
 
     /// Whether the database can't be reached or has no room at present, so that trying later is the answer.
-    package var isUnavailable: Bool {
+    public var isUnavailable: Bool {
         switch kind {
         case .connectionLost, .unavailable, .unresponsive, .poolExhausted: true
         case .server(let sqlState): Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState)
@@ -75,7 +75,7 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
     }
 
     /// For people: what the server or the connection said, with the code by which it can be looked up.
-    package var words: String {
+    public var words: String {
         switch kind {
         case .server(let sqlState): message.isEmpty ? "SQLSTATE \(sqlState)" : "\(message) (SQLSTATE \(sqlState))"
         default: message.isEmpty ? "\(kind)" : message
@@ -83,7 +83,7 @@ package struct PostgresError: Error, Sendable, Equatable, CustomStringConvertibl
     }
 
     /// Kind, place and message in one line, for logs.
-    package var description: String {
+    public var description: String {
         var text = "\(kind)"
         if let statement { text += " in \(statement)" }
         if let statementIndex { text += " (statement \(statementIndex))" }

@@ -1,22 +1,22 @@
 /// A statement with the parameters of one execution.
-package struct Query: Sendable {
-    package let statement: Statement
+public struct Query: Sendable {
+    public let statement: Statement
     /// The values for `$1`, `$2`, ….
-    package let parameters: Parameters
+    public let parameters: Parameters
 
-    package init(_ statement: Statement, _ parameters: Parameters = .init()) {
+    public init(_ statement: Statement, _ parameters: Parameters = .init()) {
         self.statement = statement
         self.parameters = parameters
     }
 
     /// `BEGIN`, at the isolation level the connection is set to.
-    package static let begin = Query(Statement("postgres_begin", "BEGIN"))
+    public static let begin = Query(Statement("postgres_begin", "BEGIN"))
     /// Begins a transaction whose statements all see the database as of one moment, and which the server lets write and
     /// lock nothing.
-    package static let beginReading = Query(
+    public static let beginReading = Query(
         Statement("postgres_begin_reading", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )
     /// `COMMIT`. A transaction that had already failed makes it throw 25P02, where plain SQL would silently roll back.
-    package static let commit = Query(Statement("postgres_commit", "COMMIT"))
-    package static let rollback = Query(Statement("postgres_rollback", "ROLLBACK"))
+    public static let commit = Query(Statement("postgres_commit", "COMMIT"))
+    public static let rollback = Query(Statement("postgres_rollback", "ROLLBACK"))
 }

@@ -1,10 +1,10 @@
-package import FoundationEssentials
+public import FoundationEssentials
 
 /// Reads one row from its first column to its last: whoever reads says which column comes next.
 ///
 /// The name is checked in builds with assertions, so that a column which is taken for another fails a test at once.
 /// Types and NULLs are checked in all builds: each reads what the getter of ``Rows`` of its name does, `optional…` NULL too.
-package struct RowReader {
+public struct RowReader {
     private let rows: Rows
     private let row: Int
     private var column = 0
@@ -21,86 +21,86 @@ package struct RowReader {
         return column
     }
 
-    package mutating func skip(_ name: StaticString) { _ = next(name) }
+    public mutating func skip(_ name: StaticString) { _ = next(name) }
 
-    package var isNextNull: Bool { rows.isNull(row, column) }
+    public var isNextNull: Bool { rows.isNull(row, column) }
 
-    package mutating func uuid(_ name: StaticString) throws(PostgresError) -> UUID { try rows.uuid(row, next(name)) }
-    package mutating func optionalUUID(_ name: StaticString) throws(PostgresError) -> UUID? {
+    public mutating func uuid(_ name: StaticString) throws(PostgresError) -> UUID { try rows.uuid(row, next(name)) }
+    public mutating func optionalUUID(_ name: StaticString) throws(PostgresError) -> UUID? {
         try rows.optionalUUID(row, next(name))
     }
 
-    package mutating func int64(_ name: StaticString) throws(PostgresError) -> Int64 { try rows.int64(row, next(name)) }
-    package mutating func optionalInt64(_ name: StaticString) throws(PostgresError) -> Int64? {
+    public mutating func int64(_ name: StaticString) throws(PostgresError) -> Int64 { try rows.int64(row, next(name)) }
+    public mutating func optionalInt64(_ name: StaticString) throws(PostgresError) -> Int64? {
         try rows.optionalInt64(row, next(name))
     }
 
-    package mutating func int32(_ name: StaticString) throws(PostgresError) -> Int32 { try rows.int32(row, next(name)) }
-    package mutating func optionalInt32(_ name: StaticString) throws(PostgresError) -> Int32? {
+    public mutating func int32(_ name: StaticString) throws(PostgresError) -> Int32 { try rows.int32(row, next(name)) }
+    public mutating func optionalInt32(_ name: StaticString) throws(PostgresError) -> Int32? {
         try rows.optionalInt32(row, next(name))
     }
 
-    package mutating func int16(_ name: StaticString) throws(PostgresError) -> Int16 { try rows.int16(row, next(name)) }
-    package mutating func optionalInt16(_ name: StaticString) throws(PostgresError) -> Int16? {
+    public mutating func int16(_ name: StaticString) throws(PostgresError) -> Int16 { try rows.int16(row, next(name)) }
+    public mutating func optionalInt16(_ name: StaticString) throws(PostgresError) -> Int16? {
         try rows.optionalInt16(row, next(name))
     }
 
-    package mutating func bool(_ name: StaticString) throws(PostgresError) -> Bool { try rows.bool(row, next(name)) }
-    package mutating func string(_ name: StaticString) throws(PostgresError) -> String {
+    public mutating func bool(_ name: StaticString) throws(PostgresError) -> Bool { try rows.bool(row, next(name)) }
+    public mutating func string(_ name: StaticString) throws(PostgresError) -> String {
         try rows.string(row, next(name))
     }
-    package mutating func optionalString(_ name: StaticString) throws(PostgresError) -> String? {
+    public mutating func optionalString(_ name: StaticString) throws(PostgresError) -> String? {
         try rows.optionalString(row, next(name))
     }
 
-    package mutating func bytes(_ name: StaticString) throws(PostgresError) -> [UInt8] {
+    public mutating func bytes(_ name: StaticString) throws(PostgresError) -> [UInt8] {
         try rows.bytes(row, next(name))
     }
-    package mutating func optionalBytes(_ name: StaticString) throws(PostgresError) -> [UInt8]? {
+    public mutating func optionalBytes(_ name: StaticString) throws(PostgresError) -> [UInt8]? {
         try rows.optionalBytes(row, next(name))
     }
 
-    package mutating func timestamp(_ name: StaticString) throws(PostgresError) -> Int64 {
+    public mutating func timestamp(_ name: StaticString) throws(PostgresError) -> Int64 {
         try rows.timestamp(row, next(name))
     }
-    package mutating func optionalTimestamp(_ name: StaticString) throws(PostgresError) -> Int64? {
+    public mutating func optionalTimestamp(_ name: StaticString) throws(PostgresError) -> Int64? {
         try rows.optionalTimestamp(row, next(name))
     }
 
-    package mutating func uuids(_ name: StaticString) throws(PostgresError) -> [UUID] {
+    public mutating func uuids(_ name: StaticString) throws(PostgresError) -> [UUID] {
         try rows.uuids(row, next(name))
     }
-    package mutating func optionalUUIDs(_ name: StaticString) throws(PostgresError) -> [UUID]? {
+    public mutating func optionalUUIDs(_ name: StaticString) throws(PostgresError) -> [UUID]? {
         try rows.optionalUUIDs(row, next(name))
     }
 
-    package mutating func int64s(_ name: StaticString) throws(PostgresError) -> [Int64] {
+    public mutating func int64s(_ name: StaticString) throws(PostgresError) -> [Int64] {
         try rows.int64s(row, next(name))
     }
-    package mutating func optionalInt64s(_ name: StaticString) throws(PostgresError) -> [Int64]? {
+    public mutating func optionalInt64s(_ name: StaticString) throws(PostgresError) -> [Int64]? {
         try rows.optionalInt64s(row, next(name))
     }
 
-    package mutating func bools(_ name: StaticString) throws(PostgresError) -> [Bool] {
+    public mutating func bools(_ name: StaticString) throws(PostgresError) -> [Bool] {
         try rows.bools(row, next(name))
     }
-    package mutating func optionalBools(_ name: StaticString) throws(PostgresError) -> [Bool]? {
+    public mutating func optionalBools(_ name: StaticString) throws(PostgresError) -> [Bool]? {
         try rows.optionalBools(row, next(name))
     }
 
-    package mutating func strings(_ name: StaticString) throws(PostgresError) -> [String] {
+    public mutating func strings(_ name: StaticString) throws(PostgresError) -> [String] {
         try rows.strings(row, next(name))
     }
-    package mutating func optionalStrings(_ name: StaticString) throws(PostgresError) -> [String]? {
+    public mutating func optionalStrings(_ name: StaticString) throws(PostgresError) -> [String]? {
         try rows.optionalStrings(row, next(name))
     }
 }
 
 extension Rows: RandomAccessCollection {
-    package var startIndex: Int { 0 }
-    package var endIndex: Int { count }
+    public var startIndex: Int { 0 }
+    public var endIndex: Int { count }
     /// A row, to be read from its first column on.
-    package subscript(row: Int) -> RowReader { RowReader(self, row) }
+    public subscript(row: Int) -> RowReader { RowReader(self, row) }
 
     /// What a column is called in the statement's result; nil where there is none.
     func name(_ column: Int) -> String? { handle.name(column) }

@@ -1,44 +1,44 @@
-package import FoundationEssentials
+public import FoundationEssentials
 
 // One-dimensional arrays without NULL elements; anything else throws `decoding`.
 extension Rows {
     /// Reads a `uuid[]`.
-    package func uuids(_ row: Int, _ column: Int) throws(PostgresError) -> [UUID] {
+    public func uuids(_ row: Int, _ column: Int) throws(PostgresError) -> [UUID] {
         try required(optionalUUIDs(row, column), row, column)
     }
 
-    package func optionalUUIDs(_ row: Int, _ column: Int) throws(PostgresError) -> [UUID]? {
+    public func optionalUUIDs(_ row: Int, _ column: Int) throws(PostgresError) -> [UUID]? {
         try array(row, column, "uuid[]", where: { $0 == OID.uuid }) { bytes, _ in Wire.uuid(bytes) }
     }
 
     /// Reads an `int8[]`, `int4[]` or `int2[]`.
-    package func int64s(_ row: Int, _ column: Int) throws(PostgresError) -> [Int64] {
+    public func int64s(_ row: Int, _ column: Int) throws(PostgresError) -> [Int64] {
         try required(optionalInt64s(row, column), row, column)
     }
 
-    package func optionalInt64s(_ row: Int, _ column: Int) throws(PostgresError) -> [Int64]? {
+    public func optionalInt64s(_ row: Int, _ column: Int) throws(PostgresError) -> [Int64]? {
         try array(row, column, "int8[]", where: { Wire.integerSize($0) != nil }) { bytes, type in
             Wire.integer(bytes, type: type)
         }
     }
 
     /// Reads a `bool[]`.
-    package func bools(_ row: Int, _ column: Int) throws(PostgresError) -> [Bool] {
+    public func bools(_ row: Int, _ column: Int) throws(PostgresError) -> [Bool] {
         try required(optionalBools(row, column), row, column)
     }
 
-    package func optionalBools(_ row: Int, _ column: Int) throws(PostgresError) -> [Bool]? {
+    public func optionalBools(_ row: Int, _ column: Int) throws(PostgresError) -> [Bool]? {
         try array(row, column, "bool[]", where: { $0 == OID.bool }) { bytes, _ in
             Wire.load(bytes, as: UInt8.self).map { $0 != 0 }
         }
     }
 
     /// Reads a `text[]`, or an array of another type whose binary form is text.
-    package func strings(_ row: Int, _ column: Int) throws(PostgresError) -> [String] {
+    public func strings(_ row: Int, _ column: Int) throws(PostgresError) -> [String] {
         try required(optionalStrings(row, column), row, column)
     }
 
-    package func optionalStrings(_ row: Int, _ column: Int) throws(PostgresError) -> [String]? {
+    public func optionalStrings(_ row: Int, _ column: Int) throws(PostgresError) -> [String]? {
         try array(row, column, "text[]", where: Wire.isText) { bytes, _ in String(decoding: bytes, as: UTF8.self) }
     }
 

@@ -1,11 +1,11 @@
 // Values of any length.
 extension Rows {
     /// Reads a text, a `json`, a `jsonb` or the label of an enum.
-    package func string(_ row: Int, _ column: Int) throws(PostgresError) -> String {
+    public func string(_ row: Int, _ column: Int) throws(PostgresError) -> String {
         try required(optionalString(row, column), row, column)
     }
 
-    package func optionalString(_ row: Int, _ column: Int) throws(PostgresError) -> String? {
+    public func optionalString(_ row: Int, _ column: Int) throws(PostgresError) -> String? {
         let accepted = { (type: UInt32) in Wire.isText(type) || type == OID.jsonb }
         guard let bytes = try content(row, column, "text", where: accepted) else { return nil }
         // The server has validated the encoding; connections are always UTF-8.
@@ -13,11 +13,11 @@ extension Rows {
     }
 
     /// Reads the bytes of a `bytea`, text, `json`, `jsonb` (without its version byte) or enum label.
-    package func bytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8] {
+    public func bytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8] {
         try required(optionalBytes(row, column), row, column)
     }
 
-    package func optionalBytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8]? {
+    public func optionalBytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8]? {
         guard let bytes = try content(row, column, "bytea", where: Rows.isBytes) else { return nil }
         return withExtendedLifetime(handle) { Array(bytes) }
     }

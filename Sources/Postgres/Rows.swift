@@ -1,42 +1,42 @@
-package import FoundationEssentials
+public import FoundationEssentials
 
 /// The result of one statement, in PostgreSQL's binary format. Immutable; any thread may read it.
 ///
 /// Rows and columns are counted from 0. A getter throws `PostgresError` of kind `decoding` where the cell does not
 /// exist, is NULL (use the `optional…` twin), or has another type than the one asked for. Types are never converted,
 /// except that a narrower integer may be read as a wider one.
-package struct Rows: Sendable {
+public struct Rows: Sendable {
     let handle: ResultHandle
     let statement: String
 
-    package var count: Int { handle.rows }
+    public var count: Int { handle.rows }
 
     /// The number of rows that an INSERT, UPDATE, DELETE or SELECT counted; 0 for other statements.
-    package var affected: Int { handle.affected }
+    public var affected: Int { handle.affected }
 
     /// Whether a cell is NULL. A cell that does not exist counts as NULL.
-    package func isNull(_ row: Int, _ column: Int) -> Bool {
+    public func isNull(_ row: Int, _ column: Int) -> Bool {
         guard contains(row, column) else { return true }
         return handle.cell(row, column) == nil
     }
 
     /// Reads a `uuid`.
-    package func uuid(_ row: Int, _ column: Int) throws(PostgresError) -> UUID {
+    public func uuid(_ row: Int, _ column: Int) throws(PostgresError) -> UUID {
         try required(optionalUUID(row, column), row, column)
     }
 
-    package func optionalUUID(_ row: Int, _ column: Int) throws(PostgresError) -> UUID? {
+    public func optionalUUID(_ row: Int, _ column: Int) throws(PostgresError) -> UUID? {
         guard let bytes = try cell(row, column, "uuid", where: { $0 == OID.uuid }) else { return nil }
         guard let value = Wire.uuid(bytes) else { throw mismatch(row, column, "uuid") }
         return value
     }
 
     /// Reads an `int8`, `int4`, `int2` or `oid`.
-    package func int64(_ row: Int, _ column: Int) throws(PostgresError) -> Int64 {
+    public func int64(_ row: Int, _ column: Int) throws(PostgresError) -> Int64 {
         try required(optionalInt64(row, column), row, column)
     }
 
-    package func optionalInt64(_ row: Int, _ column: Int) throws(PostgresError) -> Int64? {
+    public func optionalInt64(_ row: Int, _ column: Int) throws(PostgresError) -> Int64? {
         let type = try columnType(row, column)
         guard let bytes = handle.cell(row, column) else {
             guard Wire.integerSize(type) != nil else { throw mismatch(row, column, "integer") }
@@ -47,31 +47,31 @@ package struct Rows: Sendable {
     }
 
     /// Reads an `int4` or `int2`.
-    package func int32(_ row: Int, _ column: Int) throws(PostgresError) -> Int32 {
+    public func int32(_ row: Int, _ column: Int) throws(PostgresError) -> Int32 {
         try required(optionalInt32(row, column), row, column)
     }
 
-    package func optionalInt32(_ row: Int, _ column: Int) throws(PostgresError) -> Int32? {
+    public func optionalInt32(_ row: Int, _ column: Int) throws(PostgresError) -> Int32? {
         guard try cell(row, column, "int4", where: { $0 == OID.int4 || $0 == OID.int2 }) != nil else { return nil }
         return try optionalInt64(row, column).map { Int32(truncatingIfNeeded: $0) }
     }
 
     /// Reads an `int2`.
-    package func int16(_ row: Int, _ column: Int) throws(PostgresError) -> Int16 {
+    public func int16(_ row: Int, _ column: Int) throws(PostgresError) -> Int16 {
         try required(optionalInt16(row, column), row, column)
     }
 
-    package func optionalInt16(_ row: Int, _ column: Int) throws(PostgresError) -> Int16? {
+    public func optionalInt16(_ row: Int, _ column: Int) throws(PostgresError) -> Int16? {
         guard try cell(row, column, "int2", where: { $0 == OID.int2 }) != nil else { return nil }
         return try optionalInt64(row, column).map { Int16(truncatingIfNeeded: $0) }
     }
 
     /// Reads a `float8` or `float4`.
-    package func double(_ row: Int, _ column: Int) throws(PostgresError) -> Double {
+    public func double(_ row: Int, _ column: Int) throws(PostgresError) -> Double {
         try required(optionalDouble(row, column), row, column)
     }
 
-    package func optionalDouble(_ row: Int, _ column: Int) throws(PostgresError) -> Double? {
+    public func optionalDouble(_ row: Int, _ column: Int) throws(PostgresError) -> Double? {
         guard let bytes = try cell(row, column, "float8", where: { $0 == OID.float8 || $0 == OID.float4 }) else {
             return nil
         }
@@ -81,22 +81,22 @@ package struct Rows: Sendable {
     }
 
     /// Reads a `bool`.
-    package func bool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool {
+    public func bool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool {
         try required(optionalBool(row, column), row, column)
     }
 
-    package func optionalBool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool? {
+    public func optionalBool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool? {
         guard let bytes = try cell(row, column, "bool", where: { $0 == OID.bool }) else { return nil }
         guard let value = Wire.load(bytes, as: UInt8.self) else { throw mismatch(row, column, "bool") }
         return value != 0
     }
 
     /// Reads a `timestamptz` or `timestamp` (taken as UTC) in microseconds since the Unix epoch.
-    package func timestamp(_ row: Int, _ column: Int) throws(PostgresError) -> Int64 {
+    public func timestamp(_ row: Int, _ column: Int) throws(PostgresError) -> Int64 {
         try required(optionalTimestamp(row, column), row, column)
     }
 
-    package func optionalTimestamp(_ row: Int, _ column: Int) throws(PostgresError) -> Int64? {
+    public func optionalTimestamp(_ row: Int, _ column: Int) throws(PostgresError) -> Int64? {
         let accepted = { (type: UInt32) in type == OID.timestamptz || type == OID.timestamp }
         guard let bytes = try cell(row, column, "timestamptz", where: accepted) else { return nil }
         guard let value = Wire.load(bytes, as: Int64.self) else { throw mismatch(row, column, "timestamptz") }

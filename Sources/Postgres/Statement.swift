@@ -1,13 +1,13 @@
 /// A statement's text, prepared on a connection at its first use there.
-package struct Statement: Sendable, Hashable {
+public struct Statement: Sendable, Hashable {
     /// The name it is prepared under, unique in the process. A name used with another text is refused. Without a name
     /// it is prepared anew each time.
-    package let name: String
+    public let name: String
     /// One SQL statement with `$1`, `$2`, … for its parameters.
-    package let sql: String
+    public let sql: String
 
     /// A statement under a name that no other statement in the process has.
-    package init(_ name: String, _ sql: String) {
+    public init(_ name: String, _ sql: String) {
         self.name = name
         self.sql = sql
     }

@@ -1,15 +1,15 @@
-package import Foundation
+public import Foundation
 
 /// What a rejected entry is answered with of itself: as far as it could be read.
-package struct EntryName: Sendable {
-    package var id: UUID?
-    package var idempotencyKey: UUID?
-    package var sequenceNumber: Int64?
-    package var entity: EntityName?
+public struct EntryName: Sendable {
+    public var id: UUID?
+    public var idempotencyKey: UUID?
+    public var sequenceNumber: Int64?
+    public var entity: EntityName?
 
     init() {}
 
-    package init(_ entry: PushEntry) {
+    public init(_ entry: PushEntry) {
         id = entry.id
         idempotencyKey = entry.idempotencyKey
         sequenceNumber = entry.sequenceNumber

@@ -1,9 +1,9 @@
-package import Foundation
+public import Foundation
 
 /// What keeps the head of a lane from running now.
-package struct LaneHold: Sendable, Hashable {
+public struct LaneHold: Sendable, Hashable {
     /// Why it does not run.
-    package enum Reason: String, Sendable, Hashable, CaseIterable {
+    public enum Reason: String, Sendable, Hashable, CaseIterable {
         /// An attempt failed, and the next is not due yet.
         case backOff = "back_off"
         /// The upstream failed too often.
@@ -19,13 +19,13 @@ package struct LaneHold: Sendable, Hashable {
     }
 
     /// Why it does not run.
-    package var reason: Reason
+    public var reason: Reason
     /// When the lane is looked at again, where that is known.
-    package var until: Timestamp?
+    public var until: Timestamp?
     /// The mutations that it waits for, or that halt the lane.
-    package var mutationIDs: [UUID]
+    public var mutationIDs: [UUID]
 
-    package init(_ reason: Reason, until: Timestamp? = nil, mutationIDs: [UUID] = []) {
+    public init(_ reason: Reason, until: Timestamp? = nil, mutationIDs: [UUID] = []) {
         self.reason = reason
         self.until = until
         self.mutationIDs = mutationIDs
@@ -37,7 +37,7 @@ package struct LaneHold: Sendable, Hashable {
     ///   - head: what halts the lane, else what runs next, else the first that is blocked.
     ///   - isForwarded: whether mutations of the head's type are replayed.
     ///   - hasUpstream: whether the organization has somewhere to replay them.
-    package init?(
+    public init?(
         of head: Backlog.Mutation,
         in lane: LaneState,
         isForwarded: Bool,

@@ -1,18 +1,18 @@
-package import Foundation
+public import Foundation
 
 /// What a push is answered with.
-package struct PushAnswer: Sendable {
+public struct PushAnswer: Sendable {
     /// The device's watermark: the highest number judged.
-    package var acceptedSequence: Int64
+    public var acceptedSequence: Int64
     /// A pull that has reached this cursor has seen what the push did.
-    package var feed: String
+    public var feed: String
     private var subject: Subject
     /// In request order.
-    package var verdicts: [PushVerdict]
+    public var verdicts: [PushVerdict]
     /// Resolved mappings of this user that the batch touches.
-    package var mappings: [IDMapping]
+    public var mappings: [IDMapping]
 
-    package init(
+    public init(
         acceptedSequence: Int64,
         feed: String,
         push: PushRequest,
@@ -27,28 +27,28 @@ package struct PushAnswer: Sendable {
     }
 
     /// By place in the request.
-    package var warnings: [Int: PushWarning] = [:]
+    public var warnings: [Int: PushWarning] = [:]
 
     /// Blocked mutations that a settled one blocks, so that nothing but a person moves them: settled as well.
-    package var stuck: Set<UUID> = []
+    public var stuck: Set<UUID> = []
 
     /// The lane as the push found it, or as it was when the push had halted it.
-    package var lane = LaneState()
+    public var lane = LaneState()
 
     /// What keeps the head of the user's lane from running, so that what is behind it waits; nil where nothing does, where
     /// all that is queued waits for other mutations, and where it could not be found out.
-    package var hold: LaneHold?
+    public var hold: LaneHold?
 
     /// What is left of the user's quota; nil where there is none.
-    package var standing: QuotaStanding?
+    public var standing: QuotaStanding?
 
     /// Mutations that are not settled: a `wait` goes on while there are any.
-    package var unsettled: [UUID] {
+    public var unsettled: [UUID] {
         verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)
     }
 
     /// Which mappings the answer shows once they are resolved.
-    package var touched: TouchedMappings {
+    public var touched: TouchedMappings {
         switch subject {
         case .push(let push): TouchedMappings(push)
         case .names(_, let touched): touched
@@ -56,7 +56,7 @@ package struct PushAnswer: Sendable {
     }
 
     /// The same without the push's body: for an answer that is held for long.
-    package func withoutBody() -> PushAnswer {
+    public func withoutBody() -> PushAnswer {
         guard case .push(let push) = subject else { return self }
         var answer = self
         let names = zip(push.entries, verdicts).map { $1.record == nil ? EntryName($0) : nil }
@@ -65,7 +65,7 @@ package struct PushAnswer: Sendable {
     }
 
     /// The name of an entry; only of those that have no record.
-    package func entry(_ index: Int) -> EntryName {
+    public func entry(_ index: Int) -> EntryName {
         switch subject {
         case .push(let push): EntryName(push.entries[index])
         case .names(let names, _): names[index] ?? EntryName()
@@ -82,7 +82,7 @@ package struct PushAnswer: Sendable {
 
 extension PushVerdict {
     /// The mutation's record, unless the entry was rejected.
-    package var record: MutationRecord? {
+    public var record: MutationRecord? {
         switch self {
         case .accepted(let record), .replayed(let record): record
         case .rejected, .rejectedBefore: nil
@@ -90,10 +90,10 @@ extension PushVerdict {
     }
 
     /// The entry's status, for metrics and logs.
-    package var status: MutationStatus { record?.status ?? .rejected }
+    public var status: MutationStatus { record?.status ?? .rejected }
 
     /// Whether the answer is a repetition of an earlier one.
-    package var isReplay: Bool {
+    public var isReplay: Bool {
         switch self {
         case .replayed, .rejectedBefore: true
         case .accepted, .rejected: false

@@ -1,24 +1,24 @@
-package import Foundation
+public import Foundation
 
 /// Finds blocked mutations that are settled all the same: what they wait for, directly or through others, has failed or
 /// is in conflict, so that nothing but a person moves them.
 ///
 /// Starts from some mutations, says which others have to be known, and takes them in; looks at each dependency once,
 /// however many mutations share it. What it is not told counts as not settled. Pure.
-package struct StuckSearch: Sendable {
+public struct StuckSearch: Sendable {
     /// A mutation on the way from those that are asked about to what they wait for.
-    package struct Step: Sendable {
-        package let id: UUID
+    public struct Step: Sendable {
+        public let id: UUID
         /// Where it stands.
-        package let status: MutationStatus
+        public let status: MutationStatus
         /// Place in the lane.
-        package let position: Int64
+        public let position: Int64
         /// The entity that it writes.
-        package let entity: EntityName
+        public let entity: EntityName
         /// Mutations that it waits for, while it is blocked.
-        package let dependsOn: [UUID]
+        public let dependsOn: [UUID]
 
-        package init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
+        public init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
             self.id = id
             self.status = status
             self.position = position
@@ -42,7 +42,7 @@ package struct StuckSearch: Sendable {
     private let asked: Set<UUID>
 
     /// - Parameter records: mutations of one lane. The blocked ones are asked about.
-    package init(_ records: [MutationRecord]) {
+    public init(_ records: [MutationRecord]) {
         asked = Set(records.lazy.filter { $0.status == .blocked }.map(\.id))
         for record in records {
             steps[record.id] = Step(
@@ -56,7 +56,7 @@ package struct StuckSearch: Sendable {
     }
 
     /// Mutations that blocked ones wait for and that are not known yet, each once.
-    package var unknown: [UUID] {
+    public var unknown: [UUID] {
         var seen: Set<UUID> = []
         var unknown: [UUID] = []
         for step in steps.values {
@@ -66,13 +66,13 @@ package struct StuckSearch: Sendable {
     }
 
     /// Takes in mutations that blocked ones wait for; what was known before stays.
-    package mutating func add(_ found: [Step]) {
+    public mutating func add(_ found: [Step]) {
         for step in found where steps[step.id] == nil { steps[step.id] = step }
     }
 
     /// Takes in failed and conflicting mutations of the lane, where the ways to them are too long to go: a mutation waits
     /// for all earlier ones of its entity (product rule 3), so that one of these is enough.
-    package mutating func add(troubled found: [Step]) {
+    public mutating func add(troubled found: [Step]) {
         for step in found where step.isTrouble {
             for name in Self.names(of: step.entity) {
                 troubles[name] = min(troubles[name] ?? step.position, step.position)
@@ -81,10 +81,10 @@ package struct StuckSearch: Sendable {
     }
 
     /// Whether all that is asked about is stuck, as far as it is known: then more knowledge changes nothing.
-    package var isDecided: Bool { stuck.count == asked.count }
+    public var isDecided: Bool { stuck.count == asked.count }
 
     /// The stuck ones among those that are asked about.
-    package var stuck: Set<UUID> {
+    public var stuck: Set<UUID> {
         var dependants: [UUID: [UUID]] = [:]
         for step in steps.values {
             for id in step.dependsOn { dependants[id, default: []].append(step.id) }

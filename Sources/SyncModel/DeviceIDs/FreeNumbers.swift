@@ -1,7 +1,7 @@
 /// Finds numbers that a device has not given yet.
-package struct FreeNumbers: Sendable {
+public struct FreeNumbers: Sendable {
     /// How many numbers in use are looked at beyond those that could be needed: gaps behind them are left alone.
-    package static let slack = 1_000
+    public static let slack = 1_000
 
     private let base: Int64?
     private let taken: [Int64]
@@ -15,7 +15,7 @@ package struct FreeNumbers: Sendable {
     ///   - taken: numbers in use from `base` on, upwards.
     ///   - isWhole: whether these are all from `base` on.
     ///   - highest: the highest number in use; nil for none.
-    package init(from base: Int64?, taken: [Int64] = [], isWhole: Bool = true, highest: Int64?) {
+    public init(from base: Int64?, taken: [Int64] = [], isWhole: Bool = true, highest: Int64?) {
         self.base = base
         self.taken = taken
         self.isWhole = isWhole
@@ -23,13 +23,13 @@ package struct FreeNumbers: Sendable {
     }
 
     /// The number behind the highest, at least 1; nil where there is no such 64-bit integer.
-    package static func next(after highest: Int64?) -> Int64? {
+    public static func next(after highest: Int64?) -> Int64? {
         guard let highest else { return 1 }
         return highest == .max ? nil : max(1, highest + 1)
     }
 
     /// Where the device counts on; nil where there is no number left.
-    package var start: Int64? { base ?? Self.next(after: highest) }
+    public var start: Int64? { base ?? Self.next(after: highest) }
 
     /// Whether a number is certain to be free.
     func contains(_ number: Int64) -> Bool {
@@ -61,7 +61,7 @@ package struct FreeNumbers: Sendable {
     }
 
     /// The first so many numbers that are not in use; nil where there are not so many.
-    package func first(_ count: Int) -> [Int64]? {
+    public func first(_ count: Int) -> [Int64]? {
         var numbers: [Int64] = []
         numbers.reserveCapacity(count)
         var candidate = start

@@ -1,16 +1,16 @@
 import Crypto
-package import Foundation
+public import Foundation
 
 /// The id by which one device knows an entity of a type with device ids (seed 002): a 64-bit integer that it counted
 /// itself. On another device the same number is another entity, and the same entity has another number.
-package struct LocalID: Sendable, Hashable, Comparable {
+public struct LocalID: Sendable, Hashable, Comparable {
     /// The entity's type.
-    package let entityType: String
+    public let entityType: String
     /// Any 64-bit integer; devices count from 1.
-    package let number: Int64
+    public let number: Int64
 
     /// Creates the value.
-    package init(entityType: String, number: Int64) {
+    public init(entityType: String, number: Int64) {
         self.entityType = entityType
         self.number = number
     }
@@ -18,7 +18,7 @@ package struct LocalID: Sendable, Hashable, Comparable {
     /// The UUID that stands for the id wherever client ids do: in look-ups, dependencies, and what a mutation waits for.
     /// Made of device, type and number, so the same everywhere and for ever; nobody is shown it. A UUID of version 8
     /// (RFC 9562, 5.8).
-    package func clientID(on device: UUID) -> UUID {
+    public func clientID(on device: UUID) -> UUID {
         var hash = SHA256()
         withUnsafeBytes(of: device.uuid) { hash.update(bufferPointer: $0) }
         withUnsafeBytes(of: number.bigEndian) { hash.update(bufferPointer: $0) }
@@ -28,7 +28,7 @@ package struct LocalID: Sendable, Hashable, Comparable {
     }
 
     /// By type, then by number: the order of the rows' key.
-    package static func < (left: LocalID, right: LocalID) -> Bool {
+    public static func < (left: LocalID, right: LocalID) -> Bool {
         (left.entityType, left.number) < (right.entityType, right.number)
     }
 

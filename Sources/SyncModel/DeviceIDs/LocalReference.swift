@@ -1,30 +1,30 @@
-package import Foundation
-package import JSONText
+public import Foundation
+public import JSONText
 
 /// A device's own id that stands in a relation of a payload.
-package struct LocalReference: Sendable {
+public struct LocalReference: Sendable {
     /// Ids that the relations of one mutation may hold.
-    package static let limit = 1_000
+    public static let limit = 1_000
 
     /// What it names.
-    package let id: LocalID
+    public let id: LocalID
     /// What stands for it among client ids.
-    package let clientID: UUID
+    public let clientID: UUID
     /// Where in the payload it stands.
-    package let place: RelatedValue
+    public let place: RelatedValue
 
     /// What puts an entity's permanent id in its place.
-    package func edit(_ serverID: ServerID) -> JSONEdit {
+    public func edit(_ serverID: ServerID) -> JSONEdit {
         JSONEdit(place.value, serverID.replacement)
     }
 }
 
 extension EntityType {
     /// Whether payloads of the type may hold ids of a device.
-    package var holdsLocalIDs: Bool { relations.contains { $0.idSpace == .device } }
+    public var holdsLocalIDs: Bool { relations.contains { $0.idSpace == .device } }
 
     /// The device's own ids in a payload, in document order. A string in such a relation is a permanent id already.
-    package func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
+    public func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
         guard let payload, holdsLocalIDs else { return [] }
         return payload.values(in: relations).compactMap { place in
             guard place.relation.idSpace == .device, let number = place.value.int64 else { return nil }

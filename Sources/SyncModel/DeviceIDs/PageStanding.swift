@@ -1,5 +1,5 @@
 /// What has become of a page in which ids were assigned, when its device pulls on from there (tentative assignments).
-package enum PageStanding: Sendable, Hashable {
+public enum PageStanding: Sendable, Hashable {
     /// What it assigned is to be confirmed now.
     case outstanding
     /// It was confirmed before, or a later one was: there is nothing to do.
@@ -11,7 +11,7 @@ package enum PageStanding: Sendable, Hashable {
     ///   - page: the page's number; 0 for none.
     ///   - pages: the device's pages that are known, and whether they are outstanding; one that is not is the last
     ///     confirmed.
-    package init(of page: Int64, among pages: [(page: Int64, isOutstanding: Bool)]) {
+    public init(of page: Int64, among pages: [(page: Int64, isOutstanding: Bool)]) {
         guard page > 0 else {
             self = .done
             return

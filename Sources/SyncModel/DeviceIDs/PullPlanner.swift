@@ -3,37 +3,37 @@
 ///
 /// In turn: each change is added, in the feed's order; numbers that the device has are noted; what is ``wanted`` gets
 /// numbers; then the page can be written.
-package struct PullPlanner: Sendable {
+public struct PullPlanner: Sendable {
     /// An entity of a type with device ids that the page names.
-    package struct Name: Sendable, Hashable {
+    public struct Name: Sendable, Hashable {
         /// The type's place among ``types``.
-        package let type: Int
+        public let type: Int
         /// The entity's place among those of its type.
-        package let entity: Int
+        public let entity: Int
     }
 
     /// What the page names of one type with device ids.
-    package struct NamedType: Sendable {
+    public struct NamedType: Sendable {
         /// The type's name.
-        package let name: String
+        public let name: String
         /// Each entity once, in order of appearance.
-        package fileprivate(set) var ids: [ServerID] = []
+        public fileprivate(set) var ids: [ServerID] = []
         /// The device's numbers of these entities; nil where it has none.
-        package fileprivate(set) var numbers: [Int64?] = []
+        public fileprivate(set) var numbers: [Int64?] = []
         /// Places of those that are to get a number, in the order in which they get them.
-        package fileprivate(set) var wanted: [Int] = []
+        public fileprivate(set) var wanted: [Int] = []
         fileprivate var places: [String: Int] = [:]
     }
 
     /// A number that a page gives to an entity.
-    package struct Assignment: Sendable, Hashable {
+    public struct Assignment: Sendable, Hashable {
         /// The device's own id.
-        package let id: LocalID
+        public let id: LocalID
         /// The entity.
-        package let entity: ServerID
+        public let entity: ServerID
 
         /// Creates the value.
-        package init(id: LocalID, entity: ServerID) {
+        public init(id: LocalID, entity: ServerID) {
             self.id = id
             self.entity = entity
         }
@@ -45,9 +45,9 @@ package struct PullPlanner: Sendable {
     }
 
     /// What the page names, by type.
-    package private(set) var types: [NamedType] = []
+    public private(set) var types: [NamedType] = []
     /// What was assigned, in order.
-    package private(set) var assignments: [Assignment] = []
+    public private(set) var assignments: [Assignment] = []
     private var places: [String: Int] = [:]
     private var entries: [Entry] = []
     private var targets: [Name] = []
@@ -60,14 +60,14 @@ package struct PullPlanner: Sendable {
     /// A plan of a page without changes.
     ///
     /// - Parameter counters: as the device has sent them.
-    package init(counters: [String: Int64?]) {
+    public init(counters: [String: Int64?]) {
         self.counters = counters
     }
 
     // MARK: - What the page names
 
     /// The place of an entity of a type with device ids.
-    package mutating func name(_ id: ServerID, of type: String) -> Name {
+    public mutating func name(_ id: ServerID, of type: String) -> Name {
         let number = place(of: type)
         if let entity = types[number].places[id.text] { return Name(type: number, entity: entity) }
         let entity = types[number].ids.count
@@ -85,7 +85,7 @@ package struct PullPlanner: Sendable {
     }
 
     /// Notes that the page shows a number that the device has, of an entity that need not be named here.
-    package mutating func show(_ number: Int64, of type: String) {
+    public mutating func show(_ number: Int64, of type: String) {
         if let highest = shown[type], highest >= number { return }
         shown[type] = number
     }
@@ -95,7 +95,7 @@ package struct PullPlanner: Sendable {
     /// - Parameters:
     ///   - name: nil for an entity of a type without device ids, and for one that need not be named.
     ///   - targets: what its document's relations to types with device ids lead to, in order.
-    package mutating func add(_ name: Name?, isDeleted: Bool, targets: [Name] = []) {
+    public mutating func add(_ name: Name?, isDeleted: Bool, targets: [Name] = []) {
         entries.append(Entry(name: name, isDeleted: isDeleted))
         self.targets += targets
     }
@@ -103,7 +103,7 @@ package struct PullPlanner: Sendable {
     /// Notes numbers that the device has. Of several of one entity it is the lowest.
     ///
     /// - Parameter places: of the entities, counted through all types.
-    package mutating func know(_ numbers: [Int64], at places: [Int64]) {
+    public mutating func know(_ numbers: [Int64], at places: [Int64]) {
         var starts: [Int] = []
         for type in types { starts.append((starts.last ?? 0) + type.ids.count) }
         var type = 0
@@ -118,10 +118,10 @@ package struct PullPlanner: Sendable {
     }
 
     /// How many entities are named.
-    package var nameCount: Int { types.reduce(0) { $0 + $1.ids.count } }
+    public var nameCount: Int { types.reduce(0) { $0 + $1.ids.count } }
 
     /// Of what is named, the numbers that the device has.
-    package var known: [(type: String, id: String, number: Int64)] {
+    public var known: [(type: String, id: String, number: Int64)] {
         types.flatMap { type in
             zip(type.ids, type.numbers).compactMap { id, number in number.map { (type.name, id.text, $0) } }
         }
@@ -132,7 +132,7 @@ package struct PullPlanner: Sendable {
     /// Decides which entities get a number, once all that the device has are noted: those that changed, in the feed's
     /// order, then what relations lead to, in order of appearance, as its change may come later. What is deleted gets
     /// none for itself.
-    package mutating func want() {
+    public mutating func want() {
         var seen: Set<Name> = []
         let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)
         for name in Array(changed) + targets where types[name.type].numbers[name.entity] == nil {
@@ -141,11 +141,11 @@ package struct PullPlanner: Sendable {
     }
 
     /// Whether anything gets a number.
-    package var isWanting: Bool { types.contains { !$0.wanted.isEmpty } }
+    public var isWanting: Bool { types.contains { !$0.wanted.isEmpty } }
 
     /// Types whose numbers in use have to be looked at: where some are wanted, and where the device has not said where it
     /// counts on.
-    package var open: [(type: String, base: Int64?, wanted: Int)] {
+    public var open: [(type: String, base: Int64?, wanted: Int)] {
         answered.compactMap { type in
             let wanted = places[type].map { types[$0].wanted.count } ?? 0
             let base = counter(of: type)
@@ -159,7 +159,7 @@ package struct PullPlanner: Sendable {
     ///   - free: what is known of each type that is ``open``.
     ///   - rivals: pages that were pulled before and are not confirmed.
     /// - Throws: `validation_failed` where a type has not enough numbers left.
-    package mutating func assign(_ free: [String: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
+    public mutating func assign(_ free: [String: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
         throws(Problem)
     {
         for place in types.indices {
@@ -200,17 +200,17 @@ package struct PullPlanner: Sendable {
     // MARK: - What the page shows
 
     /// The device's number of an entity.
-    package func number(of name: Name) -> Int64? { types[name.type].numbers[name.entity] }
+    public func number(of name: Name) -> Int64? { types[name.type].numbers[name.entity] }
 
     /// Whether a change is shown: what was deleted before the device ever had it is not.
-    package func isShown(_ change: Int) -> Bool {
+    public func isShown(_ change: Int) -> Bool {
         guard let name = entries[change].name, entries[change].isDeleted else { return true }
         return number(of: name) != nil
     }
 
     /// Where the device's counters are to be once it has applied the page: of each type that it told, and of each of
     /// which the page shows a number. Nil where there is no number left.
-    package var nextLocalIDs: [(type: String, next: Int64?)] {
+    public var nextLocalIDs: [(type: String, next: Int64?)] {
         answered.map { type in
             guard let start = counter(of: type) ?? starts[type] ?? nil else { return (type, nil) }
             let numbers = places[type].map { types[$0].numbers.lazy.compactMap(\.self) }

@@ -1,28 +1,28 @@
 import JSONText
 
 /// The body of a pull: `{"since":CURSOR|null,"limit":500,"wait":0,"next_local_ids":{"task":2}}`, or none.
-package struct PullRequest: Sendable {
+public struct PullRequest: Sendable {
     /// Changes on a page, unless the caller says.
-    package static let defaultLimit = 500
+    public static let defaultLimit = 500
     /// The longest wait that may be asked for, in seconds.
-    package static let longestWait: Int64 = 60
+    public static let longestWait: Int64 = 60
     /// Types whose counters one pull may tell.
-    package static let typeLimit = 1_000
+    public static let typeLimit = 1_000
 
     /// `next` of the page before; nil starts at the beginning.
-    package private(set) var since: String?
+    public private(set) var since: String?
     /// 1 to 1,000.
-    package private(set) var limit = Self.defaultLimit
+    public private(set) var limit = Self.defaultLimit
     /// Seconds for which to wait for something to show.
-    package private(set) var wait = 0
+    public private(set) var wait = 0
     /// By entity type: the number that the device would give to the next entity that it makes. Nil where it does not
     /// know, or has none left.
-    package private(set) var nextLocalIDs: [String: Int64?] = [:]
+    public private(set) var nextLocalIDs: [String: Int64?] = [:]
 
     /// Reads a body, which may be empty.
     ///
     /// - Throws: `invalid_json`, or `invalid_request` with a pointer to what is wrong.
-    package init(body: [UInt8], limit: Int) throws(Problem) {
+    public init(body: [UInt8], limit: Int) throws(Problem) {
         if body.isEmpty { return }
         let (tree, members) = try JSONTree.object(in: body, limit: limit)
         if let defect = tree.defects.first { throw Problem(defect) }
@@ -43,7 +43,7 @@ package struct PullRequest: Sendable {
     }
 
     /// Where the counter of a type stands in the body (RFC 6901).
-    package static func pointer(toCounterOf type: String) -> String {
+    public static func pointer(toCounterOf type: String) -> String {
         JSONPointer("/next_local_ids").appending(member: type).text
     }
 

@@ -1,9 +1,9 @@
-package import Foundation
+public import Foundation
 
 /// What a push names by its device's own ids, in relations and as the entities that it writes.
-package struct PushLocalIDs: Sendable {
+public struct PushLocalIDs: Sendable {
     /// Ids that the relations of one push may hold: bounds what has to be looked up at a time.
-    package static let limit = 20_000
+    public static let limit = 20_000
 
     /// What stands in the relations of an entry, by the entry's index; entries that have none are left out.
     private var references: [Int: [LocalReference]] = [:]
@@ -12,15 +12,15 @@ package struct PushLocalIDs: Sendable {
     /// Entries whose relations hold more than may be looked up.
     private(set) var crowded: Set<Int> = []
     /// Every id of the device that the push names, by what stands for it; those of creates too.
-    package private(set) var named: [UUID: LocalID] = [:]
+    public private(set) var named: [UUID: LocalID] = [:]
     /// Those of creates: whatever a pull assigned under such an id was not applied by the device.
-    package private(set) var created: Set<UUID> = []
+    public private(set) var created: Set<UUID> = []
 
     /// What a push names that holds no such id.
-    package init() {}
+    public init() {}
 
     /// Reads a push.
-    package init(_ push: PushRequest, type: (String) -> EntityType?) {
+    public init(_ push: PushRequest, type: (String) -> EntityType?) {
         var room = PushLocalIDs.limit
         for entry in push.entries {
             guard let mutation = entry.mutation else { continue }
@@ -45,7 +45,7 @@ package struct PushLocalIDs: Sendable {
     }
 
     /// What stands in the relations of an entry.
-    package func references(of index: Int) -> [LocalReference] {
+    public func references(of index: Int) -> [LocalReference] {
         references.isEmpty ? [] : references[index] ?? []
     }
 

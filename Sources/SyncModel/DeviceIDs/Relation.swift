@@ -1,28 +1,28 @@
-package import JSONText
+public import JSONText
 
 /// A member of a type's documents that holds the id of another entity, or an array of such ids (seed 002, "Object
 /// Relations and IDs"). Ids of types with device ids are translated there, and nowhere else.
-package struct Relation: Sendable, Hashable {
+public struct Relation: Sendable, Hashable {
     /// Relations that a type may have.
-    package static let limit = 100
+    public static let limit = 100
     /// Bytes that a member's name may have.
-    package static let maximumNameBytes = 200
+    public static let maximumNameBytes = 200
 
     /// The member's name, at the top of the document.
-    package let member: String
+    public let member: String
     /// The type that it leads to.
-    package let entityType: String
+    public let entityType: String
     /// That type's id space; nil while it is not registered.
-    package var idSpace: IDSpace?
+    public var idSpace: IDSpace?
 
     /// Whether a member of that name can be a relation: 1 to ``maximumNameBytes`` bytes without control characters.
-    package static func isValidMember(_ name: String) -> Bool {
+    public static func isValidMember(_ name: String) -> Bool {
         let bytes = name.utf8
         return !bytes.isEmpty && bytes.count <= maximumNameBytes && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
     }
 
     /// Creates the value.
-    package init(member: String, entityType: String, idSpace: IDSpace?) {
+    public init(member: String, entityType: String, idSpace: IDSpace?) {
         self.member = member
         self.entityType = entityType
         self.idSpace = idSpace
@@ -31,14 +31,14 @@ package struct Relation: Sendable, Hashable {
 
 extension EntityType {
     /// The relations of a type as they are stored: `{"folderId":"folder"}`, checked when they were written.
-    package static func relations(stored json: JSONValue) -> [Relation] {
+    public static func relations(stored json: JSONValue) -> [Relation] {
         (json.members?.map { $0 } ?? []).compactMap { name, value in
             value.string.map { Relation(member: name.string, entityType: $0, idSpace: nil) }
         }
     }
 
     /// The relations as they are stored.
-    package var storedRelations: [UInt8] {
+    public var storedRelations: [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         for relation in relations {
@@ -51,16 +51,16 @@ extension EntityType {
 }
 
 /// One id that stands in a relation.
-package struct RelatedValue: Sendable {
+public struct RelatedValue: Sendable {
     /// Where it leads.
-    package let relation: Relation
+    public let relation: Relation
     /// The id, or whatever stands in its place. Not null.
-    package let value: JSONValue
+    public let value: JSONValue
     /// Its place where the relation is an array.
-    package let place: Int?
+    public let place: Int?
 
     /// Where it stands in the document (RFC 6901).
-    package var pointer: String {
+    public var pointer: String {
         let member = JSONPointer().appending(member: relation.member).text
         return place.map { "\(member)/\($0)" } ?? member
     }
@@ -69,7 +69,7 @@ package struct RelatedValue: Sendable {
 extension JSONValue {
     /// What stands in some relations of a document, in document order: each value, or each element of an array. A null
     /// leads nowhere and is left out.
-    package func values(in relations: [Relation]) -> [RelatedValue] {
+    public func values(in relations: [Relation]) -> [RelatedValue] {
         guard !relations.isEmpty, let members else { return [] }
         var found: [RelatedValue] = []
         for (name, value) in members {

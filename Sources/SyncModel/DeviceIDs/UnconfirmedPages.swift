@@ -2,20 +2,20 @@
 /// may be heard once more, so there may be several such pages, and the device has applied one of them at most. A new one
 /// must not give a number to another entity than a page that may have been applied: a push that uses the number is to mean
 /// one entity, whichever page the device has.
-package struct UnconfirmedPages: Sendable {
+public struct UnconfirmedPages: Sendable {
     /// A page that is not confirmed.
-    package struct Page: Sendable {
+    public struct Page: Sendable {
         /// Its number.
-        package let number: Int64
+        public let number: Int64
         /// The page from whose cursor it was pulled; 0 for none.
-        package let base: Int64
+        public let base: Int64
         /// Where the device counted on when it pulled; it applies the page only while it still does.
-        package let counters: [String: Int64]
+        public let counters: [String: Int64]
         /// What it gave.
-        package let assignments: [PullPlanner.Assignment]
+        public let assignments: [PullPlanner.Assignment]
 
         /// Creates the value.
-        package init(
+        public init(
             number: Int64,
             base: Int64,
             counters: [String: Int64],
@@ -30,21 +30,21 @@ package struct UnconfirmedPages: Sendable {
 
     /// Pages that the device cannot have applied, or has gone behind: what they gave is void, unless their cursor comes
     /// after all.
-    package private(set) var superseded: [Int64] = []
+    public private(set) var superseded: [Int64] = []
     /// Pages that were pulled in the same state of the device.
     private var equals: [Page] = []
     private var owners: [String: [Int64: String]] = [:]
     private var numbers: [String: [String: [Int64]]] = [:]
 
     /// No other pages.
-    package init() {}
+    public init() {}
 
     /// Compares a pull with the pages that stand.
     ///
     /// - Parameters:
     ///   - base: the page from whose cursor the device pulls; 0 for none.
     ///   - counters: where it counts on.
-    package init(of pages: [Page], base: Int64, counters: [String: Int64]) {
+    public init(of pages: [Page], base: Int64, counters: [String: Int64]) {
         for page in pages {
             if Self.isOlder(page, base, counters) {
                 superseded.append(page.number)
@@ -69,7 +69,7 @@ package struct UnconfirmedPages: Sendable {
     }
 
     /// The page that gave just this in the same state: it need not be kept twice.
-    package func page(with assignments: [PullPlanner.Assignment]) -> Int64? {
+    public func page(with assignments: [PullPlanner.Assignment]) -> Int64? {
         let wanted = Set(assignments)
         return equals.first { Set($0.assignments) == wanted }?.number
     }

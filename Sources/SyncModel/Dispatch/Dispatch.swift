@@ -1,28 +1,28 @@
 /// A mutation whose turn it is. It is committed as in flight under the lane's lease before anybody sees this.
 ///
 /// A class, for it is passed around a lot and never changes.
-package final class Dispatch: Sendable {
+public final class Dispatch: Sendable {
     /// Whose it is.
-    package let lane: LaneKey
+    public let lane: LaneKey
     /// The lease that its outcome has to be written under.
-    package let token: Int64
+    public let token: Int64
     /// When that lease ends, unless it is renewed.
-    package let leasedUntil: Timestamp
+    public let leasedUntil: Timestamp
     /// What runs; `attemptCount` does not count the request that is to be sent.
-    package let mutation: QueuedMutation
+    public let mutation: QueuedMutation
     /// The type of its entity.
-    package let type: EntityType
+    public let type: EntityType
     /// The entity's permanent id, unless this creates it.
-    package let serverID: ServerID?
+    public let serverID: ServerID?
     /// The entity's version in the feed when the turn came, where the user may know of it.
-    package let entityVersion: Int64?
+    public let entityVersion: Int64?
     /// The tenant as it was when the turn came.
-    package let organization: Organization
+    public let organization: Organization
     /// Where it goes.
-    package let destination: Destination
+    public let destination: Destination
 
     /// What takes a mutation.
-    package enum Destination: Sendable {
+    public enum Destination: Sendable {
         /// The built-in store, within the transaction that writes the outcome; the payload has server ids in place.
         case builtIn(payload: [UInt8])
         /// The organization's API.
@@ -48,15 +48,15 @@ package final class Dispatch: Sendable {
     }
 
     /// Requests sent once this one is: what a failure is counted as.
-    package var attempts: Int16 { mutation.attemptCount + 1 }
+    public var attempts: Int16 { mutation.attemptCount + 1 }
 
     /// Whether a request that is sent now is over before the lease is. What the row said is some time ago: the process may
     /// have stood still since (product rule 13).
-    package func canBeSent(at now: Timestamp) -> Bool {
+    public func canBeSent(at now: Timestamp) -> Bool {
         guard case .upstream(let request, _) = destination else { return true }
         return now.adding(seconds: request.timeout / .seconds(1)) < leasedUntil
     }
 
     /// The writer, for runs of versions.
-    package var writer: Writer { Writer(user: lane.user, device: mutation.deviceID) }
+    public var writer: Writer { Writer(user: lane.user, device: mutation.deviceID) }
 }

@@ -1,13 +1,13 @@
 /// That the upstream answered a mutation's request in a way which may be the operator's trouble or the mutation's own
 /// (product rule 11): 401, 407 or a redirect. It is sent again after a while, and spends no attempt.
-package struct MutationHold: Sendable, Hashable {
+public struct MutationHold: Sendable, Hashable {
     /// Such answers to this revision, one after another; 1 or more.
-    package var count: Int16
+    public var count: Int16
     /// When the first of them came. What the upstream takes from others after this shows that it is the mutation's own.
-    package var since: Timestamp
+    public var since: Timestamp
 
     /// Creates the value.
-    package init(count: Int16, since: Timestamp) {
+    public init(count: Int16, since: Timestamp) {
         self.count = count
         self.since = since
     }

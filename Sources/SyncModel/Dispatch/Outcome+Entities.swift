@@ -1,4 +1,4 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 extension Dispatch {
@@ -7,7 +7,7 @@ extension Dispatch {
     /// - Parameters:
     ///   - entities: the organization's, as loaded under their locks; changed by the outcome.
     ///   - makeID: makes the id of what is created.
-    package func applied(
+    public func applied(
         to entities: inout EntityTable,
         payload: [UInt8],
         makeID: () -> UUID
@@ -47,7 +47,7 @@ extension Dispatch {
 
 extension Outcome {
     /// The entity that the outcome writes to the feed, or shows from it; nil for none.
-    package func entityKey(of dispatch: Dispatch) -> EntityKey? {
+    public func entityKey(of dispatch: Dispatch) -> EntityKey? {
         if case .none = entity, status != .discarded { return nil }
         return serverID.map { EntityKey(type: dispatch.mutation.entity.type, id: $0.text) }
     }
@@ -56,7 +56,7 @@ extension Outcome {
     ///
     /// - Parameter entities: the organization's, as loaded under their locks; changed by the outcome.
     /// - Returns: the entity's version afterwards; nil when the feed does not learn of it.
-    package mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
+    public mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
         let stored = entities[key]
         // what one user's token shows is not another user's to read, and that it is there is not the one's to know

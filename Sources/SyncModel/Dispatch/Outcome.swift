@@ -1,46 +1,46 @@
 /// What came of a mutation's turn: everything that is written about it.
-package struct Outcome: Sendable {
+public struct Outcome: Sendable {
     /// Where it stands now.
-    package var status: MutationStatus
+    public var status: MutationStatus
     /// Raised when it is sent again under a new key.
-    package var revision: Int32
+    public var revision: Int32
     /// Requests that count.
-    package var attemptCount: Int16
+    public var attemptCount: Int16
     /// When the next try is due; nil for at once, or never.
-    package var nextRetryAt: Timestamp?
+    public var nextRetryAt: Timestamp?
     /// The entity's permanent id, when it is known.
-    package var serverID: ServerID?
+    public var serverID: ServerID?
     /// Set when a strategy settled a conflict.
-    package var resolution: ConflictResolution?
+    public var resolution: ConflictResolution?
     /// The upstream's HTTP status, or what it would be.
-    package var responseStatus: Int16?
+    public var responseStatus: Int16?
     /// The upstream's JSON, of definitive answers.
-    package var responseBody: [UInt8]?
+    public var responseBody: [UInt8]?
     /// Problem object as JSON.
-    package var error: [UInt8]?
+    public var error: [UInt8]?
     /// The error in words.
-    package var lastError: String?
+    public var lastError: String?
     /// The upstream's status of the last failure.
-    package var lastErrorCode: Int16?
+    public var lastErrorCode: Int16?
     /// Whether the request may have taken effect without our knowing.
-    package var isOutcomeUnknown = false
+    public var isOutcomeUnknown = false
     /// 409s in a row that were taken for an echo.
-    package var conflictRetries: Int16 = 0
+    public var conflictRetries: Int16 = 0
     /// Set while the upstream's answers may be the operator's trouble.
-    package var hold: MutationHold?
+    public var hold: MutationHold?
     /// What the next attempt sends instead, to have its way.
-    package var override: SentRequest?
+    public var override: SentRequest?
     /// The entity's validator, of an answer that says it of this entity; nil of everything but a success.
-    package var etag: String?
+    public var etag: String?
     /// What the feed learns.
-    package var entity: EntityChange = .none
+    public var entity: EntityChange = .none
     /// On what ground it learns that.
-    package var ground: Ground = .written
+    public var ground: Ground = .written
     /// What is counted.
-    package var kind: Kind
+    public var kind: Kind
 
     /// What an outcome does to the entity that others pull.
-    package enum EntityChange: Sendable {
+    public enum EntityChange: Sendable {
         case none
         /// The entity as the upstream has it.
         case document([UInt8], etag: String?)
@@ -50,7 +50,7 @@ package struct Outcome: Sendable {
     }
 
     /// How the feed comes to know of a change: what others have written is not changed on every ground.
-    package enum Ground: Sendable, Hashable {
+    public enum Ground: Sendable, Hashable {
         /// The upstream took a write of this entity.
         case written
         /// It made an entity, and says that this is its id.
@@ -62,7 +62,7 @@ package struct Outcome: Sendable {
     }
 
     /// Classes of outcomes, for metrics and the circuit breaker.
-    package enum Kind: String, Sendable, Hashable, CaseIterable {
+    public enum Kind: String, Sendable, Hashable, CaseIterable {
         case succeeded
         /// Settled by `server_wins`.
         case discarded
@@ -130,12 +130,12 @@ package struct Outcome: Sendable {
 
     /// Whether it counts as a try of the mapping of a create (product rule 10): what may be the operator's trouble does
     /// not, nor what was not sent.
-    package var isFailedTry: Bool {
+    public var isFailedTry: Bool {
         status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }
 
     /// Whether a mutation that depends on this one may run now (product rule 3).
-    package var satisfiesDependants: Bool {
+    public var satisfiesDependants: Bool {
         status.satisfiesDependants(settledBy: resolution)
     }
 }
@@ -145,7 +145,7 @@ extension Outcome {
     /// unless it is out of attempts (product rule 13; seed 001, `in_flight_lock_prevents_duplicate_dispatch`).
     ///
     /// - Parameter wasSent: whether it goes to an upstream; the built-in store has no effect without its outcome.
-    package init(ofLost mutation: QueuedMutation, wasSent: Bool) {
+    public init(ofLost mutation: QueuedMutation, wasSent: Bool) {
         let isExhausted = wasSent && mutation.attemptCount >= mutation.maxAttempts
         self.init(isExhausted ? .failed : .pending, .abandoned, of: mutation)
         keep(mutation)
@@ -167,13 +167,13 @@ extension Outcome {
     }
 
     /// What becomes of a mutation whose turn had come, and that was not sent after all: its turn comes again.
-    package init(ofUnsent dispatch: Dispatch) {
+    public init(ofUnsent dispatch: Dispatch) {
         self.init(ofLost: dispatch.mutation, wasSent: false)
     }
 
     /// What becomes of a mutation that was marked as in flight, but never sent: its turn comes again, and no attempt was
     /// spent.
-    package init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
+    public init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
         self.init(ofLost: mutation, wasSent: false)
         attemptCount = isForwarded ? max(0, mutation.attemptCount - 1) : mutation.attemptCount
     }

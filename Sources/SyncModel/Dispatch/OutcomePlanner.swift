@@ -1,10 +1,10 @@
 /// Decides what an upstream's answer means for the mutation that was sent (product rules 6, 7, 11 and 12). Pure.
-package struct OutcomePlanner: Sendable {
+public struct OutcomePlanner: Sendable {
     /// When to try again.
-    package let policy: RetryPolicy
+    public let policy: RetryPolicy
 
     /// Creates a planner.
-    package init(policy: RetryPolicy) {
+    public init(policy: RetryPolicy) {
         self.policy = policy
     }
 
@@ -14,7 +14,7 @@ package struct OutcomePlanner: Sendable {
     ///   - othersSucceeded: whether the upstream has taken something else since the mutation was first held; of interest
     ///     only where the answer ``UpstreamAnswer/mayBeOperatorsTrouble``.
     ///   - jitter: 0 to 1, drawn anew for each attempt.
-    package func outcome(
+    public func outcome(
         of answer: UpstreamAnswer,
         to dispatch: Dispatch,
         othersSucceeded: Bool = false,
@@ -48,7 +48,7 @@ package struct OutcomePlanner: Sendable {
 
     /// What becomes of a request that nobody waits for any more: it may have taken effect, and is sent again at once,
     /// unless it was the last.
-    package func abandoned(_ dispatch: Dispatch) -> Outcome {
+    public func abandoned(_ dispatch: Dispatch) -> Outcome {
         var outcome = Outcome(.pending, .abandoned, of: dispatch, isOpen: true)
         outcome.isOutcomeUnknown = true
         outcome.hold = dispatch.mutation.hold

@@ -1,59 +1,59 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// A stored mutation as the one who runs its lane needs it: its content, and where its attempts stand.
-package struct QueuedMutation: EntityWrite, Sendable {
+public struct QueuedMutation: EntityWrite, Sendable {
     /// The client's id of the mutation.
-    package let id: UUID
+    public let id: UUID
     /// The device that sent it.
-    package let deviceID: UUID
+    public let deviceID: UUID
     /// Place in the lane.
-    package let position: Int64
+    public let position: Int64
     /// When it was accepted.
-    package let acceptedAt: Timestamp
+    public let acceptedAt: Timestamp
     /// What it does to its entity.
-    package let operation: Operation
+    public let operation: Operation
     /// The entity; with the permanent id when that was known on acceptance, or is by now.
-    package let entity: EntityName
+    public let entity: EntityName
     /// Where to replay it; nil for built-in types that give none.
-    package var endpoint: Endpoint?
+    public var endpoint: Endpoint?
     /// The body as the client wrote it.
-    package var payload: [UInt8]?
+    public var payload: [UInt8]?
     /// The mutation's headers, a JSON object of strings.
-    package var headers: [UInt8]?
+    public var headers: [UInt8]?
     /// The version that the client saw.
-    package var baseVersion: Int64?
+    public var baseVersion: Int64?
     /// Client ids of the user in endpoint and payload, and the entity's own unless this creates it.
-    package var references = References()
+    public var references = References()
     /// 1, and one more for each time it was sent again with a new upstream key.
-    package var revision: Int32 = 1
+    public var revision: Int32 = 1
     /// Requests sent so far.
-    package var attemptCount: Int16 = 0
+    public var attemptCount: Int16 = 0
     /// Requests that may be sent before it fails.
-    package let maxAttempts: Int16
+    public let maxAttempts: Int16
     /// When the next try is due; nil for at once.
-    package var nextRetryAt: Timestamp?
+    public var nextRetryAt: Timestamp?
     /// How a conflict is settled.
-    package let conflictResolution: ConflictResolution
+    public let conflictResolution: ConflictResolution
     /// Set when a strategy or a person settled a conflict in this revision.
-    package var resolution: ConflictResolution?
+    public var resolution: ConflictResolution?
     /// Whether the last request of this revision may have taken effect without our knowing.
-    package var isOutcomeUnknown = false
+    public var isOutcomeUnknown = false
     /// 409s that were taken for an echo of an earlier attempt.
-    package var conflictRetries: Int16 = 0
+    public var conflictRetries: Int16 = 0
     /// Set while the upstream's last answers may be the operator's trouble.
-    package var hold: MutationHold?
+    public var hold: MutationHold?
     /// What this revision sends to have its way in a conflict; nil for what the client wrote.
-    package var override: SentRequest?
+    public var override: SentRequest?
     /// The problem that is kept beside a settled conflict, JSON.
-    package var error: [UInt8]?
+    public var error: [UInt8]?
     /// W3C trace context of the push.
-    package var traceparent: String?
+    public var traceparent: String?
     /// What of it cannot be opened, so that it cannot be sent. Nothing, as a rule.
-    package var unreadable: [String] = []
+    public var unreadable: [String] = []
 
     /// A mutation that was never sent; the rest is set as far as it has any.
-    package init(
+    public init(
         id: UUID,
         deviceID: UUID,
         position: Int64,
@@ -103,5 +103,5 @@ package struct QueuedMutation: EntityWrite, Sendable {
 
     /// The trace that belongs to its requests and to what is logged of them: the one of the push, else one of the
     /// mutation's id, so that all attempts are found together.
-    package var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
+    public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
 }

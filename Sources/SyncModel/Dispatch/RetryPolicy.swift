@@ -1,17 +1,17 @@
 /// When a failed attempt is tried again (product rule 11; seed 001, `exponential_backoff_on_failure`).
-package struct RetryPolicy: Sendable, Hashable {
+public struct RetryPolicy: Sendable, Hashable {
     /// `SLUICE_RETRY_BASE_SECONDS`: what is doubled with every attempt, in seconds.
-    package var base: Double
+    public var base: Double
     /// `SLUICE_RETRY_CAP_SECONDS`: the longest pause before jitter, in seconds.
-    package var cap: Double
+    public var cap: Double
     /// The longest pause of a mutation whose answers may be the operator's trouble, in seconds before jitter: once that is
     /// mended, nobody waits for long.
-    package static let longestHold: Double = 300
+    public static let longestHold: Double = 300
     /// 409s in a row that are taken for the echo of an earlier attempt.
-    package static let conflictRetries: Int16 = 2
+    public static let conflictRetries: Int16 = 2
 
     /// Creates the policy.
-    package init(base: Double = 2, cap: Double = 1_800) {
+    public init(base: Double = 2, cap: Double = 1_800) {
         self.base = base
         self.cap = cap
     }
@@ -22,7 +22,7 @@ package struct RetryPolicy: Sendable, Hashable {
     ///   - attempts: requests sent, the one that just failed included; 1 or more.
     ///   - notBefore: what the upstream asked for (`Retry-After`).
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
-    package func nextTry(
+    public func nextTry(
         after attempts: Int16,
         now: Timestamp,
         notBefore: Timestamp? = nil,

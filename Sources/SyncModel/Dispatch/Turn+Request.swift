@@ -1,5 +1,5 @@
 import Crypto
-package import Foundation
+public import Foundation
 import JSONText
 
 /// What goes out to an upstream.
@@ -58,7 +58,7 @@ extension Turn {
 extension TurnPlanner {
     /// Our own key, the same for all attempts of a revision (product rule 6): made of what names the revision, so that
     /// any replica makes the same. A UUID of version 8 (RFC 9562, 5.8).
-    package static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
+    public static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
         var hash = SHA256()
         for id in [lane.organization, lane.user, mutation.id] {
             withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) }

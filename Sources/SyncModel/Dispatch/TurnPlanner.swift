@@ -1,8 +1,8 @@
 /// Decides what is to be done about the mutation at the head of a lane: whether its turn has come, and what goes out
 /// (product rules 2, 6 and 8). Pure.
-package struct TurnPlanner: Sendable {
+public struct TurnPlanner: Sendable {
     /// What is to be done.
-    package enum Decision: Sendable {
+    public enum Decision: Sendable {
         /// Its turn has come.
         case run(Dispatch)
         /// It holds the lane until then.
@@ -20,14 +20,14 @@ package struct TurnPlanner: Sendable {
     let lease: LaneLease
 
     /// Creates a planner.
-    package init(leaseSeconds: Double) {
+    public init(leaseSeconds: Double) {
         lease = LaneLease(seconds: leaseSeconds)
     }
 
     /// Decides about a head.
     ///
     /// - Parameter heldUntil: set while the upstream's circuit is open.
-    package func decide(
+    public func decide(
         _ mutation: QueuedMutation,
         _ surroundings: Surroundings,
         now: Timestamp,

@@ -2,16 +2,16 @@ import Foundation
 
 /// Room of one kind that one may wait for. Organizations take turns, and so do the users of each; how much each may hold
 /// is what ``FairShares`` says. Decides; who uses it resumes those who wait.
-package struct FairRoom: Sendable {
+public struct FairRoom: Sendable {
     /// Names somebody who waits.
-    package typealias Ticket = Int
+    public typealias Ticket = Int
 
     /// Who need not wait any longer.
-    package struct Decision: Sendable, Equatable {
+    public struct Decision: Sendable, Equatable {
         /// They have what they asked for.
-        package var admitted: [Ticket] = []
+        public var admitted: [Ticket] = []
         /// They have waited too long.
-        package var refused: [Ticket] = []
+        public var refused: [Ticket] = []
     }
 
     private struct Waiter {
@@ -26,31 +26,31 @@ package struct FairRoom: Sendable {
     private static let looks = 64
 
     /// Who holds what.
-    package private(set) var shares: FairShares
+    public private(set) var shares: FairShares
     private let patience: Duration
     private var lines: [UUID: Turns<UUID, Waiter>] = [:]
     private var order = Line<UUID>()
     private var lastTicket = 0
     /// How many wait.
-    package private(set) var waiting = 0
+    public private(set) var waiting = 0
 
     /// - Parameters:
     ///   - whole: how much there is.
     ///   - patience: who has waited longer is turned away.
-    package init(whole: Int, patience: Duration) {
+    public init(whole: Int, patience: Duration) {
         shares = FairShares(whole: whole)
         self.patience = patience
     }
 
     /// Takes room for a user where it may have some at once, and nobody of its organization waits.
-    package mutating func takeAtOnce(_ amount: Int, for user: LaneKey) -> Bool {
+    public mutating func takeAtOnce(_ amount: Int, for user: LaneKey) -> Bool {
         guard lines[user.organization] == nil, shares.mayTake(amount, for: user) else { return false }
         shares.take(amount, for: user)
         return true
     }
 
     /// Lets somebody wait for room.
-    package mutating func wait(for amount: Int, by user: LaneKey, now: ContinuousClock.Instant) -> Ticket {
+    public mutating func wait(for amount: Int, by user: LaneKey, now: ContinuousClock.Instant) -> Ticket {
         lastTicket += 1
         let waiter = Waiter(ticket: lastTicket, user: user, amount: amount, since: now)
         if lines[user.organization] == nil { order.append(user.organization) }
@@ -60,17 +60,17 @@ package struct FairRoom: Sendable {
     }
 
     /// Takes room whether or not it is there: for what is held already.
-    package mutating func take(_ amount: Int, for user: LaneKey) {
+    public mutating func take(_ amount: Int, for user: LaneKey) {
         shares.take(amount, for: user)
     }
 
     /// Gives room back.
-    package mutating func giveBack(_ amount: Int, of user: LaneKey) {
+    public mutating func giveBack(_ amount: Int, of user: LaneKey) {
         shares.giveBack(amount, of: user)
     }
 
     /// Lets in who may have room by now, and turns away at the head of each line who has waited too long.
-    package mutating func settle(now: ContinuousClock.Instant) -> Decision {
+    public mutating func settle(now: ContinuousClock.Instant) -> Decision {
         var decision = Decision()
         var passed: [UUID] = []
         while passed.count < Self.looks, let organization = order.popFirst() {
@@ -90,7 +90,7 @@ package struct FairRoom: Sendable {
     }
 
     /// Turns away everybody who has waited too long.
-    package mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
+    public mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
         guard waiting > 0 else { return [] }
         var late: [Ticket] = []
         for organization in Array(lines.keys) {

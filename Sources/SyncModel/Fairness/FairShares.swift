@@ -1,4 +1,4 @@
-package import Foundation
+public import Foundation
 
 /// Room of one kind, bytes or places, that organizations share: who holds how much of it, and who may take more
 /// (product rule 16).
@@ -7,29 +7,29 @@ package import Foundation
 /// hold a third each, of n each holds 1/(n + 1): parts shrink as more of them come, and whoever comes finds as much free
 /// as the largest part. The users of an organization share its part in the same way. Who holds nothing else may take
 /// whatever is free: there is no request that is never served.
-package struct FairShares: Sendable {
+public struct FairShares: Sendable {
     /// How much there is.
-    package let whole: Int
+    public let whole: Int
     /// How much is held by all.
-    package private(set) var taken = 0
+    public private(set) var taken = 0
     private var organizations: [UUID: Int] = [:]
     private var users: [LaneKey: Int] = [:]
 
     /// Room that nobody holds anything of.
-    package init(whole: Int) {
+    public init(whole: Int) {
         self.whole = whole
     }
 
     /// How much an organization holds.
-    package func held(by organization: UUID) -> Int { organizations[organization] ?? 0 }
+    public func held(by organization: UUID) -> Int { organizations[organization] ?? 0 }
 
     /// How much a user holds.
-    package func held(by user: LaneKey) -> Int { users[user] ?? 0 }
+    public func held(by user: LaneKey) -> Int { users[user] ?? 0 }
 
     /// Whether a user may take so much more.
     ///
     /// - Parameter own: what of it the same request holds already, and only takes more of.
-    package func mayTake(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
+    public func mayTake(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
         let free = whole - taken - amount
         guard free >= 0 else { return false }
         let inOrganization = held(by: user.organization)
@@ -42,13 +42,13 @@ package struct FairShares: Sendable {
     }
 
     /// Whether a user, or its organization, holds more than it should: what was taken without asking counts as well.
-    package func isOver(_ user: LaneKey) -> Bool {
+    public func isOver(_ user: LaneKey) -> Bool {
         let held = held(by: user.organization)
         return held > 0 && held > max(0, whole - taken)
     }
 
     /// Takes some, whether or not it may be taken.
-    package mutating func take(_ amount: Int, for user: LaneKey) {
+    public mutating func take(_ amount: Int, for user: LaneKey) {
         guard amount != 0 else { return }
         taken += amount
         organizations[user.organization, default: 0] += amount
@@ -56,7 +56,7 @@ package struct FairShares: Sendable {
     }
 
     /// Gives some back.
-    package mutating func giveBack(_ amount: Int, of user: LaneKey) {
+    public mutating func giveBack(_ amount: Int, of user: LaneKey) {
         guard amount != 0 else { return }
         taken -= amount
         Self.reduce(&organizations[user.organization], by: amount)

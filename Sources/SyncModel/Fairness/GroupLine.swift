@@ -1,20 +1,20 @@
 import Foundation
 
 /// Bounds of a group that is committed together.
-package struct GroupLimits: Sendable {
+public struct GroupLimits: Sendable {
     /// Pieces of work.
-    package var jobs = 64
+    public var jobs = 64
     /// Mutations of all of them, or whatever else weighs.
-    package var weight = 1_000
+    public var weight = 1_000
     /// Bytes of all of them.
-    package var bytes = 524_288
+    public var bytes = 524_288
     /// What weighs more than this is heavy.
-    package var lightWeight = 200
+    public var lightWeight = 200
     /// What has more bytes than this is heavy.
-    package var lightBytes = 131_072
+    public var lightBytes = 131_072
 
     /// The defaults.
-    package init() {}
+    public init() {}
 }
 
 /// Work that waits to be committed in groups, at several desks. Organizations take turns, and so do the users of each. A
@@ -23,20 +23,20 @@ package struct GroupLimits: Sendable {
 ///
 /// Each organization has its desk. What is heavy goes to a desk of its own, the last one: a group takes as long as its
 /// heaviest member, and nobody should wait for what somebody else sends in megabytes.
-package struct GroupLine: Sendable {
+public struct GroupLine: Sendable {
     /// A piece of work.
-    package struct Item: Sendable {
+    public struct Item: Sendable {
         /// Names it.
-        package let ticket: Int
+        public let ticket: Int
         /// Whose it is.
-        package let lane: LaneKey
+        public let lane: LaneKey
         /// What it adds to a group's weight.
-        package let weight: Int
+        public let weight: Int
         /// What it adds to a group's bytes.
-        package let bytes: Int
+        public let bytes: Int
 
         /// Creates the value.
-        package init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int) {
+        public init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int) {
             self.ticket = ticket
             self.lane = lane
             self.weight = weight
@@ -65,12 +65,12 @@ package struct GroupLine: Sendable {
     /// Organizations at work, by desk.
     private var atWork: [Int: [UUID]] = [:]
     /// How much work waits.
-    package private(set) var count = 0
+    public private(set) var count = 0
 
     /// - Parameters:
     ///   - desks: how many there are beside the heavy one.
     ///   - capacity: how much work may wait.
-    package init(desks: Int, hasHeavyDesk: Bool, capacity: Int, limits: GroupLimits = GroupLimits()) {
+    public init(desks: Int, hasHeavyDesk: Bool, capacity: Int, limits: GroupLimits = GroupLimits()) {
         self.limits = limits
         self.hasHeavyDesk = hasHeavyDesk
         self.desks = Array(repeating: Line(), count: desks + (hasHeavyDesk ? 1 : 0))
@@ -81,7 +81,7 @@ package struct GroupLine: Sendable {
     ///
     /// - Parameter desk: the organization's.
     /// - Returns: the desk where there is something to do now; -1 for none.
-    package mutating func add(_ item: Item, desk: Int) -> Int? {
+    public mutating func add(_ item: Item, desk: Int) -> Int? {
         guard shares.mayTake(1, for: item.lane) else { return nil }
         shares.take(1, for: item.lane)
         count += 1
@@ -92,7 +92,7 @@ package struct GroupLine: Sendable {
     }
 
     /// The next group for a desk; empty when there is nothing for it. Its organizations are at work until ``finish(at:)``.
-    package mutating func take(at desk: Int) -> [Item] {
+    public mutating func take(at desk: Int) -> [Item] {
         var group = Group(limits: limits, takesHeavy: isHeavy(desk))
         var taken: [UUID] = []
         var skipped: [UUID] = []
@@ -123,7 +123,7 @@ package struct GroupLine: Sendable {
     /// Ends the work on a desk's group.
     ///
     /// - Returns: the desks where there is something to do by now.
-    package mutating func finish(at desk: Int) -> Set<Int> {
+    public mutating func finish(at desk: Int) -> Set<Int> {
         var woken: Set<Int> = []
         for id in atWork.removeValue(forKey: desk) ?? [] {
             organizations[id]?.workedAt = nil
@@ -133,22 +133,22 @@ package struct GroupLine: Sendable {
     }
 
     /// Whether nothing waits at a desk now.
-    package func isEmpty(at desk: Int) -> Bool { desks[desk].isEmpty }
+    public func isEmpty(at desk: Int) -> Bool { desks[desk].isEmpty }
 
     /// Whether nothing waits at a desk, and nothing can come to it any more unless it is added.
-    package func isIdle(for desk: Int) -> Bool {
+    public func isIdle(for desk: Int) -> Bool {
         desks[desk].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
     }
 
     /// Takes out everything that fits.
-    package mutating func remove(where fits: (Item) -> Bool) -> [Item] {
+    public mutating func remove(where fits: (Item) -> Bool) -> [Item] {
         var removed: [Item] = []
         for id in Array(organizations.keys) { removed += remove(of: id, where: fits) }
         return removed
     }
 
     /// Takes out everything that waits for a desk.
-    package mutating func drain(at desk: Int) -> [Item] {
+    public mutating func drain(at desk: Int) -> [Item] {
         var removed: [Item] = []
         for (id, organization) in organizations where (organization.workedAt ?? organization.standsAt) == desk {
             removed += remove(of: id) { _ in true }

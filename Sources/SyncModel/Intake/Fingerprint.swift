@@ -1,25 +1,25 @@
 import Crypto
-package import Foundation
+public import Foundation
 import JSONText
 
 /// A mutation's content in a form that two tries of it share (product rule 5): a hash of the canonical form with every
 /// UUID cut out, those UUIDs beside it in order, and where they stood. A worker that put other UUIDs in the place of
 /// client ids between two tries changes the UUIDs only, pairwise; where it put in integers or other strings is found by
 /// the places (``ContentComparison``).
-package struct Fingerprint: Sendable, Hashable {
+public struct Fingerprint: Sendable, Hashable {
     /// Version of the canonical form (one byte), then SHA-256.
-    package let digest: [UInt8]
+    public let digest: [UInt8]
     /// The UUIDs, in canonical order: entity, endpoint, payload, headers.
-    package let identifiers: [UUID]
+    public let identifiers: [UUID]
     /// Where ids stand behind the entity, as it is stored (``IDPlaces``). Empty where none do, and of mutations that were
     /// stored before places were noted: these are compared by digest and UUIDs alone.
-    package let places: [UInt8]
+    public let places: [UInt8]
 
     /// Raised whenever the canonical form changes; stored records of another version compare unequal.
     static let version: UInt8 = 1
 
     /// Creates the value from its stored parts.
-    package init(digest: [UInt8], identifiers: [UUID], places: [UInt8] = []) {
+    public init(digest: [UInt8], identifiers: [UUID], places: [UInt8] = []) {
         self.digest = digest
         self.identifiers = identifiers
         self.places = places
@@ -110,7 +110,7 @@ extension Fingerprint {
     /// Reads the stored form: the digest, then 16 bytes for each identifier.
     ///
     /// - Parameter places: what is stored beside it; nil for nothing.
-    package init(stored: [UInt8], places: [UInt8]?) {
+    public init(stored: [UInt8], places: [UInt8]?) {
         let rest = stored.dropFirst(Fingerprint.digestBytes)
         let identifiers = stride(from: rest.startIndex, to: rest.endIndex - 15, by: 16).map { start in
             rest[start..<start + 16].withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
@@ -123,7 +123,7 @@ extension Fingerprint {
     }
 
     /// The stored form. The places are stored apart: a gateway of a version before them reads the rest as it did.
-    package var stored: [UInt8] {
+    public var stored: [UInt8] {
         var bytes = digest
         bytes.reserveCapacity(digest.count + identifiers.count * 16)
         for identifier in identifiers { withUnsafeBytes(of: identifier.uuid) { bytes += $0 } }

@@ -1,44 +1,44 @@
-package import Foundation
-package import JSONText
+public import Foundation
+public import JSONText
 
 /// One create, update, replace or delete, captured offline (seed 001), checked on its own: only ``MutationDecoder``
 /// builds one, so a rule that needs nothing but the mutation holds wherever there is one.
 ///
 /// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
-package final class Mutation: EntityWrite, Sendable {
+public final class Mutation: EntityWrite, Sendable {
     /// The client's id of the mutation, unique per user (seed 001, `id`).
-    package let id: UUID
+    public let id: UUID
     /// Unique per user; the same with the same content is a repetition (seed 001, `idempotency_key_unique_per_mutation`).
-    package let idempotencyKey: UUID
+    public let idempotencyKey: UUID
     /// Position in the device's own count, 1 or more.
-    package let sequenceNumber: Int64
+    public let sequenceNumber: Int64
     /// What is done to the entity.
-    package let operation: Operation
+    public let operation: Operation
     /// Which entity (seed 001, `entity_type`; seed 000): by its client id, by the device's own id of it (seed 002), or by
     /// the permanent id, as the server gave it, where the client knows that.
-    package let entity: EntityName
+    public let entity: EntityName
     /// Where to replay the mutation; needed for types that are forwarded only.
-    package let endpoint: Endpoint?
+    public let endpoint: Endpoint?
     /// The body as the client wrote it; nil for none and for JSON's null.
-    package let payload: JSONValue?
+    public let payload: JSONValue?
     /// Names in lower case.
-    package let headers: JSONValue?
+    public let headers: JSONValue?
     /// Ids of mutations, or client ids of entities, that must be there first; no duplicates, 500 at most.
-    package let dependencyIDs: [UUID]
+    public let dependencyIDs: [UUID]
     /// 0 to 1,000; nil means the entity type's default.
-    package let priority: Int16?
+    public let priority: Int16?
     /// 1 to 100.
-    package let maxAttempts: Int16
+    public let maxAttempts: Int16
     /// Nil means the organization's default.
-    package let conflictResolution: ConflictResolution?
+    public let conflictResolution: ConflictResolution?
     /// The version that the client saw, 0 or more.
-    package let baseVersion: Int64?
+    public let baseVersion: Int64?
     /// Device-local time of capture; orders nothing here, tells staleness.
-    package let createdAt: Timestamp
+    public let createdAt: Timestamp
     /// What makes a repetition recognizable.
-    package let fingerprint: Fingerprint
+    public let fingerprint: Fingerprint
     /// Distinct UUIDs in endpoint and payload, in order of appearance: those that may be client ids.
-    package let references: [UUID]
+    public let references: [UUID]
 
     /// - Returns: nil where a member is missing without which there is no mutation.
     init?(_ content: MutationContent, _ entity: EntityName?) {

@@ -1,22 +1,22 @@
-package import Foundation
-package import JSONText
+public import Foundation
+public import JSONText
 
 /// The body of a push, read: the envelope is valid, each entry is or says what is wrong with it.
-package struct PushRequest: Sendable {
+public struct PushRequest: Sendable {
     /// The installation that owns the sequence counter.
-    package let deviceID: UUID
+    public let deviceID: UUID
     /// The watermark that the worker believes in.
-    package let afterSequence: Int64?
+    public let afterSequence: Int64?
     /// In request order.
-    package let entries: [PushEntry]
+    public let entries: [PushEntry]
     /// Size of the body in bytes: what the push weighs while it waits.
-    package let bodyBytes: Int
+    public let bodyBytes: Int
 
     /// Reads a body.
     ///
     /// - Throws: `invalid_json` for what is not JSON, `invalid_request` for a wrong envelope, `payload_too_large` past
     ///   the limits; all refuse the whole push.
-    package init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
+    public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {
             tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limits.bodyBytes))
@@ -106,7 +106,7 @@ private struct Envelope {
 
 extension Problem {
     /// What a caller is told about a text that is not JSON, or too large.
-    package init(jsonError error: JSONParseError, limit: Int) {
+    public init(jsonError error: JSONParseError, limit: Int) {
         switch error.kind {
         case .tooLong, .tooManyNodes:
             self.init(.payloadTooLarge, "\(error.explanation); at most \(limit) bytes are taken")

@@ -1,5 +1,5 @@
 /// What an identity provider answers when it is asked for its keys.
-package enum KeySetAnswer: Sendable, Hashable {
+public enum KeySetAnswer: Sendable, Hashable {
     /// A document, with the `ETag` and `Cache-Control` that came with it.
     case document([UInt8], etag: String?, cacheControl: String?)
     /// What was fetched before is still so (304).
@@ -8,5 +8,5 @@ package enum KeySetAnswer: Sendable, Hashable {
     case failed(String)
 
     /// Fetches a key set; `etag` is that of the document that is at hand. Ends by itself within seconds.
-    package typealias Fetch = @Sendable (_ url: String, _ etag: String?) async -> KeySetAnswer
+    public typealias Fetch = @Sendable (_ url: String, _ etag: String?) async -> KeySetAnswer
 }

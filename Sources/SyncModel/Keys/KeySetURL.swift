@@ -1,10 +1,10 @@
 /// The URL that an identity provider publishes its keys at.
-package enum KeySetURL {
+public enum KeySetURL {
     /// The longest one that is taken, in bytes.
-    package static let maximumBytes = 2_000
+    public static let maximumBytes = 2_000
 
     /// What is wrong with it, to stand behind its name; nil: nothing.
-    package static func problem(_ text: String) -> String? {
+    public static func problem(_ text: String) -> String? {
         guard text.utf8.count <= maximumBytes else { return "is longer than \(maximumBytes) bytes" }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
             return "may hold no spaces, control characters or other letters than ASCII's"
@@ -16,10 +16,10 @@ package enum KeySetURL {
     }
 
     /// How it is shown: a query may hold what is nobody's business.
-    package static func shown(_ text: String) -> String { withoutQuery(text) }
+    public static func shown(_ text: String) -> String { withoutQuery(text) }
 
     /// Whether somebody between gateway and provider could put in keys of their own.
-    package static func isOpenToForgery(_ text: String) -> Bool {
+    public static func isOpenToForgery(_ text: String) -> Bool {
         guard let url = URLParts(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
         let host =
             url.authority.hasPrefix("[") ? url.authority.prefix { $0 != "]" } : url.authority.prefix { $0 != ":" }

@@ -1,7 +1,7 @@
-package import Foundation
+public import Foundation
 
 /// What a look at a lane found to be pending first.
-package enum FoundHead {
+public enum FoundHead {
     /// Nothing is, from the position on at which the lane points.
     case none
     /// A mutation, the type of its entity, resolved mappings of the client ids that it names, and the entity as the feed

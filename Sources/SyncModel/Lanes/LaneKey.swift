@@ -1,20 +1,20 @@
-package import Foundation
+public import Foundation
 
 /// Names a lane: a user's ordered queue inside an organization.
-package struct LaneKey: Sendable, Hashable, Comparable {
+public struct LaneKey: Sendable, Hashable, Comparable {
     /// The tenant.
-    package let organization: UUID
+    public let organization: UUID
     /// The user.
-    package let user: UUID
+    public let user: UUID
 
     /// Creates the key.
-    package init(organization: UUID, user: UUID) {
+    public init(organization: UUID, user: UUID) {
         self.organization = organization
         self.user = user
     }
 
     /// The order in which locks are taken.
-    package static func < (left: LaneKey, right: LaneKey) -> Bool {
+    public static func < (left: LaneKey, right: LaneKey) -> Bool {
         left.organization != right.organization ? left.organization < right.organization : left.user < right.user
     }
 }

@@ -1,13 +1,13 @@
-package import Foundation
+public import Foundation
 
 /// What one step of a lane's worker comes to, decided while its transaction reads: ``init(_:lane:organization:by:now:)``
 /// once the lane is locked, ``settle(_:_:)`` once what was lost is known, ``choose(by:now:)`` once it is known what comes
 /// next. After each of them ``outcomes`` and ``lane`` are to be written. Pure.
 ///
 /// A class: it is changed in many places, and never copied.
-package final class LanePlan {
+public final class LanePlan {
     /// What the row said of the flight and is to be put right first.
-    package enum Recovery: Sendable {
+    public enum Recovery: Sendable {
         /// The lane's last worker was lost: what is in flight may have been sent.
         case takeover
         /// The step was committed before, and its worker did not hear of it: what is in flight was never sent.
@@ -16,35 +16,35 @@ package final class LanePlan {
 
     /// Seconds for which lanes wait that cannot be run: of organizations that are not served, or whose data cannot be
     /// opened.
-    package static let pause: Double = 30
+    public static let pause: Double = 30
 
-    package let request: LaneRequest
+    public let request: LaneRequest
     /// Nil where there is no such organization any more.
     private let organization: Organization?
-    package let recovery: Recovery?
+    public let recovery: Recovery?
     /// The lane as it is to be written.
-    package private(set) var lane: LaneState
+    public private(set) var lane: LaneState
     /// What came of mutations since the last statements.
-    package private(set) var outcomes: [LaneOutcome] = []
+    public private(set) var outcomes: [LaneOutcome] = []
     /// The mutation whose waiters this step releases: one at a time, for a statement's work has a bound.
-    package private(set) var unblocking: UUID?
+    public private(set) var unblocking: UUID?
     /// Others whose waiters are to be released.
     private var unfinished: [UUID] = []
     /// Whether there are more that wait for ``unblocking``.
-    package var leavesWaiters = false
+    public var leavesWaiters = false
     private var lowestReleased: Int64?
     /// What was found to be pending first.
-    package var head = FoundHead.none
+    public var head = FoundHead.none
     /// What was wrong with the lane and is mended.
-    package private(set) var note: String?
+    public private(set) var note: String?
     /// What the worker is to do next.
-    package private(set) var turn = LaneTurn.lost
+    public private(set) var turn = LaneTurn.lost
 
     /// Takes a step on.
     ///
     /// - Parameter lane: the lane as its locked row says.
     /// - Returns: nil where the step is lost: the lane is somebody else's, or not ready.
-    package init?(
+    public init?(
         _ request: LaneRequest,
         lane: LaneState,
         organization: Organization?,
@@ -69,7 +69,7 @@ package final class LanePlan {
     // MARK: - What was lost
 
     /// Takes in what the row says is in flight, of a step that recovers.
-    package func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
+    public func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
         let outcome =
             recovery == .repetition
             ? Outcome(ofUnsent: mutation, isForwarded: isForwarded) : Outcome(ofLost: mutation, wasSent: isForwarded)
@@ -77,7 +77,7 @@ package final class LanePlan {
     }
 
     /// Takes in a mutation that is done and that others still wait for, of a step that recovers.
-    package func recover(waitersFor blocker: UUID) {
+    public func recover(waitersFor blocker: UUID) {
         unfinished.append(blocker)
     }
 
@@ -88,7 +88,7 @@ package final class LanePlan {
     /// - Parameters:
     ///   - entities: by organization, as loaded under their locks; changed by the outcome.
     ///   - makeID: makes the id of what the built-in store creates.
-    package func settle(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
+    public func settle(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
         let organization = request.lane.organization
         switch request.step {
         case .claim: break
@@ -127,13 +127,13 @@ package final class LanePlan {
     // MARK: - What comes next
 
     /// Takes in a mutation that waited for ``unblocking`` and waits for nothing any more.
-    package func release(position: Int64, acceptedAt: Timestamp) {
+    public func release(position: Int64, acceptedAt: Timestamp) {
         lane.enqueue(position: position, acceptedAt: acceptedAt)
         lowestReleased = min(lowestReleased ?? position, position)
     }
 
     /// Brings the lane's head up to date with what was found, and says what is to be done about it.
-    package func choose(by planner: TurnPlanner, now: Timestamp) {
+    public func choose(by planner: TurnPlanner, now: Timestamp) {
         outcomes = []
         place()
         turn = next(planner, now)

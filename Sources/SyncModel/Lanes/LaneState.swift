@@ -1,33 +1,33 @@
-package import Foundation
+public import Foundation
 
 /// A lane as its locked row shows it. Whatever happens to a lane is told to it by the event's name: nothing else changes
 /// what it counts, where its head is, what halts it and who may run it.
-package struct LaneState: Sendable, Hashable {
+public struct LaneState: Sendable, Hashable {
     /// The place that the next mutation takes.
-    package private(set) var nextPosition: Int64
+    public private(set) var nextPosition: Int64
     /// Raised by one with each change to the lane's mutations and mappings.
-    package private(set) var changePosition: Int64
+    public private(set) var changePosition: Int64
     /// Mutations that run when their turn comes: pending or in flight.
-    package private(set) var queuedCount: Int32
+    public private(set) var queuedCount: Int32
     /// Mutations that are not final.
-    package private(set) var openCount: Int32
+    public private(set) var openCount: Int32
     /// The mutation that holds everything else until a person settles it.
-    package private(set) var haltedBy: UUID?
+    public private(set) var haltedBy: UUID?
     /// When a worker may claim the lane: its head is due, or the lease on it has run out. Nil when nothing is to run.
-    package private(set) var readyAt: Timestamp?
+    public private(set) var readyAt: Timestamp?
     /// The worker that runs the lane, until ``readyAt``.
-    package private(set) var leaseOwner: UUID?
+    public private(set) var leaseOwner: UUID?
     /// Raised with every claim: an outcome under an older one is thrown away (product rule 13).
-    package private(set) var leaseToken: Int64
+    public private(set) var leaseToken: Int64
     /// What was sent and has no outcome yet.
-    package private(set) var inFlight: UUID?
+    public private(set) var inFlight: UUID?
     /// No mutation before this position is pending or in flight.
-    package private(set) var headPosition: Int64
+    public private(set) var headPosition: Int64
     /// When the first of the queued mutations was accepted.
-    package private(set) var queuedSince: Timestamp?
+    public private(set) var queuedSince: Timestamp?
 
     /// A lane as its row says; what is left out is as in a new lane.
-    package init(
+    public init(
         nextPosition: Int64 = 1,
         changePosition: Int64 = 0,
         queuedCount: Int32 = 0,
@@ -57,13 +57,13 @@ package struct LaneState: Sendable, Hashable {
 
     /// Whether something may keep the lane's head from running: a person is waited for, or something is queued that nobody
     /// runs. In the usual case nothing is, and nobody has to look at the head.
-    package var mayBeHeld: Bool { leaseOwner == nil && (haltedBy != nil || queuedCount > 0) }
+    public var mayBeHeld: Bool { leaseOwner == nil && (haltedBy != nil || queuedCount > 0) }
 
     /// Whether a mutation that comes now waits for nobody: it may take effect before it is ever queued.
     var isFree: Bool { haltedBy == nil && queuedCount == 0 }
 
     /// Whether a worker may claim the lane now.
-    package func isReady(at now: Timestamp) -> Bool {
+    public func isReady(at now: Timestamp) -> Bool {
         readyAt.map { $0 <= now } ?? false
     }
 

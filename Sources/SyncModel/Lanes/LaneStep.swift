@@ -1,7 +1,7 @@
-package import Foundation
+public import Foundation
 
 /// One step of a lane's worker: what it wants written before it goes on.
-package enum LaneStep: Sendable {
+public enum LaneStep: Sendable {
     /// Take the lane, if it is ready and nobody has it but the worker itself.
     case claim
     /// Write what came of a request to the upstream.
@@ -12,7 +12,7 @@ package enum LaneStep: Sendable {
     case goOn(token: Int64, unblocking: [UUID])
 
     /// The lease that the step is made under; nil for a claim.
-    package var token: Int64? {
+    public var token: Int64? {
         switch self {
         case .claim: nil
         case .settle(let dispatch, _), .apply(let dispatch): dispatch.token
@@ -29,7 +29,7 @@ package enum LaneStep: Sendable {
     }
 
     /// The entity that the step may change, where there is one by now.
-    package var entityKey: EntityKey? {
+    public var entityKey: EntityKey? {
         switch self {
         case .claim, .goOn: nil
         case .settle(let dispatch, let outcome): outcome.entityKey(of: dispatch)
@@ -39,18 +39,18 @@ package enum LaneStep: Sendable {
 }
 
 /// What a lane's worker asks for.
-package struct LaneRequest: Sendable {
-    package let lane: LaneKey
-    package let step: LaneStep
+public struct LaneRequest: Sendable {
+    public let lane: LaneKey
+    public let step: LaneStep
     /// The worker process.
-    package let worker: UUID
+    public let worker: UUID
     /// Set while the upstream's circuit is open: nothing is sent before.
-    package let heldUntil: Timestamp?
+    public let heldUntil: Timestamp?
     /// Whether the lane is to be given back after this step.
-    package let releases: Bool
+    public let releases: Bool
 
     /// Creates the value.
-    package init(lane: LaneKey, step: LaneStep, worker: UUID, heldUntil: Timestamp? = nil, releases: Bool = false) {
+    public init(lane: LaneKey, step: LaneStep, worker: UUID, heldUntil: Timestamp? = nil, releases: Bool = false) {
         self.lane = lane
         self.step = step
         self.worker = worker

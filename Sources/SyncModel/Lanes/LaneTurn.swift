@@ -1,7 +1,7 @@
-package import Foundation
+public import Foundation
 
 /// What a lane's worker is to do next.
-package enum LaneTurn: Sendable {
+public enum LaneTurn: Sendable {
     /// Run this: it is committed as in flight.
     case run(Dispatch)
     /// Make another step at once.

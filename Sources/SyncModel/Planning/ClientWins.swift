@@ -1,16 +1,16 @@
-package import JSONText
+public import JSONText
 
 /// What a revision sends in place of a mutation's own method, endpoint and payload. It carries no If-Match.
-package struct SentRequest: Sendable, Hashable {
+public struct SentRequest: Sendable, Hashable {
     /// `PATCH`, `PUT` or `DELETE`.
-    package var method: String
+    public var method: String
     /// Nil: the mutation's own.
-    package var endpoint: String?
+    public var endpoint: String?
     /// JSON; nil: the mutation's own.
-    package var payload: [UInt8]?
+    public var payload: [UInt8]?
 
     /// Creates the value.
-    package init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
+    public init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
         self.method = method
         self.endpoint = endpoint
         self.payload = payload
@@ -18,7 +18,7 @@ package struct SentRequest: Sendable, Hashable {
 }
 
 /// How a forwarded mutation has its way over what another writer left (product rule 12). Pure.
-package enum ClientWins {
+public enum ClientWins {
     /// The most bytes that a document merged for a PUT may have.
     static let maximumDocumentBytes = 1_048_576
 
@@ -30,7 +30,7 @@ package enum ClientWins {
     ///   - payload: of the mutation, with server ids in place as far as they are known; nil for none.
     ///   - current: the server's document, JSON; nil where it is unknown or the entity was deleted.
     ///   - serverID: of the entity that is in the way, as far as it is known.
-    package static func plan(
+    public static func plan(
         operation: Operation,
         idSpace: IDSpace,
         endpoint: String,

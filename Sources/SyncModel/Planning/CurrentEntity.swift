@@ -48,7 +48,7 @@ extension Problem {
     /// What a mutation is told that was given up: what stands in its place, beside what had befallen it.
     ///
     /// - Parameter error: the problem that it had; nil for none.
-    package static func given(up error: [UInt8]?, for current: EntityState, type: String, id: ServerID) -> [UInt8] {
+    public static func given(up error: [UInt8]?, for current: EntityState, type: String, id: ServerID) -> [UInt8] {
         let detail = "it was discarded before anything was known to have come of it"
         return json(error ?? Problem(.discarded, detail).json, current: current.json(type: type, id: id))
     }

@@ -1,28 +1,28 @@
-package import Foundation
+public import Foundation
 
 /// Names an entity within an organization.
-package struct EntityKey: Sendable, Hashable {
+public struct EntityKey: Sendable, Hashable {
     /// Entity type.
-    package let type: String
+    public let type: String
     /// Text of the server id.
-    package let id: String
+    public let id: String
 
     /// Creates the key.
-    package init(type: String, id: String) {
+    public init(type: String, id: String) {
         self.type = type
         self.id = id
     }
 }
 
 /// Who writes: a user on a device.
-package struct Writer: Sendable, Hashable {
+public struct Writer: Sendable, Hashable {
     /// The user.
-    package let user: UUID
+    public let user: UUID
     /// The device.
-    package let device: UUID
+    public let device: UUID
 
     /// Creates the value.
-    package init(user: UUID, device: UUID) {
+    public init(user: UUID, device: UUID) {
         self.user = user
         self.device = device
     }
@@ -38,32 +38,32 @@ package struct Writer: Sendable, Hashable {
 }
 
 /// One entity of the built-in store as it stands.
-package struct EntityState: Sendable {
+public struct EntityState: Sendable {
     /// Whether JSON shows the id as a number.
-    package var isIntegerID: Bool
+    public var isIntegerID: Bool
     /// Raised by one with each write; the create makes 1.
-    package var version: Int64
+    public var version: Int64
     /// Whether it is a tombstone.
-    package var isDeleted: Bool
+    public var isDeleted: Bool
     /// JSON text as written; nil for a tombstone, and for one that cannot be opened.
-    package var document: [UInt8]?
+    public var document: [UInt8]?
     /// Whether the document is stored and cannot be opened: it can be replaced or deleted, and not patched.
-    package var isUnreadable = false
+    public var isUnreadable = false
     /// The creator.
-    package var owner: UUID
+    public var owner: UUID
     /// The creator's temporary id.
-    package var clientID: UUID?
+    public var clientID: UUID?
     /// Whose writes the current run of versions are.
-    package var lastWriter: Writer
+    public var lastWriter: Writer
     /// The version before the last writer's uninterrupted run of writes.
-    package var runBase: Int64
+    public var runBase: Int64
     /// Whether the database has a row of it.
-    package var isStored: Bool
+    public var isStored: Bool
     /// The upstream's validator of this state; nil for built-in types, and where the upstream gave none.
-    package var etag: String?
+    public var etag: String?
 
     /// Creates the value.
-    package init(
+    public init(
         isIntegerID: Bool,
         version: Int64,
         isDeleted: Bool,
@@ -116,7 +116,7 @@ package struct EntityState: Sendable {
 
 /// The entities of one organization that a group of pushes touches: as loaded, then as the plans leave them, so that
 /// each push sees what those before it in the group did.
-package struct EntityTable: Sendable {
+public struct EntityTable: Sendable {
     private struct Slot {
         let key: EntityKey
         var state: EntityState
@@ -130,18 +130,18 @@ package struct EntityTable: Sendable {
     private var writeCount = 0
 
     /// An empty table.
-    package init() {}
+    public init() {}
 
     /// An entity as it stands now; nil when it never existed.
-    package subscript(key: EntityKey) -> EntityState? { places[key].map { slots[$0].state } }
+    public subscript(key: EntityKey) -> EntityState? { places[key].map { slots[$0].state } }
 
     /// Takes in a row of the database.
-    package mutating func load(_ key: EntityKey, _ state: EntityState) {
+    public mutating func load(_ key: EntityKey, _ state: EntityState) {
         set(key, state, lastWrite: nil)
     }
 
     /// Notes a write.
-    package mutating func write(_ key: EntityKey, _ state: EntityState) {
+    public mutating func write(_ key: EntityKey, _ state: EntityState) {
         writeCount += 1
         set(key, state, lastWrite: writeCount)
     }
@@ -157,7 +157,7 @@ package struct EntityTable: Sendable {
     }
 
     /// What the group writes, in the order of execution, once per entity.
-    package var writes: [(key: EntityKey, state: EntityState)] {
+    public var writes: [(key: EntityKey, state: EntityState)] {
         let written = slots.filter { $0.lastWrite != nil }
         return written.sorted { ($0.lastWrite ?? 0) < ($1.lastWrite ?? 0) }.map { ($0.key, $0.state) }
     }

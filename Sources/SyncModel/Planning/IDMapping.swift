@@ -1,9 +1,9 @@
-package import Foundation
+public import Foundation
 
 /// Client id → server id of one user (seed 000).
-package struct IDMapping: Sendable, Hashable {
+public struct IDMapping: Sendable, Hashable {
     /// Where a mapping stands (seed 000, `status`).
-    package enum Status: String, Sendable, Hashable, CaseIterable {
+    public enum Status: String, Sendable, Hashable, CaseIterable {
         case pending
         /// Has a server id (seed 000, `resolved_requires_server_id`; a CHECK says so too).
         case resolved
@@ -11,20 +11,20 @@ package struct IDMapping: Sendable, Hashable {
     }
 
     /// The entity's type.
-    package let entityType: String
+    public let entityType: String
     /// What its client calls the entity; it never changes (seed 000, `client_id_immutable`).
-    package let client: ClientName
+    public let client: ClientName
     /// The permanent id, once it is known.
-    package var serverID: ServerID?
+    public var serverID: ServerID?
     /// Where the mapping stands.
-    package var status: Status
+    public var status: Status
     /// The create that brings the entity into being; of one that is resolved nobody asks.
-    package let mutationID: UUID
+    public let mutationID: UUID
     /// Whether nothing will ever resolve it: its create was discarded. Another create may take the client id over.
-    package let isAbandoned: Bool
+    public let isAbandoned: Bool
 
     /// Creates the value; by default a mapping whose create has not run yet.
-    package init(
+    public init(
         entityType: String,
         client: ClientName,
         serverID: ServerID? = nil,
@@ -45,7 +45,7 @@ package struct IDMapping: Sendable, Hashable {
     /// - Parameters:
     ///   - create: the mutation that made it; nil for one that a pull gave, and of which nobody asks.
     ///   - isAbandoned: whether its create was discarded or is gone; of interest while it leads nowhere.
-    package init(
+    public init(
         _ id: LocalID,
         on device: UUID,
         serverID: ServerID?,
@@ -64,11 +64,11 @@ package struct IDMapping: Sendable, Hashable {
     }
 
     /// The temporary id, or what stands for a device's own.
-    package var clientID: UUID { client.id }
+    public var clientID: UUID { client.id }
 
     /// The device's own id, where the client id stands for one.
-    package var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
+    public var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
 
     /// The client id under its type: the mapping's key.
-    package var reference: ClientReference { ClientReference(clientID: clientID, entityType: entityType) }
+    public var reference: ClientReference { ClientReference(clientID: clientID, entityType: entityType) }
 }

@@ -1,58 +1,58 @@
-package import Foundation
+public import Foundation
 
 /// A mutation as it stands: what its row holds besides the content, and all that an answer shows of it.
 ///
 /// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
-package final class MutationRecord: EntityWrite, Sendable {
+public final class MutationRecord: EntityWrite, Sendable {
     /// The client's id of the mutation.
-    package let id: UUID
+    public let id: UUID
     /// The key that a repetition comes under.
-    package let idempotencyKey: UUID
+    public let idempotencyKey: UUID
     /// The device that sent it.
-    package let deviceID: UUID
+    public let deviceID: UUID
     /// Its number in that device's count.
-    package let sequenceNumber: Int64
+    public let sequenceNumber: Int64
     /// Place in the lane.
-    package let position: Int64
+    public let position: Int64
     /// What it does to its entity.
-    package let operation: Operation
+    public let operation: Operation
     /// The entity, with its permanent id once that is known.
-    package let entity: EntityName
+    public let entity: EntityName
     /// Where it stands.
-    package let status: MutationStatus
+    public let status: MutationStatus
     /// 1, and one more for each time a person sent it again with a new upstream key.
-    package let revision: Int32
+    public let revision: Int32
     /// The entity's version after the mutation took effect.
-    package let version: Int64?
+    public let version: Int64?
     /// The upstream's validator of the entity after the mutation took effect there.
-    package let etag: String?
+    public let etag: String?
     /// Requests sent to an upstream so far; 0 for built-in types.
-    package let attemptCount: Int16
+    public let attemptCount: Int16
     /// When the next try is due, after one that failed.
-    package let nextRetryAt: Timestamp?
+    public let nextRetryAt: Timestamp?
     /// Mutations that this one waits for, while it is blocked.
-    package let dependsOn: [UUID]
+    public let dependsOn: [UUID]
     /// Set when a strategy or a person settled a conflict.
-    package let resolution: ConflictResolution?
+    public let resolution: ConflictResolution?
     /// HTTP status of the outcome; what a REST API would say, for built-in types.
-    package let responseStatus: Int16?
+    public let responseStatus: Int16?
     /// JSON of the upstream's answer; nil for the built-in store, whose answers follow from the rest.
-    package let responseBody: [UInt8]?
+    public let responseBody: [UInt8]?
     /// Problem object as JSON.
-    package let error: [UInt8]?
+    public let error: [UInt8]?
     /// The error in words, of a mutation that waits for a person.
-    package let lastError: String?
+    public let lastError: String?
     /// What a repetition is recognized by.
-    package let fingerprint: Fingerprint
+    public let fingerprint: Fingerprint
     /// When the mutation was accepted.
-    package let acceptedAt: Timestamp
+    public let acceptedAt: Timestamp
     /// When it became final; set exactly then.
-    package let syncedAt: Timestamp?
+    public let syncedAt: Timestamp?
     /// Members of the answer that are stored and cannot be opened: they are shown as null. None, as a rule.
-    package let unreadable: [String]
+    public let unreadable: [String]
 
     /// Creates a record; what is left out has the value of a new mutation.
-    package init(
+    public init(
         id: UUID,
         idempotencyKey: UUID,
         deviceID: UUID,
@@ -166,5 +166,5 @@ package final class MutationRecord: EntityWrite, Sendable {
     }
 
     /// Whether a mutation that depends on this one may run.
-    package var satisfiesDependants: Bool { status.satisfiesDependants(settledBy: resolution) }
+    public var satisfiesDependants: Bool { status.satisfiesDependants(settledBy: resolution) }
 }

@@ -6,7 +6,7 @@ import JSONText
 ///
 /// Ids that only the push itself would make are made up, so that the rules can run, and never shown: a result has none,
 /// and wherever else one would stand there is the client id.
-package struct PreviewPlanner {
+public struct PreviewPlanner {
     private let push: PushRequest
     let snapshot: PushSnapshot
     let context: PushPlanner.Context
@@ -23,7 +23,7 @@ package struct PreviewPlanner {
     ///   - snapshot: with every key looked up.
     ///   - context: `makeID` makes ids that nobody has, and that nobody will be shown.
     ///   - entities: the organization's entities, as they stand.
-    package static func preview(
+    public static func preview(
         _ push: PushRequest,
         snapshot: PushSnapshot,
         context: PushPlanner.Context,

@@ -1,25 +1,25 @@
-package import Foundation
+public import Foundation
 
 extension PushPlanner {
     /// What a plan needs to know besides the push.
-    package struct Context: Sendable {
+    public struct Context: Sendable {
         /// The tenant and its settings.
-        package var organization: Organization
+        public var organization: Organization
         /// The entity types that are registered, by name.
-        package var types: [String: EntityType]
+        public var types: [String: EntityType]
         /// The user whose lane it is, from the verified token.
-        package var user: UUID
+        public var user: UUID
         /// All or nothing (`Prefer: handling=strict`).
-        package var isStrict: Bool
+        public var isStrict: Bool
         /// The moment of the transaction.
-        package var now: Timestamp
+        public var now: Timestamp
         /// Makes a server id; UUIDv7 in production.
-        package var makeID: @Sendable () -> UUID
+        public var makeID: @Sendable () -> UUID
         /// Devices that a user may have.
-        package var deviceLimit = 1_000
+        public var deviceLimit = 1_000
 
         /// Creates the value.
-        package init(
+        public init(
             organization: Organization,
             types: [String: EntityType],
             user: UUID,

@@ -3,7 +3,7 @@ import JSONText
 
 /// Decides everything about one push: what is a repetition, what is refused, what is accepted, and for built-in types
 /// what takes effect at once. Pure: it reads the snapshot and the entities, and answers with what is to be written.
-package struct PushPlanner {
+public struct PushPlanner {
     let push: PushRequest
     let snapshot: PushSnapshot
     let context: Context
@@ -18,7 +18,7 @@ package struct PushPlanner {
     ///
     /// - Parameter entities: the organization's entities as the pushes before this one left them; changed by the plan.
     /// - Throws: ``PushRefusal``; then `entities` is as it was.
-    package static func plan(
+    public static func plan(
         _ push: PushRequest,
         snapshot: PushSnapshot,
         context: Context,

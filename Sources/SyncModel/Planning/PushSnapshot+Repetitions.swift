@@ -1,23 +1,23 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// Ids that have to be looked up to compare repetitions with their first tries, beyond those that the push itself names.
-package struct ComparedIDs: Sendable {
+public struct ComparedIDs: Sendable {
     /// Ids that are looked up for one push.
-    package static let limit = 20_000
+    public static let limit = 20_000
 
     /// An id of a device, which need not be the one that pushes.
-    package struct OfDevice: Sendable, Hashable {
+    public struct OfDevice: Sendable, Hashable {
         /// Whose it is.
-        package let device: UUID
+        public let device: UUID
         /// The id.
-        package let id: LocalID
+        public let id: LocalID
     }
 
     /// Client ids, or UUIDs that may be.
-    package fileprivate(set) var clientIDs: Set<UUID> = []
+    public fileprivate(set) var clientIDs: Set<UUID> = []
     /// Ids of devices.
-    package fileprivate(set) var localIDs: Set<OfDevice> = []
+    public fileprivate(set) var localIDs: Set<OfDevice> = []
 
     fileprivate var count: Int { clientIDs.count + localIDs.count }
 }
@@ -25,7 +25,7 @@ package struct ComparedIDs: Sendable {
 extension PushSnapshot {
     /// Which ids to look up, so that each repetition in which ids differ can be compared. Entries that name too many are
     /// noted as ``uncompared``: they are to come again in a smaller push.
-    package mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
+    public mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
         var ids = ComparedIDs()
         uncompared = []
         guard !knownByKey.isEmpty else { return ids }

@@ -1,16 +1,16 @@
-package import Foundation
+public import Foundation
 
 /// A mutation that is not final and touches an entity of the push.
-package struct OpenMutation: Sendable {
+public struct OpenMutation: Sendable {
     /// The mutation's id.
-    package let id: UUID
+    public let id: UUID
     /// The entity, as far as it was known.
-    package let entity: EntityName
+    public let entity: EntityName
     /// Place in the lane.
-    package let position: Int64
+    public let position: Int64
 
     /// Creates the value.
-    package init(id: UUID, entity: EntityName, position: Int64) {
+    public init(id: UUID, entity: EntityName, position: Int64) {
         self.id = id
         self.entity = entity
         self.position = position
@@ -18,53 +18,53 @@ package struct OpenMutation: Sendable {
 }
 
 /// What the store knows that bears on one push, read under the lane's lock.
-package struct PushSnapshot: Sendable {
+public struct PushSnapshot: Sendable {
     /// The user's lane.
-    package var lane = LaneState()
+    public var lane = LaneState()
     /// Whether the lane's row was made for this push: the user's first.
-    package var isLaneNew = false
+    public var isLaneNew = false
     /// The device's highest judged number; 0 for a new device.
-    package var watermark: Int64 = 0
+    public var watermark: Int64 = 0
     /// Whether the device is known.
-    package var isDeviceKnown = false
+    public var isDeviceKnown = false
     /// How many devices the user has; counted where the device is not known, and no further than the limit.
-    package var deviceCount = 0
+    public var deviceCount = 0
     /// UUIDs that the device's mutations named lately, and that stood for nothing.
-    package var strayIDs = StrayIDs()
+    public var strayIDs = StrayIDs()
     /// Whether everything that the push names was looked up. Where it was not, what is absent below may be there all the
     /// same. That is enough to accept an entry, for unique indexes stop what is known after all; it is never enough to
     /// refuse one (product rule 5).
-    package var isComplete = false
+    public var isComplete = false
     /// Known mutations by idempotency key.
-    package var knownByKey: [UUID: MutationRecord] = [:]
+    public var knownByKey: [UUID: MutationRecord] = [:]
     /// Known mutations by id.
-    package var knownByID: [UUID: MutationRecord] = [:]
+    public var knownByID: [UUID: MutationRecord] = [:]
     /// Refused entries by idempotency key.
-    package var rejections: [UUID: Rejection] = [:]
+    public var rejections: [UUID: Rejection] = [:]
     /// Mappings of this user by client id; more than one where types share it.
-    package var mappings: [UUID: [IDMapping]] = [:]
+    public var mappings: [UUID: [IDMapping]] = [:]
     /// What the push names by ids of its device.
-    package var localIDs = PushLocalIDs()
+    public var localIDs = PushLocalIDs()
     /// Ids of the device that a mutation waiting for its turn can be sent with.
-    package var pinnedIDs: Set<UUID> = []
+    public var pinnedIDs: Set<UUID> = []
     /// Ids that a pull assigned and that only this push confirms, if it takes effect.
-    package var tentativeIDs: [UUID: ServerID] = [:]
+    public var tentativeIDs: [UUID: ServerID] = [:]
     /// Where ids lead that nothing but repetitions name, by what stands for them: ids of devices that first tries held.
-    package var comparedIDs: [UUID: [ServerID]] = [:]
+    public var comparedIDs: [UUID: [ServerID]] = [:]
     /// Repetitions whose ids were too many to be looked up with the others'.
-    package var uncompared: Set<Int> = []
+    public var uncompared: Set<Int> = []
     /// Open mutations on entities of the push.
-    package var open: [OpenMutation] = []
+    public var open: [OpenMutation] = []
     /// What the user has used of the quota of new mutations; nil for nothing, and where there is no quota.
-    package var allowance: TokenBucket?
+    public var allowance: TokenBucket?
 
     /// An empty snapshot.
-    package init() {}
+    public init() {}
 }
 
 extension PushSnapshot {
     /// The mapping of a client id under its type.
-    package func mapping(_ name: ClientReference) -> IDMapping? {
+    public func mapping(_ name: ClientReference) -> IDMapping? {
         mappings[name.clientID]?.first { $0.entityType == name.entityType }
     }
 

@@ -1,20 +1,20 @@
-package import Foundation
+public import Foundation
 
 /// UUIDs that a device's mutations named lately and that stood for nothing then, so that they were taken for data
 /// (product rule 3). A create that makes one of them a client id after all is told so by a warning.
 ///
 /// A few bytes that are kept with the device: the last ``limit`` of them, six bytes of each. That two share these by
 /// chance is less likely than a disk's error.
-package struct StrayIDs: Sendable, Hashable {
+public struct StrayIDs: Sendable, Hashable {
     /// UUIDs that are remembered of a device.
-    package static let limit = 20
+    public static let limit = 20
     private static let width = 6
 
     /// The stored form, oldest first.
-    package let stored: [UInt8]
+    public let stored: [UInt8]
 
     /// - Parameter stored: what is stored; nil for nothing.
-    package init(stored: [UInt8]? = nil) {
+    public init(stored: [UInt8]? = nil) {
         self.stored = stored ?? []
     }
 
@@ -23,10 +23,10 @@ package struct StrayIDs: Sendable, Hashable {
     }
 
     /// Whether there is none.
-    package var isEmpty: Bool { stored.isEmpty }
+    public var isEmpty: Bool { stored.isEmpty }
 
     /// Whether a UUID is among them.
-    package func contains(_ id: UUID) -> Bool {
+    public func contains(_ id: UUID) -> Bool {
         !stored.isEmpty && marks.contains(Self.mark(id))
     }
 
@@ -61,7 +61,7 @@ package struct StrayIDs: Sendable, Hashable {
 }
 
 /// What a client is told about an entry that was taken all the same.
-package enum PushWarning: Sendable, Hashable {
+public enum PushWarning: Sendable, Hashable {
     /// An earlier mutation of the device named the client id of this create before it was one, so there it is data.
     case clientIDWasData
 }

@@ -1,13 +1,13 @@
-package import Foundation
+public import Foundation
 
 /// Which of a user's mappings the answer to a push shows once they are resolved: those of its entities' own client ids,
 /// each under its one type, and those that its endpoints, payloads and dependencies name, under any.
-package struct TouchedMappings: Sendable {
+public struct TouchedMappings: Sendable {
     private var named: Set<UUID> = []
     private var own: Set<ClientReference> = []
 
     /// Gathers what a push names.
-    package init(_ push: PushRequest) {
+    public init(_ push: PushRequest) {
         for mutation in push.entries.lazy.compactMap(\.mutation) {
             if let name = mutation.entity.reference { own.insert(name) }
             named.formUnion(mutation.references)
@@ -16,10 +16,10 @@ package struct TouchedMappings: Sendable {
     }
 
     /// Every client id that such a mapping may have, once each.
-    package var clientIDs: [UUID] { Array(named.union(own.map(\.clientID))) }
+    public var clientIDs: [UUID] { Array(named.union(own.map(\.clientID))) }
 
     /// Whether the answer shows a mapping.
-    package func contains(_ mapping: IDMapping) -> Bool {
+    public func contains(_ mapping: IDMapping) -> Bool {
         named.contains(mapping.clientID) || own.contains(mapping.reference)
     }
 }

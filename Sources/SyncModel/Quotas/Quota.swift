@@ -1,8 +1,8 @@
 /// So many in a window of time. What is not used adds up to one window's worth and no further: a bucket of tokens that is
 /// refilled evenly.
-package struct Quota: Sendable, Hashable {
+public struct Quota: Sendable, Hashable {
     /// What is counted, and over which time.
-    package enum Kind: String, Sendable, Hashable, CaseIterable {
+    public enum Kind: String, Sendable, Hashable, CaseIterable {
         /// Requests of an organization, a second.
         case requests
         /// New mutations of a user, a day.
@@ -17,32 +17,32 @@ package struct Quota: Sendable, Hashable {
         }
 
         /// The window, in seconds.
-        package var seconds: Int64 { window / 1_000 }
+        public var seconds: Int64 { window / 1_000 }
     }
 
     /// What is counted.
-    package let kind: Kind
+    public let kind: Kind
     /// How many in a window, and at once: 1 to 1,000,000,000.
-    package let limit: Int64
+    public let limit: Int64
 
     /// Creates the value.
-    package init(_ kind: Kind, limit: Int64) {
+    public init(_ kind: Kind, limit: Int64) {
         self.kind = kind
         self.limit = limit
     }
 }
 
 /// What is left of a quota at a moment, for the caller.
-package struct QuotaStanding: Sendable, Hashable {
+public struct QuotaStanding: Sendable, Hashable {
     /// Which quota.
-    package let quota: Quota
+    public let quota: Quota
     /// How many may come at once.
-    package let left: Int64
+    public let left: Int64
     /// Seconds until all of it is there again, rounded up.
-    package let seconds: Int64
+    public let seconds: Int64
 
     /// Creates the value.
-    package init(quota: Quota, left: Int64, seconds: Int64) {
+    public init(quota: Quota, left: Int64, seconds: Int64) {
         self.quota = quota
         self.left = left
         self.seconds = seconds

@@ -1,8 +1,8 @@
 /// One replica's share of an organization's bucket: requests that were drawn from it ahead, to be admitted without
 /// asking. Pure; the store draws.
-package struct RequestPortion: Sendable {
+public struct RequestPortion: Sendable {
     /// What a request is told.
-    package enum Answer: Sendable, Hashable {
+    public enum Answer: Sendable, Hashable {
         case admitted(QuotaStanding)
         case refused(QuotaStanding)
         /// Nobody knows before the bucket was asked.
@@ -15,7 +15,7 @@ package struct RequestPortion: Sendable {
     static let pause: Int64 = 50
 
     /// The organization's quota as last heard of.
-    package private(set) var quota: Quota
+    public private(set) var quota: Quota
     private var held: Int64 = 0
     private var heldUntil = Timestamp(microseconds: 0)
     /// Until then the bucket has nothing.
@@ -24,15 +24,15 @@ package struct RequestPortion: Sendable {
     private var leftBehind: Int64 = 0
 
     /// Holds nothing yet.
-    package init(_ quota: Quota) {
+    public init(_ quota: Quota) {
         self.quota = quota
     }
 
     /// What a replica holds at most: a quarter second's worth, and one at least.
-    package var size: Int64 { Swift.max(1, quota.limit / 4) }
+    public var size: Int64 { Swift.max(1, quota.limit / 4) }
 
     /// Admits one request, if that is known to be right.
-    package mutating func ask(_ quota: Quota, at now: Timestamp) -> Answer {
+    public mutating func ask(_ quota: Quota, at now: Timestamp) -> Answer {
         if quota != self.quota { change(to: quota) }
         if now > heldUntil { held = 0 }
         if held > 0 {
@@ -45,17 +45,17 @@ package struct RequestPortion: Sendable {
     }
 
     /// Whether to draw ahead, before anybody has to wait: half of the portion is gone, and there is more.
-    package func isLow(at now: Timestamp) -> Bool {
+    public func isLow(at now: Timestamp) -> Bool {
         size > 1 && held <= size / 2 && now >= emptyUntil
     }
 
     /// How many to draw: what is missing in the portion, and one for each that waits.
-    package func wanted(waiting: Int) -> Int64 { size - held + Int64(waiting) }
+    public func wanted(waiting: Int) -> Int64 { size - held + Int64(waiting) }
 
     /// Takes in what was drawn.
     ///
     /// - Parameter bucket: as the draw left it.
-    package mutating func add(_ granted: Int64, wanted: Int64, from bucket: TokenBucket, at now: Timestamp) {
+    public mutating func add(_ granted: Int64, wanted: Int64, from bucket: TokenBucket, at now: Timestamp) {
         held += granted
         heldUntil = Timestamp(microseconds: now.microseconds + Self.lifetime)
         leftBehind = bucket.left(of: quota)
@@ -65,7 +65,7 @@ package struct RequestPortion: Sendable {
     }
 
     /// Gives up what nobody waits for any more, once those who did are served.
-    package mutating func trim() {
+    public mutating func trim() {
         held = Swift.min(held, size)
     }
 

@@ -1,24 +1,24 @@
 /// What was taken of a quota and has not come back. In whole numbers, so that nothing is lost or made by rounding
 /// however often it is asked.
-package struct TokenBucket: Sendable, Hashable {
+public struct TokenBucket: Sendable, Hashable {
     /// What is missing until the bucket is full, in parts: a token has as many as its window has milliseconds, so that
     /// `limit` of them come back in each.
-    package private(set) var missing: Int64
+    public private(set) var missing: Int64
     /// As of when.
-    package private(set) var asOf: Timestamp
+    public private(set) var asOf: Timestamp
 
     /// How far the clocks of replicas may be apart, in microseconds. A bucket from further in the future was written
     /// under a clock that was wrong, and counts as of now: nobody is locked out until that time comes.
     static let skew: Int64 = 60_000_000
 
     /// Creates a bucket as it was stored.
-    package init(missing: Int64, asOf: Timestamp) {
+    public init(missing: Int64, asOf: Timestamp) {
         self.missing = max(0, missing)
         self.asOf = asOf
     }
 
     /// A full bucket.
-    package init(fullAt now: Timestamp) {
+    public init(fullAt now: Timestamp) {
         self.init(missing: 0, asOf: now)
     }
 
@@ -28,7 +28,7 @@ package struct TokenBucket: Sendable, Hashable {
     /// time. The bucket is then in debt, so that in the long run the rate holds all the same.
     ///
     /// - Returns: whether it was taken; if not, the milliseconds until that very number fits.
-    package mutating func take(_ count: Int, of quota: Quota, at now: Timestamp) -> Taking {
+    public mutating func take(_ count: Int, of quota: Quota, at now: Timestamp) -> Taking {
         refill(quota, at: now)
         let parts = Int64(count) * quota.kind.window
         let room = max(0, Self.capacity(of: quota) - parts)
@@ -40,7 +40,7 @@ package struct TokenBucket: Sendable, Hashable {
     }
 
     /// What came of ``take(_:of:at:)``.
-    package enum Taking: Sendable, Hashable {
+    public enum Taking: Sendable, Hashable {
         case taken
         /// Milliseconds, 1 or more.
         case fits(after: Int64)
@@ -49,7 +49,7 @@ package struct TokenBucket: Sendable, Hashable {
     /// Takes as many as there are.
     ///
     /// - Returns: how many, `wanted` at most.
-    package mutating func take(upTo wanted: Int64, of quota: Quota, at now: Timestamp) -> Int64 {
+    public mutating func take(upTo wanted: Int64, of quota: Quota, at now: Timestamp) -> Int64 {
         refill(quota, at: now)
         let count = max(0, min(wanted, left(of: quota)))
         missing += count * quota.kind.window
@@ -57,17 +57,17 @@ package struct TokenBucket: Sendable, Hashable {
     }
 
     /// How many are left, as of ``asOf``.
-    package func left(of quota: Quota) -> Int64 {
+    public func left(of quota: Quota) -> Int64 {
         max(0, (Self.capacity(of: quota) - missing) / quota.kind.window)
     }
 
     /// Milliseconds until there is one, as of ``asOf``.
-    package func millisecondsToNext(of quota: Quota) -> Int64 {
+    public func millisecondsToNext(of quota: Quota) -> Int64 {
         Self.milliseconds(for: missing - (Self.capacity(of: quota) - quota.kind.window), quota)
     }
 
     /// What a caller is told.
-    package func standing(of quota: Quota, at now: Timestamp) -> QuotaStanding {
+    public func standing(of quota: Quota, at now: Timestamp) -> QuotaStanding {
         var bucket = self
         bucket.refill(quota, at: now)
         let seconds = (Self.milliseconds(for: bucket.missing, quota) + 999) / 1_000

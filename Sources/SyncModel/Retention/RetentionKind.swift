@@ -1,5 +1,5 @@
 /// What retention does away with, in the order in which it does.
-package enum RetentionKind: String, Sendable, Hashable, CaseIterable {
+public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     /// Idempotency records: final mutations.
     case records
     /// Payloads and headers of younger ones, which shrink to idempotency records.
@@ -14,7 +14,7 @@ package enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case mappings
 
     /// The moment before which things of this kind are old.
-    package func cutoff(_ cutoffs: RetentionCutoffs) -> Timestamp {
+    public func cutoff(_ cutoffs: RetentionCutoffs) -> Timestamp {
         self == .payloads ? cutoffs.payloads : cutoffs.everything
     }
 }

@@ -3,21 +3,21 @@
 ///
 /// A batch holds the lanes of its rows, so whoever pushes to one of them waits for it: its size is such that it takes
 /// about ``aim``. Under load nine tenths of the time belong to others, otherwise half.
-package struct RetentionPace: Sendable, Hashable {
+public struct RetentionPace: Sendable, Hashable {
     /// How long a batch is to take, in seconds.
-    package static let aim = 0.02
+    public static let aim = 0.02
     /// Rows of a batch.
-    package static let limits = 50...2_000
+    public static let limits = 50...2_000
     /// Pauses, in seconds.
     static let pauses = 0.001...5.0
 
     /// Rows that the next batch may have.
-    package private(set) var limit = 200
+    public private(set) var limit = 200
     /// The least that a row has cost, in seconds; forgotten slowly, for rows differ.
     private var best: Double?
 
     /// A pace to begin with.
-    package init() {}
+    public init() {}
 
     /// Takes in how a batch went.
     ///
@@ -26,7 +26,7 @@ package struct RetentionPace: Sendable, Hashable {
     ///   - rows: how many rows it had.
     ///   - waiting: pushes that waited for this process's committers when it ended.
     /// - Returns: how long to pause, in seconds.
-    package mutating func pause(after seconds: Double, rows: Int, waiting: Int) -> Double {
+    public mutating func pause(after seconds: Double, rows: Int, waiting: Int) -> Double {
         let isBusy = waiting > 0 || isSlow(seconds, rows)
         if seconds > Self.aim * 1.5 {
             limit = max(Self.limits.lowerBound, limit / 2)

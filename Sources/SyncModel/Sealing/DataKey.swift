@@ -1,17 +1,17 @@
 import Crypto
-package import Foundation
+public import Foundation
 
 /// An organization's key of one number, as it is stored: wrapped by a master key, which authenticates whose it is.
-package struct WrappedKey: Sendable, Hashable {
+public struct WrappedKey: Sendable, Hashable {
     /// 1 for the first of the organization.
-    package let number: Int32
+    public let number: Int32
     /// ``MasterKey/label`` of what wraps it.
-    package let masterKey: String
+    public let masterKey: String
     /// Nonce, ciphertext and tag: 60 bytes.
-    package let bytes: [UInt8]
+    public let bytes: [UInt8]
 
     /// Creates the value from its stored form.
-    package init(number: Int32, masterKey: String, bytes: [UInt8]) {
+    public init(number: Int32, masterKey: String, bytes: [UInt8]) {
         self.number = number
         self.masterKey = masterKey
         self.bytes = bytes
@@ -20,7 +20,7 @@ package struct WrappedKey: Sendable, Hashable {
     /// A new data key.
     ///
     /// - Throws: ``SealError`` where the master key cannot be used, which none of 32 bytes is.
-    package static func new(
+    public static func new(
         number: Int32,
         of organization: UUID,
         by master: MasterKey
@@ -32,7 +32,7 @@ package struct WrappedKey: Sendable, Hashable {
     ///
     /// - Throws: ``SealError/locked(_:)`` where its present master key is not among those that are known, or does not
     ///   open it.
-    package func rewrapped(
+    public func rewrapped(
         of organization: UUID,
         by master: MasterKey,
         knowing masters: MasterKeys

@@ -2,18 +2,18 @@ import Crypto
 import Foundation
 
 /// What is wrong with a text of master keys; never shows any of it but names.
-package struct MasterKeyError: Error, Sendable, Hashable, CustomStringConvertible {
+public struct MasterKeyError: Error, Sendable, Hashable, CustomStringConvertible {
     /// In words.
-    package let description: String
+    public let description: String
 }
 
 /// A key that wraps the organizations' data keys.
-package struct MasterKey: Sendable {
+public struct MasterKey: Sendable {
     /// What an operator calls it.
-    package let name: String
+    public let name: String
     /// How data keys name what wraps them: the name, and four bytes that only this key gives, so that two keys of one
     /// name are told apart.
-    package let label: String
+    public let label: String
     let key: SymmetricKey
 
     init(name: String, key: SymmetricKey) {
@@ -26,14 +26,14 @@ package struct MasterKey: Sendable {
     /// A new one, as the line of a file.
     ///
     /// - Parameter name: as ``isValidName(_:)`` says.
-    package static func newLine(name: String) -> String {
+    public static func newLine(name: String) -> String {
         SymmetricKey(size: .bits256).withUnsafeBytes { bytes in
             name + ":" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         }
     }
 
     /// `[a-z0-9][a-z0-9_-]{0,31}`.
-    package static func isValidName(_ name: some StringProtocol) -> Bool {
+    public static func isValidName(_ name: some StringProtocol) -> Bool {
         guard let first = name.utf8.first, name.utf8.count <= 32 else { return false }
         let isPlain: (UInt8) -> Bool = { (97...122).contains($0) || (48...57).contains($0) }
         return isPlain(first) && name.utf8.allSatisfy { isPlain($0) || $0 == 0x2d || $0 == 0x5f }
@@ -41,18 +41,18 @@ package struct MasterKey: Sendable {
 }
 
 /// The master keys of a gateway: the first wraps new data keys, all of them unwrap.
-package struct MasterKeys: Sendable {
+public struct MasterKeys: Sendable {
     /// Bytes that a file may have.
-    package static let maximumBytes = 65_536
+    public static let maximumBytes = 65_536
 
     /// Wraps new data keys; nil where none are to be made: what is sealed is opened, organizations that have a data key
     /// go on with it, others stay as they are.
-    package let wrapping: MasterKey?
+    public let wrapping: MasterKey?
     private let keys: [String: MasterKey]
 
     /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` stands for no wrapping key. Empty lines and those that begin
     /// with `#` do not count.
-    package init(parsing text: String) throws(MasterKeyError) {
+    public init(parsing text: String) throws(MasterKeyError) {
         var list: [MasterKey] = []
         var isFirst = true
         var wraps = true
@@ -76,7 +76,7 @@ package struct MasterKeys: Sendable {
     }
 
     /// The key of a label.
-    package subscript(label: String) -> MasterKey? { keys[label] }
+    public subscript(label: String) -> MasterKey? { keys[label] }
 
     private static func key(_ line: String, number: Int) throws(MasterKeyError) -> MasterKey {
         let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)

@@ -1,12 +1,12 @@
 import Crypto
-package import Foundation
+public import Foundation
 
 /// Seals what is written of one organization, and opens what is read: AES-256-GCM under the organization's data key of
 /// the highest number, with a random nonce, and the place of the value authenticated.
 ///
 /// Where an organization has no data key values are stored as they are. Values from before it had one, and values under
 /// older numbers, are read all the same.
-package struct Seal: Sendable {
+public struct Seal: Sendable {
     private enum State: Sendable {
         case plain
         case sealed(DataKeys)
@@ -45,12 +45,12 @@ package struct Seal: Sendable {
     private let observer: (@Sendable (SealedPlace, SealError) -> Void)?
 
     /// For an organization without data keys.
-    package static let plain = Seal(state: .plain)
+    public static let plain = Seal(state: .plain)
 
     /// For an organization whose data cannot be opened here.
     ///
     /// - Parameter reason: for the log.
-    package static func locked(_ reason: String) -> Seal { Seal(state: .locked(reason)) }
+    public static func locked(_ reason: String) -> Seal { Seal(state: .locked(reason)) }
 
     private init(state: State) {
         self.state = state
@@ -63,7 +63,7 @@ package struct Seal: Sendable {
     /// - Parameters:
     ///   - masters: nil where none are configured.
     ///   - observer: told of each value that stays closed, see ``read(json:as:_:)``.
-    package init(
+    public init(
         of organization: UUID,
         _ wrapped: [WrappedKey],
         _ masters: MasterKeys?,
@@ -95,17 +95,17 @@ package struct Seal: Sendable {
     }
 
     /// Whether what is written is stored as it is.
-    package var isPlain: Bool {
+    public var isPlain: Bool {
         if case .plain = state { true } else { false }
     }
 
     /// Why nothing can be read or written; nil where it can.
-    package var lock: String? {
+    public var lock: String? {
         if case .locked(let reason) = state { reason } else { nil }
     }
 
     /// The number of the data key that seals; nil where none does.
-    package var number: Int32? {
+    public var number: Int32? {
         if case .sealed(let keys) = state { keys.number } else { nil }
     }
 
@@ -114,7 +114,7 @@ package struct Seal: Sendable {
     /// A value for a json column.
     ///
     /// - Throws: ``SealError/locked(_:)``.
-    package func seal(json plain: [UInt8]?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> [UInt8]? {
+    public func seal(json plain: [UInt8]?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> [UInt8]? {
         guard let plain else { return nil }
         switch state {
         case .plain: return SealedText.escaped(json: plain)
@@ -124,7 +124,7 @@ package struct Seal: Sendable {
     }
 
     /// A value that was read from a json column.
-    package func open(json stored: [UInt8]?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> [UInt8]? {
+    public func open(json stored: [UInt8]?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> [UInt8]? {
         guard let stored else { return nil }
         guard SealedText.isSealed(json: stored) else { return SealedText.unescaped(json: stored) }
         return try open(stored, place(), isJSON: true)
@@ -135,7 +135,7 @@ package struct Seal: Sendable {
     /// A value for a text column.
     ///
     /// - Throws: ``SealError/locked(_:)``.
-    package func seal(text plain: String?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> String? {
+    public func seal(text plain: String?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> String? {
         guard let plain else { return nil }
         switch state {
         case .plain: return SealedText.escaped(text: plain)
@@ -146,7 +146,7 @@ package struct Seal: Sendable {
     }
 
     /// A value that was read from a text column.
-    package func open(text stored: String?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> String? {
+    public func open(text stored: String?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> String? {
         guard let stored else { return nil }
         guard SealedText.isSealed(text: stored) else { return SealedText.unescaped(text: stored) }
         return String(decoding: try open(Array(stored.utf8), place(), isJSON: false), as: UTF8.self)
@@ -155,7 +155,7 @@ package struct Seal: Sendable {
     // MARK: - Values that stay closed
 
     /// Which values stay closed when they do not open; for others the reader is told why, and tries again.
-    package enum Closing: Sendable, Hashable {
+    public enum Closing: Sendable, Hashable {
         /// What was changed, or belongs elsewhere.
         case damaged
         /// Also what is under a data key that is there, and the master key is not that opens it.
@@ -165,17 +165,17 @@ package struct Seal: Sendable {
     }
 
     /// The same, but for what stays closed.
-    package func closing(_ closing: Closing) -> Seal {
+    public func closing(_ closing: Closing) -> Seal {
         var seal = self
         seal.closing = closing
         return seal
     }
 
     /// The same, with nothing newer to be had.
-    package var lastWord: Seal { closing(.everything) }
+    public var lastWord: Seal { closing(.everything) }
 
     /// Whether a data key of the number is there, and only the master key is lacking that opens it.
-    package func isThere(_ number: Int32) -> Bool {
+    public func isThere(_ number: Int32) -> Bool {
         if case .sealed(let keys) = state { keys.closed.contains(number) } else { false }
     }
 
@@ -192,7 +192,7 @@ package struct Seal: Sendable {
     ///
     /// - Parameter unreadable: gets the name of the member that shows it.
     /// - Throws: ``SealError`` where all is locked, and where newer keys may open it.
-    package func read(
+    public func read(
         json stored: [UInt8]?,
         as place: @autoclosure () -> SealedPlace,
         _ unreadable: inout [String]
@@ -206,7 +206,7 @@ package struct Seal: Sendable {
     }
 
     /// A value that was read from a text column, as ``read(json:as:_:)`` does it.
-    package func read(
+    public func read(
         text stored: String?,
         as place: @autoclosure () -> SealedPlace,
         _ unreadable: inout [String]

@@ -1,5 +1,5 @@
 /// Why a value cannot be sealed or opened. None of them says anything of the value or of a key.
-package enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
+public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The organization's data are sealed, and its key cannot be had: nothing of it is served or written.
     case locked(String)
     /// The value was sealed under a data key that is not known here: a newer one, or one that was dropped.
@@ -8,7 +8,7 @@ package enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
     case damaged(String)
 
     /// The reason in words, for the log.
-    package var description: String {
+    public var description: String {
         switch self {
         case .locked(let reason): reason
         case .unknownKey(let number): "a value is sealed under data key \(number), which is not known"

@@ -1,9 +1,9 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// Where a sealed value belongs: organization, column and row. It is authenticated with the value, so that a ciphertext
 /// that was moved to another tenant, column or row does not open there.
-package enum SealedPlace: Sendable, Hashable {
+public enum SealedPlace: Sendable, Hashable {
     /// A column of a mutation.
     case mutation(Column, user: UUID, id: UUID)
     /// What a refused entry was told.
@@ -14,7 +14,7 @@ package enum SealedPlace: Sendable, Hashable {
     case upstream(UpstreamColumn)
 
     /// What of a mutation is sealed. The numbers are part of the stored form.
-    package enum Column: UInt8, Sendable, Hashable {
+    public enum Column: UInt8, Sendable, Hashable {
         case payload = 1
         case headers = 2
         case sentPayload = 3
@@ -24,7 +24,7 @@ package enum SealedPlace: Sendable, Hashable {
     }
 
     /// What of an upstream is sealed. The numbers are part of the stored form.
-    package enum UpstreamColumn: UInt8, Sendable, Hashable {
+    public enum UpstreamColumn: UInt8, Sendable, Hashable {
         case credential = 9
         case headers = 10
     }
@@ -39,7 +39,7 @@ package enum SealedPlace: Sendable, Hashable {
     }
 
     /// What it is called in a log.
-    package var name: String {
+    public var name: String {
         switch self {
         case .mutation(let column, _, _): "\(column) of a mutation"
         case .rejection: "error of a refused entry"
@@ -63,7 +63,7 @@ package enum SealedPlace: Sendable, Hashable {
     }
 
     /// Which row it is in, for a log: names no content.
-    package var row: String {
+    public var row: String {
         switch self {
         case .mutation(_, let user, let id): "mutation \(id.lowercased) of user \(user.lowercased)"
         case .rejection(let user, let key): "refused entry with key \(key.lowercased) of user \(user.lowercased)"

@@ -6,7 +6,7 @@ import Foundation
 /// What begins so is sealed, and nothing else is. A plain value that begins so, behind spaces or not, is stored with one
 /// more space in front of it (``escaped(json:)``, ``escaped(text:)``), which is taken away when it is read: nobody can make
 /// a payload or an upstream's answer look like a sealed value, and what comes out is what went in, to the byte.
-package enum SealedText {
+public enum SealedText {
     /// Of the form.
     static let version: UInt8 = 1
     static let prefix = Array("sluice-sealed:1:".utf8)
@@ -26,21 +26,21 @@ package enum SealedText {
     static func isSealed(text: String) -> Bool { text.utf8.starts(with: prefix) }
 
     /// How a value begins that is sealed, or sealed under one number, as SQL compares it.
-    package static func beginning(number: Int32? = nil, isJSON: Bool) -> String {
+    public static func beginning(number: Int32? = nil, isJSON: Bool) -> String {
         let digits = number.map { String($0) + ":" } ?? ""
         return (isJSON ? "\"" : "") + String(decoding: prefix, as: UTF8.self) + digits
     }
 
     /// Whether a plain value of a json column may not be stored as it is.
     @inline(__always)
-    package static func needsEscape(json: some Collection<UInt8>) -> Bool {
+    public static func needsEscape(json: some Collection<UInt8>) -> Bool {
         // most are objects
         guard let first = json.first, first == quote || first == space else { return false }
         return isSealed(json: json.drop { $0 == space })
     }
 
     /// Whether a plain value of a text column may not be stored as it is.
-    package static func needsEscape(text: String) -> Bool { text.utf8.drop { $0 == space }.starts(with: prefix) }
+    public static func needsEscape(text: String) -> Bool { text.utf8.drop { $0 == space }.starts(with: prefix) }
 
     /// A plain value for a json column. White space in front of a JSON text means nothing (RFC 8259, section 2).
     static func escaped(json: [UInt8]) -> [UInt8] { needsEscape(json: json) ? [space] + json : json }

@@ -1,38 +1,38 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// What an operator settles at once, over all users of an organization:
 /// `{"ids"?: […], "filter"?: {"status", "entity_type", "device_id", "user_id"}, "dependents"?}`.
 ///
 /// One of `ids` and `filter` is required, so that nothing is settled by an empty body; together they narrow each other.
-package struct BulkRequest: Sendable {
+public struct BulkRequest: Sendable {
     /// What is done to the mutations.
-    package enum Move: Sendable {
+    public enum Move: Sendable {
         case retry
         case discard
     }
 
     /// The most ids that one request may name.
-    package static let maximumIDs = 1_000
+    public static let maximumIDs = 1_000
 
     /// Nil for all.
-    package private(set) var ids: [UUID]?
+    public private(set) var ids: [UUID]?
     /// `failed` and `conflict`, unless the filter names others that the move allows.
-    package private(set) var statuses = MutationStatus.forAPerson
+    public private(set) var statuses = MutationStatus.forAPerson
     /// Only mutations of this type.
-    package private(set) var entityType: String?
+    public private(set) var entityType: String?
     /// Only mutations of this device.
-    package private(set) var deviceID: UUID?
+    public private(set) var deviceID: UUID?
     /// Only mutations of this user.
-    package private(set) var userID: UUID?
+    public private(set) var userID: UUID?
     /// What becomes of dependants; nil leaves a mutation that has any as it is.
-    package private(set) var dependants: DependantsChoice?
+    public private(set) var dependants: DependantsChoice?
 
     /// Reads a body.
     ///
     /// - Parameter limit: bytes that are taken.
     /// - Throws: `invalid_json`, `invalid_request` with a pointer to what is wrong.
-    package init(body: [UInt8], limit: Int, for move: Move) throws(Problem) {
+    public init(body: [UInt8], limit: Int, for move: Move) throws(Problem) {
         let names = ["ids", "filter"] + (move == .discard ? ["dependents"] : [])
         let body = try SettleBody(body, limit: limit, names: names, isOptional: false)
         guard body["ids"] != nil || body["filter"] != nil else {

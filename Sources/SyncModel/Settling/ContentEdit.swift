@@ -1,20 +1,20 @@
-package import JSONText
+public import JSONText
 
 /// What a person changes about a mutation before it runs again; what is nil stays as it was.
-package struct ContentEdit: Sendable {
+public struct ContentEdit: Sendable {
     /// Replaces the payload; within the limits of a push.
-    package let payload: JSONValue?
+    public let payload: JSONValue?
     /// Replaces the endpoint.
-    package let endpoint: Endpoint?
+    public let endpoint: Endpoint?
 
     /// No change.
-    package init() {
+    public init() {
         payload = nil
         endpoint = nil
     }
 
     /// Whether nothing is changed.
-    package var isEmpty: Bool { payload == nil && endpoint == nil }
+    public var isEmpty: Bool { payload == nil && endpoint == nil }
 
     /// Checks the members of a request by the rules of a push.
     ///

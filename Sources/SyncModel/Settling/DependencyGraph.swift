@@ -1,25 +1,25 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// An open mutation, as far as what depends on what is concerned.
-package struct DependencyNode: EntityWrite, Sendable {
+public struct DependencyNode: EntityWrite, Sendable {
     /// The mutation's id.
-    package let id: UUID
+    public let id: UUID
     /// Place in the lane.
-    package let position: Int64
+    public let position: Int64
     /// When it was accepted.
-    package let acceptedAt: Timestamp
+    public let acceptedAt: Timestamp
     /// Where it stands.
-    package let status: MutationStatus
+    public let status: MutationStatus
     /// What it does to its entity.
-    package let operation: Operation
+    public let operation: Operation
     /// The entity that it writes.
-    package let entity: EntityName
+    public let entity: EntityName
     /// Mutations that had to succeed first; some may have by now.
-    package let dependsOn: [UUID]
+    public let dependsOn: [UUID]
 
     /// Creates the value.
-    package init(
+    public init(
         id: UUID,
         position: Int64,
         acceptedAt: Timestamp,
@@ -52,13 +52,13 @@ package struct DependencyNode: EntityWrite, Sendable {
 
 /// What depends on what among a lane's open mutations. A lane may have a hundred thousand of them, in one chain: walks
 /// are without recursion and look at each once.
-package struct DependencyGraph: Sendable {
+public struct DependencyGraph: Sendable {
     private let nodes: [DependencyNode]
     /// Places in `nodes` of those that depend on a mutation.
     private var dependants: [UUID: [Int]] = [:]
 
     /// - Parameter nodes: every open mutation that depends on others.
-    package init(_ nodes: [DependencyNode]) {
+    public init(_ nodes: [DependencyNode]) {
         self.nodes = nodes
         dependants.reserveCapacity(nodes.count)
         for (place, node) in nodes.enumerated() {
@@ -67,14 +67,14 @@ package struct DependencyGraph: Sendable {
     }
 
     /// What depends on any of those mutations directly, in lane order; without these themselves.
-    package func direct(of ids: Set<UUID>) -> [DependencyNode] {
+    public func direct(of ids: Set<UUID>) -> [DependencyNode] {
         let places = Set(ids.flatMap { dependants[$0] ?? [] })
         return places.map { nodes[$0] }.filter { !ids.contains($0.id) }.sorted { $0.position < $1.position }
     }
 
     /// What depends on any of those mutations, directly or through others, each behind all that it depends on; without
     /// these themselves.
-    package func all(of ids: Set<UUID>) -> [DependencyNode] {
+    public func all(of ids: Set<UUID>) -> [DependencyNode] {
         var finished: [Int] = []
         var entered: Set<Int> = []
         // places, and whether what depends on them is done; the order in which they finish is the reverse of the answer
@@ -94,7 +94,7 @@ package struct DependencyGraph: Sendable {
 
     /// Those of some mutations on which nothing depends that is not among them. What one that drops out depends on drops
     /// out as well, and so on; each is looked at once.
-    package func unneeded(among ids: Set<UUID>) -> Set<UUID> {
+    public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
         var unneeded = ids
         var open: [UUID] = []
         for node in nodes where !ids.contains(node.id) { open += node.dependsOn.filter(ids.contains) }

@@ -1,18 +1,18 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// Decides what it means to give mutations up: which others go with them, or what they wait for then (product rule 4).
 /// Pure.
-package struct DiscardPlanner {
+public struct DiscardPlanner {
     /// What the store knows about the mutations that are kept.
-    package struct Knowledge: Sendable {
+    public struct Knowledge: Sendable {
         /// What does not satisfy its dependants yet, of all that is depended on.
-        package var unmet: [UUID: EntityName]
+        public var unmet: [UUID: EntityName]
         /// Client ids that a mutation needs, and that nothing resolves once the creates are discarded.
-        package var lost: [UUID: UUID]
+        public var lost: [UUID: UUID]
 
         /// Creates the value.
-        package init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
+        public init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
             self.unmet = unmet
             self.lost = lost
         }
@@ -30,7 +30,7 @@ package struct DiscardPlanner {
     ///   - choice: what becomes of dependants; nil refuses when there are any.
     ///   - limit: mutations that one plan changes.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when the choice is missing.
-    package init(
+    public init(
         _ subjects: [SettleSubject],
         graph: DependencyGraph,
         choice: DependantsChoice?,
@@ -50,23 +50,23 @@ package struct DiscardPlanner {
     }
 
     /// Statuses that can be given up: what is being sent may take effect, what is final has.
-    package static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
+    public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
 
     /// Mutations that are kept and change in this plan: what to find out about.
-    package var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
+    public var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
 
     /// All that the kept ones, and what is discarded, depend on.
-    package var dependencies: [UUID] {
+    public var dependencies: [UUID] {
         Array(Set(kept.flatMap(\.dependsOn)).union(subjects.values.flatMap(\.dependsOn)).subtracting(subjects.keys))
     }
 
     /// Client ids that the discarded ones would have resolved.
-    package var lostReferences: [ClientReference] { subjects.values.compactMap(\.created) }
+    public var lostReferences: [ClientReference] { subjects.values.compactMap(\.created) }
 
     /// Adds what is to be written.
     ///
     /// - Parameter discards: mutations that are discarded at most; nil for as many as the limit allows.
-    package func plan(_ knowledge: Knowledge, discards: Int? = nil, into plan: inout SettlePlan) {
+    public func plan(_ knowledge: Knowledge, discards: Int? = nil, into plan: inout SettlePlan) {
         let limit = min(limit, max(1, discards ?? limit))
         for node in kept { plan.add(release(node, knowledge)) }
         if choice == .keep, direct.count > self.limit {

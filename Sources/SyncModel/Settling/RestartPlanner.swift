@@ -1,18 +1,18 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// Decides how a mutation that a person settled runs again: retried, or as the client's way in a conflict. Pure.
-package struct RestartPlanner {
+public struct RestartPlanner {
     /// What the store knows about the mutation's dependencies.
-    package struct Knowledge: Sendable {
+    public struct Knowledge: Sendable {
         /// Mappings of the user by client id, of ``SettledContent/identifiers``; also where ids of the mutation's device
         /// lead, by what stands for them.
-        package var mappings: [UUID: [IDMapping]]
+        public var mappings: [UUID: [IDMapping]]
         /// Which of the mutations that it depends on do not satisfy their dependants yet.
-        package var unmet: Set<UUID>
+        public var unmet: Set<UUID>
 
         /// Creates the value.
-        package init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = []) {
+        public init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = []) {
             self.mappings = mappings
             self.unmet = unmet
         }
@@ -23,7 +23,7 @@ package struct RestartPlanner {
     private let content: SettledContent
     private let knowledge: Knowledge
     /// What is to be written.
-    package private(set) var restart: MutationRestart
+    public private(set) var restart: MutationRestart
 
     // MARK: - The two ways
 
@@ -31,7 +31,7 @@ package struct RestartPlanner {
     /// answer which says that a create took effect, but not as what, is not definitive.
     ///
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` for content that does not fit.
-    package static func retry(
+    public static func retry(
         _ subject: SettleSubject,
         _ request: RetryRequest,
         _ knowledge: Knowledge
@@ -58,7 +58,7 @@ package struct RestartPlanner {
     /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
     /// - Throws: `status_transition_must_be_valid`, also where only a retry or a discard makes sense;
     ///   `validation_failed` for content that does not fit.
-    package static func clientWins(
+    public static func clientWins(
         _ subject: SettleSubject,
         _ edit: ContentEdit,
         _ knowledge: Knowledge,
@@ -199,14 +199,14 @@ package struct RestartPlanner {
     }
 
     /// Mutations that it waits for now and did not before: an edit, or another create of a client id, brought them in.
-    package var addedDependencies: [UUID] {
+    public var addedDependencies: [UUID] {
         restart.dependsOn.filter { !subject.record.dependsOn.contains($0) }
     }
 
     /// Checks that nothing that it would wait for waits for it.
     ///
     /// - Throws: `validation_failed`.
-    package func checkCycles(_ graph: DependencyGraph) throws(Problem) {
+    public func checkCycles(_ graph: DependencyGraph) throws(Problem) {
         let dependants = Set(graph.all(of: [subject.record.id]).map(\.id))
         let circular = addedDependencies.first { dependants.contains($0) || $0 == subject.record.id }
         guard let circular else { return }

@@ -1,16 +1,16 @@
-package import Foundation
+public import Foundation
 
 /// Decides how a conflict ends when the server has its way (product rule 12): the mutation is discarded, the server's
 /// entity adopted, and what depends on the mutation is satisfied. Pure.
-package struct ServerWinsPlanner {
+public struct ServerWinsPlanner {
     private let subject: SettleSubject
     private let current: ConflictState?
     /// The entity's permanent id, as far as it is known.
-    package let serverID: ServerID?
+    public let serverID: ServerID?
 
     /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
     /// - Throws: `status_transition_must_be_valid`, also where there is no entity to adopt.
-    package init(_ subject: SettleSubject, idPointer: String) throws(Problem) {
+    public init(_ subject: SettleSubject, idPointer: String) throws(Problem) {
         try subject.require([.conflict], to: "resolve")
         self.subject = subject
         current = ConflictState(error: subject.record.error)
@@ -32,7 +32,7 @@ package struct ServerWinsPlanner {
     }
 
     /// The entity that stands in the mutation's place; nil where that is not known.
-    package var entity: EntityKey? {
+    public var entity: EntityKey? {
         serverID.map { EntityKey(type: subject.record.entity.type, id: $0.text) }
     }
 
@@ -42,7 +42,7 @@ package struct ServerWinsPlanner {
     /// - Parameters:
     ///   - stored: the entity as it stands.
     ///   - isNewer: whether it was written after the conflict: whoever did knows better.
-    package func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
+    public func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
         guard subject.type.isForwarded, let serverID, let current, current.version == nil,
             current.document != nil || current.isDeleted,
             Adoption(user: user, visibility: subject.type.visibility, isCreate: subject.record.operation == .create)
@@ -92,7 +92,7 @@ package struct ServerWinsPlanner {
     ///   - state: the entity as it stands, or is to stand; nil where it is not known.
     ///   - waiters: mutations that are blocked on this one.
     ///   - unmet: which of all that these depend on does not satisfy its dependants yet.
-    package func plan(
+    public func plan(
         _ state: EntityState?,
         user: UUID,
         waiters: [DependencyNode],

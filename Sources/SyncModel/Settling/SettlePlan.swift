@@ -1,84 +1,84 @@
-package import Foundation
+public import Foundation
 
 /// A mutation that is to run again.
-package struct MutationRestart: Sendable {
+public struct MutationRestart: Sendable {
     /// The mutation as it stood.
-    package let record: MutationRecord
+    public let record: MutationRecord
     /// What must succeed first; empty for one that runs when its turn comes.
-    package var dependsOn: [UUID] = []
+    public var dependsOn: [UUID] = []
     /// One more than it was where the upstream is to take it for another request (product rule 6).
-    package var revision: Int32
+    public var revision: Int32
     /// Whether the last request of this revision may have taken effect.
-    package var isOutcomeUnknown: Bool
+    public var isOutcomeUnknown: Bool
     /// Another endpoint; nil: as it was.
-    package var endpoint: Endpoint?
+    public var endpoint: Endpoint?
     /// Another payload, JSON; nil: as it was.
-    package var payload: [UInt8]?
+    public var payload: [UInt8]?
     /// Client ids of the user in the content; nil: as they were.
-    package var references: [ClientReference]?
+    public var references: [ClientReference]?
     /// The device's own ids that have to be found when the mutation's turn comes.
-    package var localIDs: [LocalID] = []
+    public var localIDs: [LocalID] = []
     /// Set where a person lets the client win; then the conflict stays in the error.
-    package var resolution: ConflictResolution?
+    public var resolution: ConflictResolution?
     /// What is sent in place of the mutation's own request.
-    package var sent: SentRequest?
+    public var sent: SentRequest?
     /// The entity that a create is to go over, whose id an answer need not tell again; nil: as it was.
-    package var serverID: ServerID?
+    public var serverID: ServerID?
 
     /// `pending`, or `blocked` while it waits for another.
-    package var status: MutationStatus? { record.status.moved(to: dependsOn.isEmpty ? .pending : .blocked) }
+    public var status: MutationStatus? { record.status.moved(to: dependsOn.isEmpty ? .pending : .blocked) }
 }
 
 /// A mutation that is given up.
-package struct MutationDiscard: Sendable {
+public struct MutationDiscard: Sendable {
     /// The mutation as it stood.
-    package let node: DependencyNode
+    public let node: DependencyNode
     /// `server_wins` where the server's entity was adopted in its place; nil where a person gave it up.
-    package var resolution: ConflictResolution?
+    public var resolution: ConflictResolution?
     /// The adopted entity's id; nil: as it was.
-    package var serverID: ServerID?
+    public var serverID: ServerID?
     /// The adopted entity's version; nil: as it was.
-    package var version: Int64?
+    public var version: Int64?
     /// The problem object with what stands in its place, JSON; nil: as it was.
-    package var error: [UInt8]?
+    public var error: [UInt8]?
 }
 
 /// A mutation whose dependencies change because others are settled.
-package struct MutationRelease: Sendable {
+public struct MutationRelease: Sendable {
     /// The mutation as it stood.
-    package let node: DependencyNode
+    public let node: DependencyNode
     /// What it waits for now.
-    package let dependsOn: [UUID]
+    public let dependsOn: [UUID]
     /// What it fails with; nil where it does not.
-    package var problem: Problem?
+    public var problem: Problem?
 
     /// Where it stands now: one that waited, and has nothing more to wait for, runs.
-    package var status: MutationStatus? {
+    public var status: MutationStatus? {
         guard node.status == .blocked || node.status == .pending else { return node.status }
         return node.status.moved(to: problem != nil ? .failed : dependsOn.isEmpty ? .pending : .blocked)
     }
 }
 
 /// A mapping that changes with its create; or where a device's own id leads, that the client id stands for.
-package struct MappingChange: Sendable, Hashable {
+public struct MappingChange: Sendable, Hashable {
     /// The entity's type.
-    package let entityType: String
+    public let entityType: String
     /// What its client calls the entity.
-    package let client: ClientName
+    public let client: ClientName
     /// The create that the mapping belongs to: one that another create has taken over stays as it is.
-    package let mutationID: UUID
+    public let mutationID: UUID
     /// Where it stands now.
-    package let status: IDMapping.Status
+    public let status: IDMapping.Status
     /// The permanent id, of one that is resolved.
-    package var serverID: ServerID?
+    public var serverID: ServerID?
     /// Why it failed.
-    package var lastError: String?
+    public var lastError: String?
 
     /// The temporary id, or what stands for a device's own.
-    package var clientID: UUID { client.id }
+    public var clientID: UUID { client.id }
 
     /// Whether it stands for a device's own id.
-    package var isLocal: Bool { client.number != nil }
+    public var isLocal: Bool { client.number != nil }
 
     /// - Returns: nil for what is no create, and for a create that has no mapping.
     init?(
@@ -99,37 +99,37 @@ package struct MappingChange: Sendable, Hashable {
 }
 
 /// Everything that settling changes in one transaction, decided; the store writes it in set-based SQL.
-package struct SettlePlan: Sendable {
+public struct SettlePlan: Sendable {
     /// The lane afterwards.
-    package private(set) var lane: LaneState
+    public private(set) var lane: LaneState
     /// Mutations that run again.
-    package private(set) var restarts: [MutationRestart] = []
+    public private(set) var restarts: [MutationRestart] = []
     /// Mutations that are given up.
-    package private(set) var discards: [MutationDiscard] = []
+    public private(set) var discards: [MutationDiscard] = []
     /// Mutations that wait for something else, or for nothing, or in vain.
-    package private(set) var releases: [MutationRelease] = []
+    public private(set) var releases: [MutationRelease] = []
     /// Mappings that change.
-    package private(set) var mappings: [MappingChange] = []
+    public private(set) var mappings: [MappingChange] = []
     /// Whether that is all that was asked for. Otherwise the caller plans again once this is written: what depends on
     /// most goes first, so that every part leaves the lane in order.
-    package internal(set) var isComplete = true
+    public internal(set) var isComplete = true
 
     /// Nothing yet.
-    package init(_ lane: LaneState) {
+    public init(_ lane: LaneState) {
         self.lane = lane
         self.lane.change()
     }
 
     /// Whether there is nothing to write.
-    package var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty }
+    public var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty }
 
     /// Lets a worker look at the lane, now that all is planned.
-    package mutating func finish(now: Timestamp) {
+    public mutating func finish(now: Timestamp) {
         lane.wake(now: now)
     }
 
     /// Adds a mutation that runs again. A create that had failed makes its mapping pending again (product rule 10).
-    package mutating func add(_ restart: MutationRestart) {
+    public mutating func add(_ restart: MutationRestart) {
         settle(DependencyNode(restart.record), as: restart.status)
         restarts.append(restart)
         if let change = MappingChange(restart.record, restart.record.id, .pending) { mappings.append(change) }
@@ -152,7 +152,7 @@ package struct SettlePlan: Sendable {
     }
 
     /// Tells those who gave way what stands in the place of their mutations: by mutation, its problem object as JSON.
-    package mutating func show(_ errors: [UUID: [UInt8]]) {
+    public mutating func show(_ errors: [UUID: [UInt8]]) {
         for place in discards.indices {
             if let error = errors[discards[place].node.id] { discards[place].error = error }
         }

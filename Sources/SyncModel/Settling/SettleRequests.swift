@@ -1,7 +1,7 @@
 import JSONText
 
 /// What becomes of the mutations that depend on a discarded one (product rule 4).
-package enum DependantsChoice: String, Sendable, Hashable, CaseIterable {
+public enum DependantsChoice: String, Sendable, Hashable, CaseIterable {
     /// They are discarded too, and what depends on them.
     case discard
     /// They depend on it no more; one that still needs an unresolved client id fails.
@@ -9,14 +9,14 @@ package enum DependantsChoice: String, Sendable, Hashable, CaseIterable {
 }
 
 /// `POST /v1/mutations/{id}/retry`: `{"payload"?, "endpoint"?, "force"?}`.
-package struct RetryRequest: Sendable {
+public struct RetryRequest: Sendable {
     /// What is to be different this time.
-    package let edit: ContentEdit
+    public let edit: ContentEdit
     /// Whether an edit is wanted although the last attempt may have taken effect.
-    package let isForced: Bool
+    public let isForced: Bool
 
     /// Once more, as it is.
-    package init() {
+    public init() {
         edit = ContentEdit()
         isForced = false
     }
@@ -24,7 +24,7 @@ package struct RetryRequest: Sendable {
     /// Reads a body, which may be empty.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for content that a push would not take.
-    package init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
+    public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let names = ["payload", "endpoint", "force"]
         let body = try SettleBody(body, limit: limits.settlingBytes, names: names, isOptional: true)
         guard let force = body["force"] else {
@@ -41,42 +41,42 @@ package struct RetryRequest: Sendable {
 }
 
 /// `POST /v1/mutations/{id}/discard`: `{"dependents": "discard" | "keep"}`.
-package struct DiscardRequest: Sendable {
+public struct DiscardRequest: Sendable {
     /// Nil: there are none, or the caller does not know of them.
-    package let dependants: DependantsChoice?
+    public let dependants: DependantsChoice?
 
     /// Creates the request.
-    package init(dependants: DependantsChoice? = nil) {
+    public init(dependants: DependantsChoice? = nil) {
         self.dependants = dependants
     }
 
     /// Reads a body, which may be empty.
     ///
     /// - Throws: `invalid_json`, `invalid_request`.
-    package init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
+    public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let body = try SettleBody(body, limit: limits.settlingBytes, names: ["dependents"], isOptional: true)
         dependants = try body.choice("dependents")
     }
 }
 
 /// `POST /v1/mutations/{id}/resolve`: `{"strategy": "server_wins" | "client_wins", "payload"?}`.
-package struct ResolveRequest: Sendable {
+public struct ResolveRequest: Sendable {
     /// The strategies that a person may choose from.
-    package enum Strategy: String, Sendable, Hashable, CaseIterable {
+    public enum Strategy: String, Sendable, Hashable, CaseIterable {
         case serverWins = "server_wins"
         case clientWins = "client_wins"
     }
 
     /// Who has its way.
-    package let strategy: Strategy
+    public let strategy: Strategy
     /// What the client's way is to be; with ``Strategy/clientWins`` only.
-    package let edit: ContentEdit
+    public let edit: ContentEdit
 
     /// Reads a body.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for a payload that a push would not take, and for
     ///   one that has no effect.
-    package init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
+    public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let names = ["strategy", "payload"]
         let body = try SettleBody(body, limit: limits.settlingBytes, names: names, isOptional: false)
         guard let strategy: Strategy = try body.choice("strategy") else {
@@ -94,5 +94,5 @@ package struct ResolveRequest: Sendable {
 
 extension IntakeLimits {
     /// The largest body that settles one mutation: a payload, and room around it.
-    package var settlingBytes: Int { payloadBytes + 16_384 }
+    public var settlingBytes: Int { payloadBytes + 16_384 }
 }

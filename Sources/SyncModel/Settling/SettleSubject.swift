@@ -1,23 +1,23 @@
-package import Foundation
-package import JSONText
+public import Foundation
+public import JSONText
 
 /// A mutation that a person settles, as it is stored.
-package struct SettleSubject: Sendable {
+public struct SettleSubject: Sendable {
     /// How it stands.
-    package let record: MutationRecord
+    public let record: MutationRecord
     /// Where it is replayed.
-    package let endpoint: Endpoint?
+    public let endpoint: Endpoint?
     /// Its payload as it was written, JSON.
-    package let payload: [UInt8]?
+    public let payload: [UInt8]?
     /// Whether the last request of its revision may have taken effect without our knowing.
-    package let isOutcomeUnknown: Bool
+    public let isOutcomeUnknown: Bool
     /// The type of its entity.
-    package let type: EntityType
+    public let type: EntityType
     /// Client ids that its content names.
-    package let references: References
+    public let references: References
 
     /// Creates the value.
-    package init(
+    public init(
         record: MutationRecord,
         endpoint: Endpoint?,
         payload: [UInt8]?,
@@ -39,7 +39,7 @@ package struct SettleSubject: Sendable {
     }
 
     /// Whether sending the mutation under a new key might have it take effect twice (product rule 6).
-    package var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
+    public var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
 
     /// Throws 409 unless the status is one of those.
     func require(_ statuses: [MutationStatus], to move: String) throws(Problem) {
@@ -53,17 +53,17 @@ package struct SettleSubject: Sendable {
 }
 
 /// A mutation's content as it is to run next: what was stored, with a person's changes.
-package struct SettledContent: Sendable {
+public struct SettledContent: Sendable {
     /// Where it is replayed; nil for none.
-    package let endpoint: Endpoint?
+    public let endpoint: Endpoint?
     /// Nil for none.
-    package let payload: JSONValue?
+    public let payload: JSONValue?
     private let entity: EntityName
     /// Ids of the mutation's device in the payload's relations.
     let localReferences: [LocalReference]
 
     /// Puts the changes in place. Stored content was checked when it was pushed.
-    package init(_ subject: SettleSubject, _ edit: ContentEdit) {
+    public init(_ subject: SettleSubject, _ edit: ContentEdit) {
         endpoint = edit.endpoint ?? subject.endpoint
         payload = edit.payload ?? subject.payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
         entity = subject.record.entity
@@ -71,13 +71,13 @@ package struct SettledContent: Sendable {
     }
 
     /// Distinct ids of the mutation's device: those in the payload's relations, and the entity's own.
-    package var localIDs: [LocalID] {
+    public var localIDs: [LocalID] {
         Set(localReferences.map(\.id) + [entity.localID].compactMap { $0 }).sorted()
     }
 
     /// Distinct UUIDs that may be client ids, in order of appearance: those of endpoint and payload, what stands for ids of
     /// the device there, then the entity's.
-    package var identifiers: [UUID] {
+    public var identifiers: [UUID] {
         var seen: Set<UUID> = []
         return (references + [entity.clientID].compactMap { $0 }).filter { seen.insert($0).inserted }
     }

@@ -2,22 +2,22 @@
 ///
 /// One is `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets), perhaps a port and a path;
 /// slashes at the end do not matter.
-package struct BaseURL: Sendable, Hashable {
+public struct BaseURL: Sendable, Hashable {
     /// The most bytes that one may have.
-    package static let maximumBytes = 2_000
+    public static let maximumBytes = 2_000
 
     /// The one form that is stored: without slashes at its end, scheme and host in lower case.
-    package let text: String
-    package let isTLS: Bool
+    public let text: String
+    public let isTLS: Bool
     /// What `Host` says: no port where it is the scheme's own.
-    package let host: String
+    public let host: String
 
     /// What is wrong with a text; reads on from "base_url …".
-    package struct Malformed: Error, Sendable, Hashable {
-        package let reason: String
+    public struct Malformed: Error, Sendable, Hashable {
+        public let reason: String
     }
 
-    package init(_ text: String) throws(Malformed) {
+    public init(_ text: String) throws(Malformed) {
         guard text.utf8.count <= Self.maximumBytes else {
             throw Malformed(reason: "is longer than \(Self.maximumBytes) bytes")
         }

@@ -3,7 +3,7 @@ extension Timestamp {
     /// section 5.6.7, of which two are obsolete.
     ///
     /// Never before `now` and never more than a day after it. Nil for anything else.
-    package init?(retryAfter text: String, now: Timestamp) {
+    public init?(retryAfter text: String, now: Timestamp) {
         let text = text.utf8.drop { $0 == 0x20 || $0 == 0x09 }
         let latest = now.adding(seconds: 86_400)
         if let first = text.first, (48...57).contains(first) {

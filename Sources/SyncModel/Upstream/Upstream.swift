@@ -1,38 +1,38 @@
-package import Foundation
+public import Foundation
 
 /// Sends requests to upstreams. One request, one answer: what it means and whether to try again is decided elsewhere.
-package protocol Upstream: Sendable {
+public protocol Upstream: Sendable {
     /// Sends a request. Never throws: whatever happens is an answer. A cancelled task is answered `unknown` soon.
     func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer
 }
 
 /// One request to an upstream, with server ids in place.
-package struct UpstreamRequest: Sendable, Hashable {
+public struct UpstreamRequest: Sendable, Hashable {
     /// The tenant; `X-Sluice-Organization`.
-    package var organization: UUID
+    public var organization: UUID
     /// Whose mutation it is; `X-Sluice-User`.
-    package var user: UUID
+    public var user: UUID
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
-    package var method: String
+    public var method: String
     /// Path and query below the base URL; begins with one slash.
-    package var path: String
+    public var path: String
     /// The mutation's own headers, names in lower case.
-    package var headers: [String: String]
+    public var headers: [String: String]
     /// `If-Match`, which goes before one among the mutation's headers; nil leaves those as they are.
-    package var ifMatch: String?
+    public var ifMatch: String?
     /// Whether an If-Match among the mutation's headers is left out: the request is to have its way.
-    package var isUnconditional: Bool
+    public var isUnconditional: Bool
     /// JSON; nil for none.
-    package var body: [UInt8]?
+    public var body: [UInt8]?
     /// Ours, stable over all attempts of one revision (product rule 6).
-    package var idempotencyKey: UUID
+    public var idempotencyKey: UUID
     /// The trace that the request goes on with, as a span of its own; nil begins a new one.
-    package var trace: TraceContext?
+    public var trace: TraceContext?
     /// How long it may take.
-    package var timeout: Duration
+    public var timeout: Duration
 
     /// Creates a request.
-    package init(
+    public init(
         organization: UUID,
         user: UUID,
         method: String,
@@ -60,7 +60,7 @@ package struct UpstreamRequest: Sendable, Hashable {
 }
 
 /// What came of a request.
-package enum UpstreamAnswer: Sendable {
+public enum UpstreamAnswer: Sendable {
     /// The upstream answered.
     case response(UpstreamResponse)
     /// Nothing was sent, for certain: there is no connection. The reason, for operators and users.
@@ -76,29 +76,29 @@ package enum UpstreamAnswer: Sendable {
 }
 
 /// An upstream's answer, as far as anybody looks at it.
-package struct UpstreamResponse: Sendable {
+public struct UpstreamResponse: Sendable {
     /// HTTP status.
-    package var status: Int
+    public var status: Int
     /// `Retry-After`, either form (RFC 9110, 10.2.3), as a moment.
-    package var retryAt: Timestamp?
+    public var retryAt: Timestamp?
     /// `Location`.
-    package var location: String?
+    public var location: String?
     /// `ETag`, at most 1,000 bytes.
-    package var etag: String?
+    public var etag: String?
     /// How the upstream, or a proxy before it, wants to be told who asks: the scheme of `WWW-Authenticate` or
     /// `Proxy-Authenticate`.
-    package var challenge: String?
+    public var challenge: String?
     /// The body, when it is valid JSON of at most 1 MiB, without white space around it.
-    package var json: [UInt8]?
+    public var json: [UInt8]?
     /// The body, when it is JSON within the same limit that cannot be kept, for it holds what PostgreSQL cannot, or says a
     /// thing twice (``JSONDefect``): what an id can be read from, and nothing else.
-    package var unkeptJSON: [UInt8]?
+    public var unkeptJSON: [UInt8]?
     /// Whether the answer broke off, or was not there in time; the body may be whole all the same. Of what is not a
     /// success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
-    package var isCutOff: Bool
+    public var isCutOff: Bool
 
     /// Creates an answer.
-    package init(
+    public init(
         status: Int,
         retryAt: Timestamp? = nil,
         location: String? = nil,

@@ -10,21 +10,21 @@ extension UpstreamRequest {
 
     /// The form of a header's name in which some servers take different names for the same: of two that share it, the
     /// first goes out.
-    package static func foldedHeader(_ name: String) -> String { HeaderField.folded(name) }
+    public static func foldedHeader(_ name: String) -> String { HeaderField.folded(name) }
 
     /// Whether a header's value can be sent at all.
-    package static func canCarry(_ value: String) -> Bool { HeaderField.isValue(value) }
+    public static func canCarry(_ value: String) -> Bool { HeaderField.isValue(value) }
 
     /// Whether a header that the operator or the mutation wants goes out with this request, unless another of that name
     /// goes before it.
-    package func carries(_ name: String, _ value: String) -> Bool {
+    public func carries(_ name: String, _ value: String) -> Bool {
         let lowercased = name.lowercased()
         return !Self.never.contains(lowercased) && (body != nil || lowercased != "content-type")
             && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
 
     /// Those of the mutation's headers that go out.
-    package var carriedHeaders: [String: String] {
+    public var carriedHeaders: [String: String] {
         headers.filter { name, value in
             carries(name, value) && !(isUnconditional && Self.conditions.contains(name.lowercased()))
         }

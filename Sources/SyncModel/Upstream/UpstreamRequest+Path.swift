@@ -1,7 +1,7 @@
 extension UpstreamRequest {
     /// A path and query as they stand in a URL: everything percent-encoded that it does not hold as it is. Escapes that
     /// are there stay.
-    package static func encoded(path: String) -> String {
+    public static func encoded(path: String) -> String {
         let bytes = Array(path.utf8)
         if bytes.allSatisfy(isKept) { return path }
         var output: [UInt8] = []

@@ -3,7 +3,7 @@ import Foundation
 /// Answers that may be the operator's trouble or the mutation's own (product rule 11).
 extension UpstreamAnswer {
     /// Whether it is such an answer.
-    package var mayBeOperatorsTrouble: Bool {
+    public var mayBeOperatorsTrouble: Bool {
         if case .response(let response) = self { response.mayBeOperatorsTrouble } else { false }
     }
 }
@@ -45,7 +45,7 @@ extension UpstreamResponse {
     }
 
     /// Whether a text may be the scheme of a challenge, and can be quoted.
-    package static func isScheme(_ text: String) -> Bool {
+    public static func isScheme(_ text: String) -> Bool {
         text.utf8.count <= 40 && HeaderField.isName(text)
     }
 }

@@ -7,7 +7,7 @@ extension UpstreamSettings {
     ]
 
     /// The most headers that an operator may list.
-    package static let maximumAllowedHeaders = 32
+    public static let maximumAllowedHeaders = 32
 
     /// Whether a mutation's header goes out. One of a mutation that was taken before its header was struck off the list,
     /// or before there was a list, stays here.
@@ -18,7 +18,7 @@ extension UpstreamSettings {
     }
 
     /// What is wrong with a header that an operator wants mutations to carry; reads on from "header …". Nil: nothing.
-    package static func allowedHeaderProblem(_ name: String) -> String? {
+    public static func allowedHeaderProblem(_ name: String) -> String? {
         guard HeaderField.isName(name) else { return "has a name that is none (RFC 9110 token)" }
         guard name.utf8.count <= 100 else { return "has a name of more than 100 bytes" }
         if HeaderField.isReserved(name) { return "is never a mutation's to set" }

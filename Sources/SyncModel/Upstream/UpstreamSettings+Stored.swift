@@ -1,8 +1,8 @@
-package import JSONText
+public import JSONText
 
 extension UpstreamCredential {
     /// Reads the stored form; nil for JSON's null and for what is none.
-    package init?(stored value: JSONValue) {
+    public init?(stored value: JSONValue) {
         if value.stringEquals("signed") {
             self = .signed
         } else if let token = value.value(at: "/bearer")?.string {
@@ -15,7 +15,7 @@ extension UpstreamCredential {
     }
 
     /// The stored form, secrets included.
-    package var stored: [UInt8] {
+    public var stored: [UInt8] {
         var writer = JSONWriter()
         switch self {
         case .signed:
@@ -36,7 +36,7 @@ extension UpstreamCredential {
 
 extension UpstreamSettings {
     /// Reads the stored form of ``headers``.
-    package static func headers(stored value: JSONValue) -> [String: String] {
+    public static func headers(stored value: JSONValue) -> [String: String] {
         guard let members = value.members else { return [:] }
         var headers: [String: String] = [:]
         for (name, value) in members { headers[name.string] = value.string }
@@ -44,7 +44,7 @@ extension UpstreamSettings {
     }
 
     /// The stored form of ``headers``, by name.
-    package var storedHeaders: [UInt8] {
+    public var storedHeaders: [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         for (name, value) in headers.sorted(by: { $0.key < $1.key }) {

@@ -2,7 +2,7 @@ extension UpstreamSettings {
     /// What is wrong with a header that an operator wants on every request; reads on from "header …". Nil: nothing.
     ///
     /// - Parameter isCredential: whether it is the credential, which may be `Authorization` or `Cookie`.
-    package static func headerProblem(name: String, value: String, isCredential: Bool) -> String? {
+    public static func headerProblem(name: String, value: String, isCredential: Bool) -> String? {
         guard HeaderField.isName(name) else { return "has a name that is none (RFC 9110 token)" }
         if HeaderField.isOurs(name) { return "is set by the gateway; leave it out" }
         if !isCredential, HeaderField.credentials.contains(HeaderField.folded(name)) {

@@ -1,5 +1,5 @@
 /// How an organization's upstream knows that a request comes from us.
-package enum UpstreamCredential: Sendable, Hashable {
+public enum UpstreamCredential: Sendable, Hashable {
     /// `Authorization: Bearer …`, the same for all users.
     case bearer(String)
     /// A header of the operator's choice, the same for all users.
@@ -9,31 +9,31 @@ package enum UpstreamCredential: Sendable, Hashable {
 }
 
 /// The REST API that an organization's mutations are replayed against, as an operator set it up.
-package struct UpstreamSettings: Sendable, Hashable {
+public struct UpstreamSettings: Sendable, Hashable {
     /// Where it is: `http` or `https`, a host, perhaps a port and a path; no user, query or fragment, and no slash at
     /// the end. Every request goes to a path below it.
-    package var baseURL: String {
+    public var baseURL: String {
         didSet { base = Self.parsed(baseURL) }
     }
     /// The same taken apart, once for all requests; or why nothing can be sent there.
-    package private(set) var base: Result<BaseURL, BaseURL.Malformed>
+    public private(set) var base: Result<BaseURL, BaseURL.Malformed>
     /// Nil: requests carry none.
-    package var credential: UpstreamCredential?
+    public var credential: UpstreamCredential?
     /// How long a request may take, from the first byte sent to the last received; 1 to 90, and less than the lease.
-    package var timeoutSeconds: Int
+    public var timeoutSeconds: Int
     /// Lanes that a replica runs at the same time, hence requests under way; 1 to 1,000.
-    package var maximumConcurrency: Int
+    public var maximumConcurrency: Int
     /// JSON Pointer (RFC 6901) to the entity's id in an answer. The object that the id stands in is the entity's
     /// document.
-    package var idPointer: String
+    public var idPointer: String
     /// Headers of every request, by name in lower case; they go before a mutation's own.
-    package var headers: [String: String]
+    public var headers: [String: String]
 
     /// Headers that mutations may carry besides those that all may, by name in lower case, sorted.
-    package var allowedHeaders: [String]
+    public var allowedHeaders: [String]
 
     /// Creates the value; what is left out has its default.
-    package init(
+    public init(
         baseURL: String,
         credential: UpstreamCredential? = nil,
         timeoutSeconds: Int = 30,

@@ -1,6 +1,6 @@
 extension Duration {
     /// The whole of it, as timers of swift-metrics take it.
-    package var nanoseconds: Int64 {
+    public var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
     }

@@ -1,18 +1,18 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// A relative path to replay a mutation against (seed 001, `endpoint_must_be_relative_path`), with an optional query.
 ///
 /// Client ids may stand anywhere in it, and `{local_id}` stands for the mutation's own entity.
-package struct Endpoint: Sendable, Hashable {
+public struct Endpoint: Sendable, Hashable {
     /// The most bytes that an endpoint may have.
-    package static let maximumBytes = 2_048
+    public static let maximumBytes = 2_048
 
     /// The path as the client wrote it.
-    package let text: String
+    public let text: String
 
     /// Checks a path; the error says what is wrong with it.
-    package init(_ text: String) throws(Malformed) {
+    public init(_ text: String) throws(Malformed) {
         guard text.utf8.count <= Endpoint.maximumBytes else { throw Malformed("is longer than 2048 bytes") }
         if let problem = PathRules.problem(in: text) { throw Malformed(problem) }
         self.text = text
@@ -24,9 +24,9 @@ package struct Endpoint: Sendable, Hashable {
     }
 
     /// What is wrong with a path; reads on from "endpoint …".
-    package struct Malformed: Error, Hashable {
+    public struct Malformed: Error, Hashable {
         /// For instance "has a backslash".
-        package let reason: String
+        public let reason: String
 
         init(_ reason: String) {
             self.reason = reason
@@ -34,14 +34,14 @@ package struct Endpoint: Sendable, Hashable {
     }
 
     /// Every UUID-shaped run in the path and query, in order: the places where a client id may stand.
-    package var uuids: [UUID] {
+    public var uuids: [UUID] {
         var found: [UUID] = []
         scan { uuid, _ in found.append(uuid) }
         return found
     }
 
     /// The path with each UUID for which `replacement` has an answer put in its place, percent-encoded.
-    package func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
+    public func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
         let bytes = Array(text.utf8)
         var output: [UInt8] = []
         var copied = 0
@@ -58,7 +58,7 @@ package struct Endpoint: Sendable, Hashable {
     /// The path with server ids in the place of client ids, and in the place of `{local_id}` the entity's own.
     ///
     /// - Parameter own: what `{local_id}` stands for; nil leaves it.
-    package func resolved(own: ServerID?, _ replacement: (UUID) -> ServerID?) -> String {
+    public func resolved(own: ServerID?, _ replacement: (UUID) -> ServerID?) -> String {
         let path = rewritten(replacement)
         guard let own, path.utf8.contains(0x7b) else { return path }
         return path.replacingOccurrences(of: "{local_id}", with: Endpoint.encoded(own))

@@ -1,35 +1,35 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// Which entity is meant: the names by which a mutation knows it.
-package struct EntityName: Sendable, Hashable {
+public struct EntityName: Sendable, Hashable {
     /// The entity's type.
-    package let type: String
+    public let type: String
     /// What the client calls it; nil where it gave the server id alone.
-    package let client: ClientName?
+    public let client: ClientName?
     /// Its permanent id, as far as it is known.
-    package let serverID: ServerID?
+    public let serverID: ServerID?
 
     /// Creates the value.
-    package init(type: String, client: ClientName?, serverID: ServerID? = nil) {
+    public init(type: String, client: ClientName?, serverID: ServerID? = nil) {
         self.type = type
         self.client = client
         self.serverID = serverID
     }
 
     /// The same with another server id.
-    package func with(_ serverID: ServerID?) -> EntityName {
+    public func with(_ serverID: ServerID?) -> EntityName {
         EntityName(type: type, client: client, serverID: serverID)
     }
 
     /// The UUID by which the client knows it; what stands for a device's own id, too.
-    package var clientID: UUID? { client?.id }
+    public var clientID: UUID? { client?.id }
 
     /// What the client calls it, where that leads by a mapping.
-    package var reference: ClientReference? { client.map { ClientReference(clientID: $0.id, entityType: type) } }
+    public var reference: ClientReference? { client.map { ClientReference(clientID: $0.id, entityType: type) } }
 
     /// The device's own id, where it is named so.
-    package var localID: LocalID? { client?.number.map { LocalID(entityType: type, number: $0) } }
+    public var localID: LocalID? { client?.number.map { LocalID(entityType: type, number: $0) } }
 
     /// What the client calls it, as problems name it.
     var words: String? { client?.words(of: type) }
@@ -44,14 +44,14 @@ package struct EntityName: Sendable, Hashable {
 
 /// What a client calls an entity before the server has given it an id, and beside that: a case an id space. Of `shared`
 /// types the client knows the server id only.
-package enum ClientName: Sendable, Hashable {
+public enum ClientName: Sendable, Hashable {
     /// The user's client id, of a `mapped` type.
     case id(UUID)
     /// A number that one device counts, of a `device` type, and the UUID that stands for it (``LocalID/clientID(on:)``).
     case number(Int64, standIn: UUID)
 
     /// The UUID by which it is looked up, depended on and waited for.
-    package var id: UUID {
+    public var id: UUID {
         switch self {
         case .id(let id): id
         case .number(_, let standIn): standIn
@@ -59,7 +59,7 @@ package enum ClientName: Sendable, Hashable {
     }
 
     /// The device's own number.
-    package var number: Int64? {
+    public var number: Int64? {
         switch self {
         case .id: nil
         case .number(let number, _): number
@@ -85,25 +85,25 @@ package enum ClientName: Sendable, Hashable {
 
 extension LocalID {
     /// The id as the name of an entity.
-    package func name(on device: UUID) -> ClientName { .number(number, standIn: clientID(on: device)) }
+    public func name(on device: UUID) -> ClientName { .number(number, standIn: clientID(on: device)) }
 }
 
 /// A client id under the type in which it was created: others may share it.
-package struct ClientReference: Sendable, Hashable {
+public struct ClientReference: Sendable, Hashable {
     /// The client id, or what stands for a device's own.
-    package let clientID: UUID
+    public let clientID: UUID
     /// The type.
-    package let entityType: String
+    public let entityType: String
 
     /// Creates the value.
-    package init(clientID: UUID, entityType: String) {
+    public init(clientID: UUID, entityType: String) {
         self.clientID = clientID
         self.entityType = entityType
     }
 }
 
 /// What is done to which entity.
-package protocol EntityWrite {
+public protocol EntityWrite {
     /// What is done.
     var operation: Operation { get }
     /// To which.
@@ -112,14 +112,14 @@ package protocol EntityWrite {
 
 extension EntityWrite {
     /// What the client calls what a create makes; nil of anything else, and of what it names by the server's id.
-    package var created: ClientReference? { operation == .create ? entity.reference : nil }
+    public var created: ClientReference? { operation == .create ? entity.reference : nil }
 
     /// The client id by which everybody is told of what a create makes; a device's own id is nobody else's business.
-    package var createdClientID: UUID? {
+    public var createdClientID: UUID? {
         guard operation == .create, case .id(let id)? = entity.client else { return nil }
         return id
     }
 
     /// Whether it is about an entity that may have been there before: anything but a create that waits for its id.
-    package var namesKnownEntity: Bool { operation != .create || entity.serverID != nil }
+    public var namesKnownEntity: Bool { operation != .create || entity.serverID != nil }
 }

@@ -1,18 +1,18 @@
 /// A place in an organization's feed, opaque to clients: the feed's epoch, the position that was reached, the head at
 /// which a first pull began, and the filter that it was made with.
-package struct FeedCursor: Sendable, Hashable {
+public struct FeedCursor: Sendable, Hashable {
     /// The feed's epoch: a purge or a restore changes it.
-    package var epoch: Int64
+    public var epoch: Int64
     /// Everything at or below it was seen.
-    package var position: Int64
+    public var position: Int64
     /// While a first pull is under way, the feed's end when it began; else the position.
-    package var head: Int64
+    public var head: Int64
     /// Stands for the set of entity types that were asked for; 0 for all.
-    package var filter: UInt64
+    public var filter: UInt64
     /// The number of the page that a device pulled, if ids were assigned with it or one before it; else 0.
-    package var page: Int64
+    public var page: Int64
 
-    package init(epoch: Int64, position: Int64, head: Int64, filter: UInt64 = 0, page: Int64 = 0) {
+    public init(epoch: Int64, position: Int64, head: Int64, filter: UInt64 = 0, page: Int64 = 0) {
         self.epoch = epoch
         self.position = position
         self.head = head
@@ -21,7 +21,7 @@ package struct FeedCursor: Sendable, Hashable {
     }
 
     /// Reads a cursor; nil for what none of ours is.
-    package init?(_ text: String) {
+    public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard text.utf8.count <= 80, (5...6).contains(parts.count), parts[0] == "f1",
             let epoch = Int64(parts[1], radix: 36), let position = Int64(parts[2], radix: 36), position >= 0,
@@ -35,17 +35,17 @@ package struct FeedCursor: Sendable, Hashable {
         self.init(epoch: epoch, position: position, head: head, filter: filter, page: page)
     }
 
-    package var text: String {
+    public var text: String {
         let numbers = [String(epoch, radix: 36), String(position, radix: 36), String(head, radix: 36)]
         let text = "f1-" + numbers.joined(separator: "-") + "-" + String(filter, radix: 36)
         return page > 0 ? text + "-" + String(page, radix: 36) : text
     }
 
     /// How far the reader's knowledge reaches: tombstones up to here it has no need of.
-    package var reach: Int64 { max(position, head) }
+    public var reach: Int64 { max(position, head) }
 
     /// The filter's stand-in (FNV-1a over the sorted names); 0 for no filter.
-    package static func filter(_ entityTypes: [String]) -> UInt64 {
+    public static func filter(_ entityTypes: [String]) -> UInt64 {
         guard !entityTypes.isEmpty else { return 0 }
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in Set(entityTypes).sorted().joined(separator: ",").utf8 {

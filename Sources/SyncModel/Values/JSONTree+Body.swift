@@ -1,11 +1,11 @@
-package import JSONText
+public import JSONText
 
 extension JSONTree {
     /// Reads a small body, which must be an object. What is defective in it is the caller's to judge.
     ///
     /// - Parameter limit: bytes that are taken.
     /// - Throws: `invalid_json`, `payload_too_large`, or `invalid_request` for another kind of value.
-    package static func object(in body: [UInt8], limit: Int) throws(Problem) -> (tree: JSONTree, members: JSONMembers) {
+    public static func object(in body: [UInt8], limit: Int) throws(Problem) -> (tree: JSONTree, members: JSONMembers) {
         let tree: JSONTree
         do throws(JSONParseError) {
             tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limit))

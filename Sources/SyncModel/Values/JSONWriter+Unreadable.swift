@@ -1,8 +1,8 @@
-package import JSONText
+public import JSONText
 
 extension JSONWriter {
     /// Writes the member `unreadable`: the names of those that are stored and cannot be opened; nothing where all can.
-    package mutating func unreadable(_ names: [String]) {
+    public mutating func unreadable(_ names: [String]) {
         guard !names.isEmpty else { return }
         name("unreadable")
         beginArray()

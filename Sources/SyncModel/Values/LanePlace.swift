@@ -1,23 +1,23 @@
-package import Foundation
+public import Foundation
 import JSONText
 
 /// A place among the changes of a lane: how far a reader has come. Everything that changes under a lane's lock carries
 /// the same change position, so a place names what was seen last among equals.
-package struct LanePlace: Sendable, Hashable {
+public struct LanePlace: Sendable, Hashable {
     /// What was seen last at a change position. Mutations come first, in lane order, then mappings by client id and type.
-    package enum Last: Sendable, Hashable {
+    public enum Last: Sendable, Hashable {
         /// By its position in the lane.
         case mutation(position: Int64)
         case mapping(clientID: UUID, entityType: String)
     }
 
     /// Everything below was seen.
-    package var change: Int64
+    public var change: Int64
     /// What was seen last at ``change`` itself; nil: all of it was.
-    package var last: Last?
+    public var last: Last?
 
     /// Creates a place.
-    package init(change: Int64, last: Last? = nil) {
+    public init(change: Int64, last: Last? = nil) {
         self.change = change
         self.last = last
     }

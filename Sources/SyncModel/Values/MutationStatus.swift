@@ -1,6 +1,6 @@
 /// Where a mutation stands (seed 001, `status`). `rejected` is an answer and never a stored mutation: what is kept of
 /// a rejected entry is a record of the refusal.
-package enum MutationStatus: String, Sendable, Hashable, CaseIterable {
+public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Accepted; runs when its turn comes.
     case pending
     /// Waits for another mutation.
@@ -19,10 +19,10 @@ package enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     case rejected
 
     /// Final: nothing can change it any more. Exactly these have `synced_at`; a CHECK on `mutations` says so too.
-    package var isFinal: Bool { self == .succeeded || self == .discarded }
+    public var isFinal: Bool { self == .succeeded || self == .discarded }
 
     /// Settled: what a `wait` waits for, apart from a mutation that is blocked by a settled one.
-    package var isSettled: Bool {
+    public var isSettled: Bool {
         switch self {
         case .succeeded, .discarded, .failed, .conflict, .rejected: true
         case .pending, .blocked, .inFlight: false
@@ -30,10 +30,10 @@ package enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     }
 
     /// What only a person moves, or retention after a long time: in the order in which it is named.
-    package static let forAPerson: [MutationStatus] = [.failed, .conflict]
+    public static let forAPerson: [MutationStatus] = [.failed, .conflict]
 
     /// Whether the lane will come to it by itself, without a person or another mutation moving first.
-    package var isQueued: Bool { self == .pending || self == .inFlight }
+    public var isQueued: Bool { self == .pending || self == .inFlight }
 
     /// Whether a mutation that depends on one of this status may run: it succeeded, or `server_wins` discarded it and so
     /// adopted the server's entity (product rule 3).
@@ -46,14 +46,14 @@ package enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     ///
     /// - Returns: nil for a move that does not exist, which stops a debug build: the column refuses NULL, so nothing of
     ///   the transaction is written.
-    package func moved(to next: MutationStatus) -> MutationStatus? {
+    public func moved(to next: MutationStatus) -> MutationStatus? {
         let isPossible = self == next || canBecome(next)
         assert(isPossible, "no mutation that is \(rawValue) becomes \(next.rawValue)")
         return isPossible ? next : nil
     }
 
     /// The moves that exist (seed 001, `status_transition_must_be_valid`): the table that ``moved(to:)`` goes by.
-    package func canBecome(_ next: MutationStatus) -> Bool {
+    public func canBecome(_ next: MutationStatus) -> Bool {
         switch (self, next) {
         case (.pending, .inFlight), (.pending, .blocked), (.pending, .discarded): true
         // the built-in store has no flight: it goes from pending straight to an outcome

@@ -1,5 +1,5 @@
 /// What a mutation does to its entity (seed 001, `operation`).
-package enum Operation: String, Sendable, Hashable, CaseIterable {
+public enum Operation: String, Sendable, Hashable, CaseIterable {
     case create
     case update
     case replace
@@ -7,7 +7,7 @@ package enum Operation: String, Sendable, Hashable, CaseIterable {
 
     /// Reads the name of an operation, or the HTTP verb that stands for it (seed 001,
     /// `operation_must_be_valid_verb`).
-    package init?(wire text: String) {
+    public init?(wire text: String) {
         switch text {
         case "create", "POST": self = .create
         case "update", "PATCH": self = .update
@@ -18,7 +18,7 @@ package enum Operation: String, Sendable, Hashable, CaseIterable {
     }
 
     /// The HTTP method that the operation is replayed with.
-    package var method: String {
+    public var method: String {
         switch self {
         case .create: "POST"
         case .update: "PATCH"

@@ -1,8 +1,8 @@
-package import JSONText
+public import JSONText
 
 extension OrganizationSettings {
     /// Reads what an operator set from its stored form; what is absent or not understood has its default.
-    package init(stored value: JSONValue) {
+    public init(stored value: JSONValue) {
         self.init()
         guard let members = value.members else { return }
         for (name, value) in members {
@@ -13,7 +13,7 @@ extension OrganizationSettings {
     /// Checks a `settings` object of a request.
     ///
     /// - Returns: what is wrong with it, with pointers that start at `pointer`.
-    package static func problems(in value: JSONValue, pointer: String) -> [ProblemDetail] {
+    public static func problems(in value: JSONValue, pointer: String) -> [ProblemDetail] {
         guard let members = value.members else {
             return [ProblemDetail(pointer: pointer, rule: Rule.memberType, detail: "settings must be an object")]
         }
@@ -92,7 +92,7 @@ extension OrganizationSettings {
     }
 
     /// Writes every setting as it is in force.
-    package func write(to writer: inout JSONWriter) {
+    public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("provisioning", provisioning.rawValue)
         writer.member("entity_types", entityTypes.rawValue)

@@ -5,9 +5,9 @@
 /// decode it first, some more than once; some take a decoded slash or backslash for one that separates; and some drop
 /// what follows a `;`. A slash may stand encoded in a segment, as in an upstream's id, where no such reading makes
 /// dots of it.
-package enum PathRules {
+public enum PathRules {
     /// What is wrong with a path and its query; reads on from "endpoint …". Nil: nothing.
-    package static func problem(in text: String) -> String? {
+    public static func problem(in text: String) -> String? {
         var text = text
         return text.withUTF8 { problem(in: $0) }
     }

@@ -1,6 +1,6 @@
 extension Problem {
     /// `invalid_request` for a parameter that says nothing that is known here.
-    package static func invalidParameter(_ detail: String, pointer: String = "") -> Problem {
+    public static func invalidParameter(_ detail: String, pointer: String = "") -> Problem {
         Problem(.invalidRequest, pointer: pointer, rule: "parameter_invalid", detail)
     }
 }

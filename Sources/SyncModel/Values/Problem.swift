@@ -1,7 +1,7 @@
-package import JSONText
+public import JSONText
 
 /// The machine-readable code of a problem; its `type` is `urn:sluice:problem:CODE` (RFC 9457).
-package enum ProblemCode: String, Sendable, Hashable, CaseIterable {
+public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     // whole requests
     case invalidJSON = "invalid_json"
     case invalidRequest = "invalid_request"
@@ -39,7 +39,7 @@ package enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case discarded
 
     /// The HTTP status that goes with the code.
-    package var status: Int {
+    public var status: Int {
         switch self {
         case .invalidJSON, .invalidRequest: 400
         case .unauthorized: 401
@@ -64,7 +64,7 @@ package enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     }
 
     /// A short summary that is the same for every occurrence.
-    package var title: String {
+    public var title: String {
         switch self {
         case .invalidJSON: "The body is not valid JSON"
         case .invalidRequest: "The request is not valid"
@@ -103,16 +103,16 @@ package enum ProblemCode: String, Sendable, Hashable, CaseIterable {
 }
 
 /// One thing that is wrong, and where.
-package struct ProblemDetail: Sendable, Hashable {
+public struct ProblemDetail: Sendable, Hashable {
     /// RFC 6901 pointer into the request body.
-    package var pointer: String
+    public var pointer: String
     /// The rule that was broken, by its name in the seeds where they have one.
-    package var rule: String
+    public var rule: String
     /// What was wrong and what to do.
-    package var detail: String
+    public var detail: String
 
     /// Creates the value.
-    package init(pointer: String, rule: String, detail: String) {
+    public init(pointer: String, rule: String, detail: String) {
         self.pointer = pointer
         self.rule = rule
         self.detail = detail
@@ -120,83 +120,83 @@ package struct ProblemDetail: Sendable, Hashable {
 }
 
 /// Names of rules that are not in the seeds; those that are stand as written there.
-package enum Rule {
+public enum Rule {
     /// Seed 001: a known operation or its HTTP verb.
-    package static let operation = "operation_must_be_valid_verb"
+    public static let operation = "operation_must_be_valid_verb"
     /// Seed 001: a path that cannot leave the base URL.
-    package static let endpoint = "endpoint_must_be_relative_path"
+    public static let endpoint = "endpoint_must_be_relative_path"
     /// Seed 001: JSON within the limits, and an object for built-in types.
-    package static let payload = "payload_must_be_valid_json"
+    public static let payload = "payload_must_be_valid_json"
     /// Seed 001: above the device's watermark.
-    package static let sequence = "sequence_number_must_be_monotonic"
+    public static let sequence = "sequence_number_must_be_monotonic"
     /// Seed 001: known to this user, or earlier in the push.
-    package static let dependencies = "dependency_ids_must_exist_in_queue"
+    public static let dependencies = "dependency_ids_must_exist_in_queue"
     /// Seed 000: a UUID.
-    package static let clientID = "client_id_uuid_format"
+    public static let clientID = "client_id_uuid_format"
     /// Seed 000: well-formed, and registered where the organization wants that.
-    package static let entityType = "entity_type_valid_enum"
+    public static let entityType = "entity_type_valid_enum"
     /// Seed 000: created once.
-    package static let uniqueClientID = "unique_client_id_per_entity_type"
+    public static let uniqueClientID = "unique_client_id_per_entity_type"
     /// A member is missing or null.
-    package static let required = "member_required"
+    public static let required = "member_required"
     /// A member that nobody knows.
-    package static let unknownMember = "member_unknown"
+    public static let unknownMember = "member_unknown"
     /// A member that comes twice.
-    package static let duplicateMember = "member_duplicate"
+    public static let duplicateMember = "member_duplicate"
     /// A member of another JSON type or name.
-    package static let memberType = "member_type"
+    public static let memberType = "member_type"
     /// A number, text or list outside its bounds.
-    package static let range = "member_range"
+    public static let range = "member_range"
     /// Not a UUID.
-    package static let uuid = "uuid_format"
+    public static let uuid = "uuid_format"
     /// Not an id as a server gives it.
-    package static let serverID = "server_id_format"
+    public static let serverID = "server_id_format"
     /// Not an RFC 3339 date-time.
-    package static let timestamp = "timestamp_rfc3339"
+    public static let timestamp = "timestamp_rfc3339"
     /// A user has as many devices as registering makes.
-    package static let deviceLimit = "device_limit"
+    public static let deviceLimit = "device_limit"
     /// A header that a mutation may not carry.
-    package static let header = "header_not_allowed"
+    public static let header = "header_not_allowed"
     /// An entity that nobody created, or two names that do not agree.
-    package static let entityReference = "entity_reference_must_exist"
+    public static let entityReference = "entity_reference_must_exist"
 }
 
 /// A problem in the sense of RFC 9457, of a request or of one entry. Bland to the outside: no SQL, no stack, nobody
 /// else's data.
-package struct Problem: Error, Sendable, Hashable {
+public struct Problem: Error, Sendable, Hashable {
     /// What kind of problem it is.
-    package var code: ProblemCode
+    public var code: ProblemCode
     /// What was wrong in this occurrence, fit for the caller's eyes.
-    package var detail: String
+    public var detail: String
     /// Every place that is wrong, where there are such.
-    package var errors: [ProblemDetail]
+    public var errors: [ProblemDetail]
     /// `sequence_gap`: the watermark that the server holds.
-    package var expected: Int64?
+    public var expected: Int64?
     /// `cursor_expired`: where to start over.
-    package var snapshot: String?
+    public var snapshot: String?
     /// The entity that stands in the mutation's place, JSON, when the caller may see it.
-    package var current: [UInt8]?
+    public var current: [UInt8]?
     /// Seconds after which to try again; becomes the `Retry-After` header.
-    package var retryAfter: Int?
+    public var retryAfter: Int?
     /// `rate_limited`: what is left of the quota that was used up; becomes the `RateLimit` header.
-    package var standing: QuotaStanding?
+    public var standing: QuotaStanding?
 
     /// Creates a problem.
-    package init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
+    public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
         self.code = code
         self.detail = detail
         self.errors = errors
     }
 
     /// A problem about one place in the body.
-    package init(_ code: ProblemCode, pointer: String, rule: String, _ detail: String) {
+    public init(_ code: ProblemCode, pointer: String, rule: String, _ detail: String) {
         self.init(code, detail, errors: [ProblemDetail(pointer: pointer, rule: rule, detail: detail)])
     }
 }
 
 extension Problem {
     /// Writes the problem object; `requestID` belongs to answers, not to what is stored.
-    package func write(to writer: inout JSONWriter, requestID: String? = nil, status: Int? = nil) {
+    public func write(to writer: inout JSONWriter, requestID: String? = nil, status: Int? = nil) {
         writer.beginObject()
         writer.member("type", "urn:sluice:problem:" + code.rawValue)
         writer.member("title", code.title)
@@ -226,7 +226,7 @@ extension Problem {
     }
 
     /// The problem object as JSON text.
-    package var json: [UInt8] {
+    public var json: [UInt8] {
         var writer = JSONWriter()
         write(to: &writer)
         return writer.bytes
@@ -237,7 +237,7 @@ extension Problem {
     /// What a device is told that its user may not have beside the others.
     ///
     /// - Parameter pointer: to the device's id.
-    package static func oneDeviceTooMany(limit: Int, pointer: String = "/device_id") -> Problem {
+    public static func oneDeviceTooMany(limit: Int, pointer: String = "/device_id") -> Problem {
         let detail = "the user has \(limit) devices, and no more are taken in"
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }

@@ -1,15 +1,15 @@
-package import Foundation
+public import Foundation
 
 /// The client ids that a mutation's content names, as its push or a person's edit decided: what is put in place when its
 /// turn comes, and its own entity's unless it creates that. All else in the content is data.
-package struct References: Sendable {
+public struct References: Sendable {
     /// The client ids.
-    package let ids: [UUID]
+    public let ids: [UUID]
     /// The types in which these were created. What was accepted before that was noted has none.
-    package let types: [UUID: String]
+    public let types: [UUID: String]
 
     /// From the stored form, or of nothing.
-    package init(_ ids: [UUID] = [], types: [UUID: String] = [:]) {
+    public init(_ ids: [UUID] = [], types: [UUID: String] = [:]) {
         self.ids = ids
         self.types = types
     }

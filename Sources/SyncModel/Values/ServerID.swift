@@ -1,36 +1,36 @@
-package import Foundation
-package import JSONText
+public import Foundation
+public import JSONText
 
 /// A permanent id: what the server says it is, so a string of up to 200 bytes or an integer, and its JSON kind is kept
 /// (product rule "server ids": a string stays a string, a number a number).
-package struct ServerID: Sendable, Hashable {
+public struct ServerID: Sendable, Hashable {
     /// The most bytes that a server id may have.
-    package static let maximumBytes = 200
+    public static let maximumBytes = 200
 
     /// The id as text: a UUID in lower case, digits for an integer.
-    package let text: String
+    public let text: String
     /// Whether JSON shows it as a number.
-    package let isInteger: Bool
+    public let isInteger: Bool
 
     /// Creates an id from its stored form.
-    package init(text: String, isInteger: Bool) {
+    public init(text: String, isInteger: Bool) {
         self.text = text
         self.isInteger = isInteger
     }
 
     /// One of our own ids.
-    package init(_ uuid: UUID) {
+    public init(_ uuid: UUID) {
         self.init(text: uuid.lowercased, isInteger: false)
     }
 
     /// An integer.
-    package init(_ number: Int64) {
+    public init(_ number: Int64) {
         self.init(text: String(number), isInteger: true)
     }
 
     /// Reads an id from JSON: an integer within 64 bits, or a string of 1 to 200 bytes without control characters;
     /// UUIDs are put in lower case. Answers nil for anything else.
-    package init?(json value: JSONValue) {
+    public init?(json value: JSONValue) {
         if let integer = value.int64 {
             self.init(integer)
         } else if let uuid = value.uuid {
@@ -43,12 +43,12 @@ package struct ServerID: Sendable, Hashable {
     }
 
     /// The UUID, for ids that are one.
-    package var uuid: UUID? {
+    public var uuid: UUID? {
         isInteger ? nil : UUID(parsing: text)
     }
 
     /// What to put in the place of a client id in a document.
-    package var replacement: JSONReplacement {
+    public var replacement: JSONReplacement {
         if isInteger, let integer = Int64(text) { return .integer(integer) }
         return .string(text)
     }
@@ -61,13 +61,13 @@ package struct ServerID: Sendable, Hashable {
 
 extension JSONWriter {
     /// Writes a member that holds a server id in its own JSON kind, or null.
-    package mutating func member(_ name: StaticString, _ id: ServerID?) {
+    public mutating func member(_ name: StaticString, _ id: ServerID?) {
         self.name(name)
         value(id)
     }
 
     /// Writes a server id in its own JSON kind, or null.
-    package mutating func value(_ id: ServerID?) {
+    public mutating func value(_ id: ServerID?) {
         guard let id else { return null() }
         if id.isInteger, let integer = Int64(id.text) { int(integer) } else { string(id.text) }
     }

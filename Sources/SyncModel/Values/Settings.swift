@@ -1,7 +1,7 @@
-package import Foundation
+public import Foundation
 
 /// How a conflict is settled (seed 001, `conflict_resolution`).
-package enum ConflictResolution: String, Sendable, Hashable, CaseIterable {
+public enum ConflictResolution: String, Sendable, Hashable, CaseIterable {
     /// Waits for a person.
     case manual
     /// Discards the mutation and adopts the server's entity.
@@ -11,7 +11,7 @@ package enum ConflictResolution: String, Sendable, Hashable, CaseIterable {
 }
 
 /// What a lane does when one of its mutations fails or conflicts.
-package enum LaneReaction: String, Sendable, Hashable, CaseIterable {
+public enum LaneReaction: String, Sendable, Hashable, CaseIterable {
     /// Everything behind waits for a person.
     case halt
     /// Only dependants wait.
@@ -19,7 +19,7 @@ package enum LaneReaction: String, Sendable, Hashable, CaseIterable {
 }
 
 /// Who brings a user into being.
-package enum Provisioning: String, Sendable, Hashable, CaseIterable {
+public enum Provisioning: String, Sendable, Hashable, CaseIterable {
     /// The first push of a user with a valid token does.
     case onFirstPush = "on_first_push"
     /// Only an operator does.
@@ -27,7 +27,7 @@ package enum Provisioning: String, Sendable, Hashable, CaseIterable {
 }
 
 /// Whether entity types must be declared before use.
-package enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable {
+public enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable {
     /// An unknown type is registered at its first use.
     case open
     /// An unknown type is refused (seed 000, `entity_type_valid_enum`).
@@ -35,7 +35,7 @@ package enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable {
 }
 
 /// Where the ids of an entity type come from; fixed from the type's first mutation or entity on.
-package enum IDSpace: String, Sendable, Hashable, CaseIterable {
+public enum IDSpace: String, Sendable, Hashable, CaseIterable {
     /// A client UUID is mapped to a server id (seed 000).
     case mapped
     /// 64-bit ids that each device of a user counts for itself, and relations translated both ways (seed 002).
@@ -44,18 +44,18 @@ package enum IDSpace: String, Sendable, Hashable, CaseIterable {
     case shared
 
     /// Whether what is created gets its permanent id from the server, and not from the client.
-    package var isServerGiven: Bool { self != .shared }
+    public var isServerGiven: Bool { self != .shared }
 }
 
 /// Who sees the entities of a type.
-package enum Visibility: String, Sendable, Hashable, CaseIterable {
+public enum Visibility: String, Sendable, Hashable, CaseIterable {
     case organization
     /// The creator alone; to others the entity does not exist.
     case user
 }
 
 /// Whether an organization is served.
-package enum OrganizationStatus: String, Sendable, Hashable, CaseIterable {
+public enum OrganizationStatus: String, Sendable, Hashable, CaseIterable {
     case active
     case suspended
     /// Its data is being deleted; it never comes back.
@@ -63,38 +63,38 @@ package enum OrganizationStatus: String, Sendable, Hashable, CaseIterable {
 }
 
 /// An organization's settings: each has a default, and what an operator did not set keeps it.
-package struct OrganizationSettings: Sendable, Hashable {
+public struct OrganizationSettings: Sendable, Hashable {
     /// Who brings a user into being.
-    package var provisioning: Provisioning = .onFirstPush
+    public var provisioning: Provisioning = .onFirstPush
     /// Whether entity types must be declared.
-    package var entityTypes: EntityTypePolicy = .open
+    public var entityTypes: EntityTypePolicy = .open
     /// What a lane does when a mutation fails.
-    package var onFailure: LaneReaction = .continue
+    public var onFailure: LaneReaction = .continue
     /// What a lane does when a mutation conflicts.
-    package var onConflict: LaneReaction = .halt
+    public var onConflict: LaneReaction = .halt
     /// Strategy of mutations that name none.
-    package var conflictResolution: ConflictResolution = .manual
+    public var conflictResolution: ConflictResolution = .manual
     /// Age in days after which a mutation's `created_at` counts as stale; 1 to 3,650.
-    package var staleAfterDays = 14
+    public var staleAfterDays = 14
     /// Requests that the organization may make a second, 1 to 1,000,000; nil for any number.
-    package var requestsPerSecond: Int64?
+    public var requestsPerSecond: Int64?
     /// New mutations that each user may push a day, 1 to 1,000,000,000; nil for any number.
-    package var mutationsPerDayPerUser: Int64?
+    public var mutationsPerDayPerUser: Int64?
 
     /// The defaults.
-    package init() {}
+    public init() {}
 
     /// What the organization may ask for; nil for any number.
-    package var requestQuota: Quota? { requestsPerSecond.map { Quota(.requests, limit: $0) } }
+    public var requestQuota: Quota? { requestsPerSecond.map { Quota(.requests, limit: $0) } }
 
     /// What each user may push; nil for any number.
-    package var mutationQuota: Quota? { mutationsPerDayPerUser.map { Quota(.mutations, limit: $0) } }
+    public var mutationQuota: Quota? { mutationsPerDayPerUser.map { Quota(.mutations, limit: $0) } }
 
     /// Whether there is a quota of either kind.
-    package var hasQuota: Bool { requestsPerSecond != nil || mutationsPerDayPerUser != nil }
+    public var hasQuota: Bool { requestsPerSecond != nil || mutationsPerDayPerUser != nil }
 
     /// Whether a mutation that comes to stand so holds its lane until a person settles it (product rule 4).
-    package func halts(at status: MutationStatus) -> Bool {
+    public func halts(at status: MutationStatus) -> Bool {
         switch status {
         case .failed: onFailure == .halt
         case .conflict: onConflict == .halt
@@ -104,20 +104,20 @@ package struct OrganizationSettings: Sendable, Hashable {
 }
 
 /// A tenant as every request sees it.
-package struct Organization: Sendable, Hashable {
+public struct Organization: Sendable, Hashable {
     /// The tenant's id, from the verified token.
-    package var id: UUID
+    public var id: UUID
     /// For operators, 1 to 200 characters.
-    package var name: String
+    public var name: String
     /// Whether it is served.
-    package var status: OrganizationStatus
+    public var status: OrganizationStatus
     /// What operators set.
-    package var settings: OrganizationSettings
+    public var settings: OrganizationSettings
     /// Where mutations of forwarded types go; nil when the organization has no upstream.
-    package var upstream: UpstreamSettings?
+    public var upstream: UpstreamSettings?
 
     /// Creates the value.
-    package init(
+    public init(
         id: UUID,
         name: String,
         status: OrganizationStatus,
@@ -133,25 +133,25 @@ package struct Organization: Sendable, Hashable {
 }
 
 /// What is known of an entity type in one organization.
-package struct EntityType: Sendable, Hashable {
+public struct EntityType: Sendable, Hashable {
     /// `[a-z][a-z0-9_-]{0,63}`.
-    package var name: String
+    public var name: String
     /// Where the ids come from.
-    package var idSpace: IDSpace
+    public var idSpace: IDSpace
     /// Members of the type's documents that hold ids, ``Relation/limit`` at most.
-    package var relations: [Relation]
+    public var relations: [Relation]
     /// Who sees the entities.
-    package var visibility: Visibility
+    public var visibility: Visibility
     /// Priority of mutations that name none (seed 001, `priority`).
-    package var defaultPriority: Int16
+    public var defaultPriority: Int16
     /// Whether mutations are replayed against the organization's upstream; otherwise they take effect in the built-in
     /// store.
-    package var isForwarded: Bool
+    public var isForwarded: Bool
     /// Whether a mutation or an entity of the type exists, so that the id space is fixed.
-    package var isInUse: Bool
+    public var isInUse: Bool
 
     /// Creates the value.
-    package init(
+    public init(
         name: String,
         idSpace: IDSpace,
         relations: [Relation] = [],
@@ -171,7 +171,7 @@ package struct EntityType: Sendable, Hashable {
 
     /// What an unknown type becomes at its first use: mapped; with an upstream forwarded and visible to its user, else
     /// in the built-in store and visible to the organization (product rule 16).
-    package init(firstUseOf name: String, hasUpstream: Bool) {
+    public init(firstUseOf name: String, hasUpstream: Bool) {
         self.init(
             name: name,
             idSpace: .mapped,
@@ -183,7 +183,7 @@ package struct EntityType: Sendable, Hashable {
     }
 
     /// Seed 001, `priority`: "Activities default 10, expenses 8, contacts 5"; others 0.
-    package static func defaultPriority(_ name: String) -> Int16 {
+    public static func defaultPriority(_ name: String) -> Int16 {
         switch name {
         case "activity": 10
         case "expense": 8
@@ -193,7 +193,7 @@ package struct EntityType: Sendable, Hashable {
     }
 
     /// `[a-z][a-z0-9_-]{0,63}`.
-    package static func isValidName(_ name: String) -> Bool {
+    public static func isValidName(_ name: String) -> Bool {
         let bytes = name.utf8
         guard let first = bytes.first, (97...122).contains(first), bytes.count <= 64 else { return false }
         return bytes.allSatisfy { byte in

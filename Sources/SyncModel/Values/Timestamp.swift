@@ -1,33 +1,33 @@
 /// A moment, to the microsecond: what Postgres' `timestamptz` holds.
 ///
 /// Foundation's formatters cost tens of microseconds on Linux, so RFC 3339 is read and written here.
-package struct Timestamp: Sendable, Hashable, Comparable {
+public struct Timestamp: Sendable, Hashable, Comparable {
     /// Microseconds since 1970-01-01T00:00:00Z.
-    package var microseconds: Int64
+    public var microseconds: Int64
 
     /// Creates a moment from microseconds since the Unix epoch.
-    package init(microseconds: Int64) {
+    public init(microseconds: Int64) {
         self.microseconds = microseconds
     }
 
     /// Whole seconds since the Unix epoch, rounded down.
-    package var seconds: Int64 {
+    public var seconds: Int64 {
         microseconds >= 0 ? microseconds / 1_000_000 : (microseconds - 999_999) / 1_000_000
     }
 
     /// Earlier is less.
-    package static func < (left: Timestamp, right: Timestamp) -> Bool {
+    public static func < (left: Timestamp, right: Timestamp) -> Bool {
         left.microseconds < right.microseconds
     }
 
     /// The moment `seconds` later (or earlier, when negative).
-    package func adding(seconds: Double) -> Timestamp {
+    public func adding(seconds: Double) -> Timestamp {
         Timestamp(microseconds: microseconds + Int64(seconds * 1_000_000))
     }
 }
 
 /// Tells the time. The executable passes the system's clock, tests pass one that they move.
-package typealias TimeSource = @Sendable () -> Timestamp
+public typealias TimeSource = @Sendable () -> Timestamp
 
 // MARK: - RFC 3339
 
@@ -36,7 +36,7 @@ extension Timestamp {
     ///
     /// Fractions finer than a microsecond are cut off; years run from 0001 to 9999; a leap second (`:60`) counts as
     /// the first of the next minute. Answers nil for anything else.
-    package init?(rfc3339 text: String) {
+    public init?(rfc3339 text: String) {
         var reader = DigitReader(text.utf8)
         guard let year = reader.digits(4), year >= 1, reader.skip("-"), let month = reader.digits(2),
             (1...12).contains(month), reader.skip("-"), let day = reader.digits(2),
@@ -66,7 +66,7 @@ extension Timestamp {
     }
 
     /// RFC 3339 in UTC with milliseconds, as every answer writes it: `2026-11-20T07:00:00.000Z`.
-    package var rfc3339: String {
+    public var rfc3339: String {
         String(unsafeUninitializedCapacity: 24) { buffer in
             var days = microseconds / 86_400_000_000
             var rest = microseconds % 86_400_000_000

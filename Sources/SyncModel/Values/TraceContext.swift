@@ -1,22 +1,22 @@
-package import Foundation
+public import Foundation
 
 /// Where a request stands in a distributed trace: the `traceparent` header of W3C Trace Context, version 00.
-package struct TraceContext: Sendable, Hashable {
+public struct TraceContext: Sendable, Hashable {
     /// The whole trace's id; never all zero.
-    package let traceID: UInt128
+    public let traceID: UInt128
     /// The id of the request's own span, the parent of what it causes; never zero.
-    package let spanID: UInt64
+    public let spanID: UInt64
     /// Whether the caller may be recording this trace.
-    package let isSampled: Bool
+    public let isSampled: Bool
 
     /// The first span of a new trace, with random ids.
-    package init(sampled: Bool = false) {
+    public init(sampled: Bool = false) {
         self.init(traceID: Self.randomID(), spanID: Self.randomID(), isSampled: sampled)
     }
 
     /// The trace of something that nobody traces: its id is the trace's, so that whoever has the one finds the other. Not
     /// sampled. Always the same for the same id.
-    package init(of id: UUID) {
+    public init(of id: UUID) {
         let bytes = withUnsafeBytes(of: id.uuid) { Array($0) }
         let traceID = bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
         let spanID = UInt64(truncatingIfNeeded: traceID)
@@ -33,7 +33,7 @@ package struct TraceContext: Sendable, Hashable {
     /// Strict as the specification is: lower-case hexadecimal only, no zero ids, version `ff` invalid. A header of a
     /// version above 00 is read as far as version 00 goes, and may go on after a further `-`. Nil means: start a new
     /// trace, as if there had been no header.
-    package init?(traceparent: String) {
+    public init?(traceparent: String) {
         var text = traceparent
         guard let parsed = text.withUTF8({ Self.parse(UnsafeRawBufferPointer($0)) }) else { return nil }
         self = parsed
@@ -46,13 +46,13 @@ package struct TraceContext: Sendable, Hashable {
     }
 
     /// A span of the same trace, with a random id, for a request that this one causes.
-    package func child() -> TraceContext {
+    public func child() -> TraceContext {
         TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: isSampled)
     }
 
     /// The header's value: 55 characters, version 00. Of the flags, only the one that this version defines is
     /// passed on.
-    package var traceparent: String {
+    public var traceparent: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.length)
         bytes.append(contentsOf: "00-".utf8)
@@ -64,7 +64,7 @@ package struct TraceContext: Sendable, Hashable {
     }
 
     /// The trace id as logs and headers write it: 32 lower-case hexadecimal digits.
-    package var traceIDText: String {
+    public var traceIDText: String {
         var bytes: [UInt8] = []
         Self.append(traceID, to: &bytes)
         return String(decoding: bytes, as: UTF8.self)

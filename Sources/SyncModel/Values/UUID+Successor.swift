@@ -1,8 +1,8 @@
-package import Foundation
+public import Foundation
 
 extension UUID {
     /// The next greater id, as PostgreSQL orders them: by bytes. Nil behind the last one.
-    package var successor: UUID? {
+    public var successor: UUID? {
         var bytes = withUnsafeBytes(of: uuid) { Array($0) }
         for index in bytes.indices.reversed() {
             bytes[index] &+= 1

@@ -1,19 +1,19 @@
-package import Foundation
+public import Foundation
 import Synchronization
 
 /// Makes time-ordered UUIDs (RFC 9562, version 7): 48 bits of milliseconds, then 74 random bits.
 ///
 /// Random bytes are drawn from the system a few hundred ids at a time, for each draw is a system call.
-package final class UUIDv7Generator: Sendable {
+public final class UUIDv7Generator: Sendable {
     private static let refill = 512
     /// Random words that were drawn and not used yet.
     private let reserve = Mutex([UInt64]())
 
     /// Creates a generator with nothing in reserve.
-    package init() {}
+    public init() {}
 
     /// A new id.
-    package func make(at now: Timestamp) -> UUID {
+    public func make(at now: Timestamp) -> UUID {
         let (high, low) = reserve.withLock { words in
             if words.count < 2 {
                 var system = SystemRandomNumberGenerator()
