@@ -79,14 +79,7 @@ public struct SettledContent: Sendable {
     /// the device there, then the entity's.
     public var identifiers: [UUID] {
         var seen: Set<UUID> = []
-        return (references + [entity.clientID].compactMap { $0 }).filter { seen.insert($0).inserted }
-    }
-
-    /// UUIDs in endpoint and payload, and what stands for ids of the device there.
-    var references: [UUID] {
-        var seen: Set<UUID> = []
-        return ((endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)).filter {
-            seen.insert($0).inserted
-        }
+        let named = (endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)
+        return (named + [entity.clientID].compactMap { $0 }).filter { seen.insert($0).inserted }
     }
 }

@@ -245,7 +245,6 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 extension TimeAmount {
     /// The same time in whole nanoseconds.
     init(_ duration: Duration) {
-        let (seconds, attoseconds) = duration.components
-        self = .nanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+        self = .nanoseconds(duration.nanoseconds)
     }
 }
