@@ -27,10 +27,6 @@ import Testing
         #expect(MutationStatus.discarded.moved(to: .discarded) == .discarded)
     }
 
-    @Test func `a move that does not exist stops a debug build`() async {
-        await #expect(processExitsWith: .failure) { _ = MutationStatus.succeeded.moved(to: .pending) }
-    }
-
     @Test func `what a person or retention may do is in the table`() {
         #expect(MutationStatus.forAPerson.allSatisfy { $0.canBecome(.pending) && $0.isSettled && !$0.isFinal })
         // what is being sent is given up by its outcome alone
