@@ -11,7 +11,7 @@ import Testing
         "conflict_resolution": "manual",
     ]
 
-    @Test func anOrganizationIsMadeChangedReadAndListed() async throws {
+    @Test func `an organization is made changed read and listed`() async throws {
         let scene = try await Scene()
         let id = UUID()
         let path = "/admin/organizations/\(id.uuidString)"
@@ -49,7 +49,7 @@ import Testing
         #expect(list.json?["organizations"]?.elements?.contains { $0.text == reset.text } == true)
     }
 
-    @Test func theListIsPaged() async throws {
+    @Test func `the list is paged`() async throws {
         let scene = try await Scene()
         for _ in 0..<3 { _ = try await scene.operate(.PUT, "/admin/organizations/\(UUID().lowercased)", "{}") }
         let all = try await Self.ids(scene, "").ids
@@ -80,7 +80,7 @@ import Testing
         return (ids ?? [], reply.next)
     }
 
-    @Test func whatIsWrongWithABodyIsNamedAndChangesNothing() async throws {
+    @Test func `what is wrong with a body is named and changes nothing`() async throws {
         let scene = try await Scene()
         let long = String(repeating: "x", count: 201)
         let cases: [(String, ProblemCode, [String])] = [
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func onlyTheOperatorGetsIn() async throws {
+    @Test func `only the operator gets in`() async throws {
         let scene = try await Scene()
         let paths = [
             "/admin/organizations", scene.admin, scene.admin + "/users/\(scene.ada.user.lowercased)",

@@ -31,7 +31,7 @@ import Testing
         try await SyncWorker(worker.gateway, organization: worker.organization, user: worker.user)
     }
 
-    @Test func itSaysWhatItWouldDoAndDoesNothing() async throws {
+    @Test func `it says what it would do and does nothing`() async throws {
         let scene = try await Self.oldScene()
         for _ in 0..<2 {
             let reply = try await scene.operate(.GET, Self.path)
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func aRunIsMadeWhenItIsAskedFor() async throws {
+    @Test func `a run is made when it is asked for`() async throws {
         let scene = try await Self.oldScene(retains: true)
         let asked = try await scene.operate(.POST, Self.path)
         #expect(asked.status == 202)
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func onlyTheOperatorMayAskAndNothingElseIsTaken() async throws {
+    @Test func `only the operator may ask and nothing else is taken`() async throws {
         let scene = try await Scene()
         for method in [HTTPMethod.GET, .POST] {
             let reply = try await send(method, scene.gateway.operations + Self.path, token: scene.ada.token)
@@ -85,7 +85,7 @@ import Testing
         #expect(try await scene.operate(.DELETE, Self.path).status == 405)
     }
 
-    @Test func theCommandCountsRunsAndYieldsToAnother() async throws {
+    @Test func `the command counts runs and yields to another`() async throws {
         let scene = try await Self.oldScene()
         // the command's clock is the system's, which is later than the test's; all of it is old
         let environment = [
@@ -117,7 +117,7 @@ import Testing
         #expect(again.output.hasPrefix(#"{"records":0,"payloads":0,"unsettled":0,"rejections":0,"tombstones":0,"#))
     }
 
-    @Test func wrongSettingsAreRefused() async throws {
+    @Test func `wrong settings are refused`() async throws {
         let run = try await Program.run(
             ["retention"],
             environment: ["SLUICE_RETENTION_SUCCEEDED_DAYS": "31", "SLUICE_RETENTION_DAYS": "30"]

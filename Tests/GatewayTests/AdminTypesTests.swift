@@ -6,7 +6,7 @@ import Testing
 
 /// `/admin/organizations/{id}/entity-types/{name}` and `…/users/{user}`
 @Suite struct AdminTypesTests {
-    @Test func aTypeIsRegisteredChangedAndRead() async throws {
+    @Test func `a type is registered changed and read`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/entity-types/activity"
         expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
@@ -32,7 +32,7 @@ import Testing
         #expect(kept.json?["default_priority"]?.int64 == 0)
     }
 
-    @Test func aTypeThatIsUsedFirstIsRegisteredWithItsDefaults() async throws {
+    @Test func `a type that is used first is registered with its defaults`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create("expense"), scene.ada.create("task")])
         for (name, priority) in [("expense", 8), ("task", 0)] {
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func aTypeIsForwardedWhereThereIsAnUpstreamUnlessItIsToldOtherwise() async throws {
+    @Test func `a type is forwarded where there is an upstream unless it is told otherwise`() async throws {
         let scene = try await Scene()
         func put(_ name: String, _ body: String) async throws -> [String?] {
             let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/" + name, body)
@@ -79,7 +79,7 @@ import Testing
         #expect(try await put("late", "{}") == ["201", "false", "organization"])
     }
 
-    @Test func theIdSpaceIsFixedOnceTheTypeIsInUseAndTheRestIsNot() async throws {
+    @Test func `the id space is fixed once the type is in use and the rest is not`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/entity-types/task"
         _ = try await scene.operate(.PUT, path, #"{"id_space":"shared"}"#)
@@ -102,7 +102,7 @@ import Testing
         #"{"relations":{\#((0..<count).map { #""m\#($0)":"folder""# }.joined(separator: ","))}}"#
     }
 
-    @Test func relationsAreSetAsAWholeAndThoseOfATypeInUseStay() async throws {
+    @Test func `relations are set as a whole and those of a type in use stay`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/entity-types/note"
         func put(_ body: String) async throws -> (Int, String?) {
@@ -139,7 +139,7 @@ import Testing
         #expect(try await scene.operate(.GET, path).json?["relations"]?.names.count == 3)
     }
 
-    @Test func theIdSpacesAreThree() async throws {
+    @Test func `the id spaces are three`() async throws {
         let scene = try await Scene()
         for space in ["device", "shared", "mapped", "device"] {
             let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/note", #"{"id_space":"\#(space)"}"#)
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func aSharedTypeTakesTheIdsOfItsClients() async throws {
+    @Test func `a shared type takes the ids of its clients`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/label", #"{"id_space":"shared"}"#)
         let id = UUID()
@@ -163,7 +163,7 @@ import Testing
         #expect(try await scene.bob.push([again]).statuses == ["conflict"])
     }
 
-    @Test func whatIsWrongWithABodyIsNamedAndChangesNothing() async throws {
+    @Test func `what is wrong with a body is named and changes nothing`() async throws {
         let scene = try await Scene()
         let cases: [(String, ProblemCode, [String])] = [
             ("", .invalidJSON, []), ("[]", .invalidRequest, [" member_type"]),

@@ -10,7 +10,7 @@ import Testing
 @Suite struct AdminUpstreamTests {
     private static let base = "http://127.0.0.1:1"
 
-    @Test func anUpstreamIsSetChangedReadAndTakenAway() async throws {
+    @Test func `an upstream is set changed read and taken away`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/upstream"
         expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
@@ -59,7 +59,7 @@ import Testing
         expectProblem(required, .validationFailed, errors: ["/base_url member_required"])
     }
 
-    @Test func aCredentialIsKeptUntilItIsReplacedAndItsSecretIsNeverReadBack() async throws {
+    @Test func `a credential is kept until it is replaced and its secret is never read back`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/upstream"
         let cases = [
@@ -86,7 +86,7 @@ import Testing
         #expect(try await scene.mentions(of: "s3cret").values.allSatisfy { $0 == 0 })
     }
 
-    @Test func secretsAreInNoLogWhateverHappens() async throws {
+    @Test func `secrets are in no log whatever happens`() async throws {
         let scene = try await Scene()
         let gateway = try await GatewayProcess.start(
             database: scene.gateway.database.uri,
@@ -119,7 +119,7 @@ import Testing
         #expect(!gateway.log.contains("s3cret-value"))
     }
 
-    @Test func signedNeedsAKeyToSignWith() async throws {
+    @Test func `signed needs a key to sign with`() async throws {
         let without = try await Scene()
         let body = #"{"base_url":"\#(Self.base)","credential":"signed"}"#
         try await without.whileNothingChanges {
@@ -133,7 +133,7 @@ import Testing
         #expect(made.json?["credential"]?.string == "signed")
     }
 
-    @Test func aTimeoutIsShorterThanTheLease() async throws {
+    @Test func `a timeout is shorter than the lease`() async throws {
         let scene = try await Scene { $0.leaseSeconds = 20 }
         let path = scene.admin + "/upstream"
         let long = try await scene.operate(.PUT, path, #"{"base_url":"\#(Self.base)","timeout_seconds":20}"#)
@@ -143,7 +143,7 @@ import Testing
         )
     }
 
-    @Test func whatIsWrongWithABodyIsNamedAndChangesNothing() async throws {
+    @Test func `what is wrong with a body is named and changes nothing`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let path = scene.admin + "/upstream"
@@ -243,7 +243,7 @@ import Testing
         #expect(try await scene.operate(.GET, path).text == made.text)
     }
 
-    @Test func itIsInForceAtOnceForOneOrganizationAlone() async throws {
+    @Test func `it is in force at once for one organization alone`() async throws {
         let scene = try await Scene()
         func push(_ worker: SyncWorker, _ type: String) async throws -> [String?] {
             var draft = worker.create(type)
@@ -273,7 +273,7 @@ import Testing
         #expect(try await type("during", of: scene.eve) == ["false", "organization"])
     }
 
-    @Test func twoWhoSetItAtTheSameTimeBothCountAndOneMadeIt() async throws {
+    @Test func `two who set it at the same time both count and one made it`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/upstream"
         let bodies = (1...8).map { #"{"base_url":"\#(Self.base)","headers":{"x":"\#($0)"}}"# }
@@ -284,7 +284,7 @@ import Testing
         #expect(statuses.sorted() == [200, 200, 200, 200, 200, 200, 200, 201])
     }
 
-    @Test func aPurgeTakesTheUpstreamWithIt() async throws {
+    @Test func `a purge takes the upstream with it`() async throws {
         let scene = try await Scene()
         let body = #"{"base_url":"\#(Self.base)","credential":{"bearer":"s3cret"}}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)

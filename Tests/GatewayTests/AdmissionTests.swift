@@ -34,7 +34,7 @@ import Testing
         #expect(try await scene.tables() == tables, sourceLocation: sourceLocation)
     }
 
-    @Test func anOrganizationThatNobodyMadeIsUnknown() async throws {
+    @Test func `an organization that nobody made is unknown`() async throws {
         let scene = try await Scene()
         let stranger = try await SyncWorker(scene.gateway, organization: UUID())
         try await Self.expectRefused(scene, stranger, .organizationUnknown)
@@ -43,7 +43,7 @@ import Testing
         #expect(try await stranger.push([stranger.create()]).status == 200, "known at once, refused before or not")
     }
 
-    @Test func aSuspendedOrganizationIsRefusedAtOnceAndServedAgainAtOnce() async throws {
+    @Test func `a suspended organization is refused at once and served again at once`() async throws {
         let scene = try await Scene()
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
@@ -55,7 +55,7 @@ import Testing
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
     }
 
-    @Test func whereUsersAreProvisionedOthersStayOutside() async throws {
+    @Test func `where users are provisioned others stay outside`() async throws {
         let scene = try await Scene(#"{"provisioning":"explicit"}"#)
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         try await Self.expectRefused(scene, scene.ada, .userUnknown)
@@ -69,7 +69,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/mutations").mutations.count == 1, "what was pushed stayed")
     }
 
-    @Test func whereTheFirstPushLetsAUserInReadingComesBeforeIt() async throws {
+    @Test func `where the first push lets a user in reading comes before it`() async throws {
         let scene = try await Scene()
         #expect(try await scene.ada.get("/v1/changes").status == 200)
         #expect(try await scene.ada.get("/v1/mutations").text == #"{"mutations":[],"next":null}"#)
@@ -81,7 +81,7 @@ import Testing
         try await Self.expectRefused(scene, scene.bob, .userUnknown)
     }
 
-    @Test func whereTypesAreRegisteredOthersAreRefusedOneByOne() async throws {
+    @Test func `where types are registered others are refused one by one`() async throws {
         let scene = try await Scene(#"{"entity_types":"registered"}"#)
         #expect(try await scene.operate(.PUT, scene.admin + "/entity-types/task", "{}").status == 201)
         let reply = try await scene.ada.push([scene.ada.create("task"), scene.ada.create("note")])

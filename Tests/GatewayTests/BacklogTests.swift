@@ -56,13 +56,13 @@ import Testing
 
     // MARK: - Without upstreams
 
-    @Test func whoNeverPushedHasNone() async throws {
+    @Test func `who never pushed has none`() async throws {
         let scene = try await Scene()
         #expect(try await scene.ada.get("/v1/backlog").text == Self.empty)
         #expect(try await scene.gateway.token(organization: scene.ada.organization, user: UUID()).isEmpty == false)
     }
 
-    @Test func whatIsDoneIsNoBacklogButItsDeviceIsShown() async throws {
+    @Test func `what is done is no backlog but its device is shown`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
         let now = scene.gateway.clock.now.rfc3339
@@ -76,7 +76,7 @@ import Testing
         )
     }
 
-    @Test func aConflictHaltsTheLaneAndTheBacklogTellsByWhich() async throws {
+    @Test func `a conflict halts the lane and the backlog tells by which`() async throws {
         let scene = try await Scene()
         let tablet = try await SyncWorker(
             scene.gateway,
@@ -132,7 +132,7 @@ import Testing
         #expect(try await Self.backlog(scene.ada).value(at: "/lane/head/id")?.string == behind.id)
     }
 
-    @Test func theSameUserInTwoOrganizationsHasTwoBacklogs() async throws {
+    @Test func `the same user in two organizations has two backlogs`() async throws {
         let scene = try await Scene()
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
         let pushed = try await scene.ada.push([scene.ada.create()])
@@ -143,7 +143,7 @@ import Testing
         #expect(try await twin.get("/v1/backlog").text == Self.empty)
     }
 
-    @Test func thereAreNoParameters() async throws {
+    @Test func `there are no parameters`() async throws {
         let scene = try await Scene()
         for query in ["limit=1", "device_id=x", "x"] {
             let reply = try await scene.ada.get("/v1/backlog?" + query)
@@ -153,7 +153,7 @@ import Testing
 
     // MARK: - With upstreams
 
-    @Test func aHeadThatFailedIsHeldUntilItsNextTry() async throws {
+    @Test func `a head that failed is held until its next try`() async throws {
         let scene = try await Self.httpbin()
         let drafts = [Self.contact(scene.ada, at: "/status/503"), Self.contact(scene.ada, at: "/anything")]
         #expect(try await scene.ada.push(drafts).status == 202)
@@ -167,7 +167,7 @@ import Testing
         #expect(Self.counts(backlog) == #"{"pending":2,"blocked":0,"in_flight":0,"conflict":0,"failed":0}"#)
     }
 
-    @Test func anUpstreamThatFailedTooOftenHoldsTheLanesOfItsOrganization() async throws {
+    @Test func `an upstream that failed too often holds the lanes of its organization`() async throws {
         let scene = try await Self.httpbin()
         let carol = try await SyncWorker(scene.gateway, organization: scene.ada.organization)
         // what may be the operator's trouble holds the lane that it comes from
@@ -190,7 +190,7 @@ import Testing
     }
 
     /// A push says so at once: what it brought waits as well.
-    @Test func aPushIntoALaneThatIsHeldSaysSo() async throws {
+    @Test func `a push into a lane that is held says so`() async throws {
         let scene = try await Self.httpbin()
         let first = Self.contact(scene.ada, at: "/status/503")
         let fresh = try await scene.ada.push([first])
@@ -206,7 +206,7 @@ import Testing
         #expect(done.status == 200 && done.json?["held_by"]?.isNull == true, "\(done.text)")
     }
 
-    @Test func aForwardedMutationWithoutAnUpstreamWaitsForOne() async throws {
+    @Test func `a forwarded mutation without an upstream waits for one`() async throws {
         let scene = try await Self.httpbin()
         let type = #"{"upstream":true}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/entity-types/contact", type).status == 201)
@@ -220,7 +220,7 @@ import Testing
         #expect(held.until == nil || held.until == scene.gateway.clock.now.adding(seconds: 30).rfc3339)
     }
 
-    @Test func whatDependsOnAFailureIsBlockedByIt() async throws {
+    @Test func `what depends on a failure is blocked by it`() async throws {
         let scene = try await Self.httpbin()
         let local = UUID()
         let create = Self.contact(scene.ada, at: "/status/422", local: local)
@@ -236,7 +236,9 @@ import Testing
     }
 
     @Test(arguments: [("on_failure", "422", "failure", "failed"), ("on_conflict", "412", "conflict", "conflict")])
-    func whatHaltsTheLaneIsItsHead(_ setting: String, _ code: String, _ reason: String, _ status: String) async throws {
+    func `what halts the lane is its head`(_ setting: String, _ code: String, _ reason: String, _ status: String)
+        async throws
+    {
         let scene = try await Self.httpbin(#"{"\#(setting)":"halt"}"#)
         let first = Self.contact(scene.ada, at: "/status/\(code)")
         let behind = Self.contact(scene.ada, at: "/anything")
@@ -253,7 +255,7 @@ import Testing
 
     /// The answer tells how the lane stands once it is made, and not how it stood when the push was taken.
     @Test(arguments: [("on_failure", "422", "failure"), ("on_conflict", "412", "conflict")])
-    func aPushThatHaltsTheLaneIsToldSo(_ setting: String, _ code: String, _ reason: String) async throws {
+    func `a push that halts the lane is told so`(_ setting: String, _ code: String, _ reason: String) async throws {
         let scene = try await Self.httpbin(#"{"\#(setting)":"halt"}"#)
         let draft = Self.contact(scene.ada, at: "/status/\(code)")
         let push = try await scene.ada.push([draft], prefer: "wait=60")
@@ -261,7 +263,7 @@ import Testing
         #expect(push.json?["held_by"]?["mutation_ids"]?.elements.map { $0.map(\.string) } == [draft.id])
     }
 
-    @Test func whatIsBeingSentIsNotHeld() async throws {
+    @Test func `what is being sent is not held`() async throws {
         let scene = try await Self.httpbin()
         let draft = Self.contact(scene.ada, at: "/delay/4")
         #expect(try await scene.ada.push([draft]).status == 202)

@@ -7,7 +7,7 @@ import Testing
 
 /// Pushes whose body as a whole is not what the contract asks for.
 @Suite struct BadBodyTests {
-    @Test func whatIsNotJSONIsRefused() async throws {
+    @Test func `what is not JSON is refused`() async throws {
         let scene = try await Scene()
         let good = scene.ada.envelope([scene.ada.create()])
         let (open, close) = (String(repeating: "[", count: 100_000), String(repeating: "]", count: 100_000))
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func whatIsNoPushIsRefusedWithAPointer() async throws {
+    @Test func `what is no push is refused with a pointer`() async throws {
         let scene = try await Scene()
         let device = #""device_id":\#(scene.ada.device.quoted)"#
         let list = #""mutations":[\#(scene.ada.create().json)]"#
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func aQueryThatNobodyKnowsIsRefused() async throws {
+    @Test func `a query that nobody knows is refused`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         try await scene.whileNothingChanges {
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func otherMediaTypesAreNotTaken() async throws {
+    @Test func `other media types are not taken`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         try await scene.whileNothingChanges {
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test func moreMutationsThanTheLimitAreTooMuch() async throws {
+    @Test func `more mutations than the limit are too much`() async throws {
         let scene = try await Scene { $0.limits.mutations = 3 }
         try await scene.whileNothingChanges {
             let reply = try await scene.ada.push((0..<4).map { _ in scene.ada.create() })
@@ -107,7 +107,7 @@ import Testing
         #expect(try await scene.ada.push((0..<3).map { _ in scene.ada.create() }).statuses.count == 3)
     }
 
-    @Test func theContractsLimitsHoldUnlessSet() async throws {
+    @Test func `the contract's limits hold unless set`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             let many = try await scene.ada.push((0..<501).map { _ in scene.ada.create() })
@@ -130,7 +130,7 @@ import Testing
         #expect(most.statuses == Array(repeating: "succeeded", count: 500))
     }
 
-    @Test func aBodyUpToItsLimitIsTakenAndNoByteMore() async throws {
+    @Test func `a body up to its limit is taken and no byte more`() async throws {
         let scene = try await Scene { $0.limits.bodyBytes = 2_000 }
         let body = scene.ada.envelope([scene.ada.create()])
         let space = String(repeating: " ", count: 2_000 - body.utf8.count)

@@ -38,7 +38,7 @@ import Testing
         return draft
     }
 
-    @Test func whatIsRequiredIsNeitherMissingNorNull() async throws {
+    @Test func `what is required is neither missing nor null`() async throws {
         let scene = try await Scene()
         let cases = Self.required.flatMap { name in
             [nil, "null"].map { (Self.draft(scene, name, $0), ["/\(name) member_required"]) }
@@ -49,7 +49,7 @@ import Testing
         try await Self.expectRefused(scene, [(nothing, Self.required.map { "/\($0) member_required" })])
     }
 
-    @Test func anEntryIsAnObject() async throws {
+    @Test func `an entry is an object`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for entry in ["1", "null", "[]", "\"x\""] {
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func membersHaveTheirTypesFormsAndBounds() async throws {
+    @Test func `members have their types forms and bounds`() async throws {
         let scene = try await Scene()
         let long = String(repeating: "a", count: 65)
         let wrong: [(String, String, [String])] = [
@@ -106,7 +106,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func anEndpointStaysUnderItsBase() async throws {
+    @Test func `an endpoint stays under its base`() async throws {
         let scene = try await Scene()
         let endpoints = [
             "", "x", "api/tasks", "//host/x", "http://host/x", "https:/x", "/a/../b", "/..", "/a/%2e%2e/b", "/a/.%2E",
@@ -119,7 +119,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func headersAreTheirOwnersToSet() async throws {
+    @Test func `headers are their owners to set`() async throws {
         let scene = try await Scene()
         let owned = [
             "host", "Host", "authorization", "Cookie", "content-length", "idempotency-key", "Connection", "keep-alive",
@@ -143,7 +143,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func aPayloadIsWhatCanBeKeptAndUnderstoodInOneWay() async throws {
+    @Test func `a payload is what can be kept and understood in one way`() async throws {
         let scene = try await Scene { $0.limits.payloadBytes = 1_000_000 }
         let digits = String(repeating: "9", count: 131_073)
         let payloads: [(String, String)] = [
@@ -166,7 +166,7 @@ import Testing
         #expect(documents.suffix(2) == [fine, numbers])
     }
 
-    @Test func membersThatAreUnknownOrRepeatedAreNamed() async throws {
+    @Test func `members that are unknown or repeated are named`() async throws {
         let scene = try await Scene()
         var cases = ["user_id", "organization_id", "status", "Id"].map {
             (Self.draft(scene, $0, "null"), ["/\($0) member_unknown"])
@@ -181,7 +181,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func anEntitySomewhereIsNeeded() async throws {
+    @Test func `an entity somewhere is needed`() async throws {
         let scene = try await Scene()
         let unknown = UUID().quoted
         let cases: [(Draft, [String])] = [
@@ -202,7 +202,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func whatHasNoIdentityIsRejectedWithoutATraceAndItsNeighboursAreTaken() async throws {
+    @Test func `what has no identity is rejected without a trace and its neighbours are taken`() async throws {
         let scene = try await Scene()
         var nameless = scene.ada.create()
         nameless["idempotency_key"] = "\"x\""
@@ -226,7 +226,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/mutations").mutations.count == 1)
     }
 
-    @Test func aRejectedEntryTellsTheSameAndComesAgainCorrected() async throws {
+    @Test func `a rejected entry tells the same and comes again corrected`() async throws {
         let scene = try await Scene()
         var bad = scene.ada.create()
         bad["payload"] = #"{"a":"\u0000"}"#

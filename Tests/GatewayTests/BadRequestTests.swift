@@ -6,7 +6,7 @@ import Testing
 
 /// Requests that meet no endpoint, or are no HTTP.
 @Suite struct BadRequestTests {
-    @Test func whatIsNowhereIsNotFound() async throws {
+    @Test func `what is nowhere is not found`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for path in [
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func aMethodThatAPathDoesNotHaveIsAnsweredWithThoseThatItHas() async throws {
+    @Test func `a method that a path does not have is answered with those that it has`() async throws {
         let scene = try await Scene()
         let others: [(String, [HTTPMethod], String)] = [
             ("/v1/mutations", [.PUT, .PATCH, .DELETE, .OPTIONS, .TRACE], "POST, GET, HEAD"),
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func aHeadIsAGetWithoutItsBody() async throws {
+    @Test func `a head is a get without its body`() async throws {
         let scene = try await Scene()
         let url = scene.gateway.address + "/v1/mutations"
         let get = try await send(.GET, url, token: scene.ada.token)
@@ -62,7 +62,7 @@ import Testing
         #expect(try await send(.HEAD, url).status == 401)
     }
 
-    @Test func whoTakesNoJSONIsToldSo() async throws {
+    @Test func `who takes no JSON is told so`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         try await scene.whileNothingChanges {
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func whatIsNotHTTPIsAnsweredOnceAndTheConnectionCloses() async throws {
+    @Test func `what is not HTTP is answered once and the connection closes`() async throws {
         let scene = try await Scene()
         let head = "POST /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
         let type = "Content-Type: application/json\r\n"
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func whatBreaksOffItsChunksIsRefused() async throws {
+    @Test func `what breaks off its chunks is refused`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for chunks in ["x\r\n", "-1\r\n", "fffffffffffffffff\r\n"] {
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func aHeadThatIsTooLargeIsRefused() async throws {
+    @Test func `a head that is too large is refused`() async throws {
         let scene = try await Scene()
         let filler = String(repeating: "x", count: 40_000)
         let fields = (0..<101).map { "X-\($0): y\r\n" }.joined()

@@ -8,12 +8,12 @@ private let python = ["/usr/bin/python3", "/usr/local/bin/python3"]
 /// reached it.
 @Suite(.serialized, .timeLimit(.minutes(10)), .enabled(if: python != nil, "python3 is not installed"))
 struct ChaosTests {
-    @Test func theCheckerFindsWhatItShould() async throws {
+    @Test func `the checker finds what it should`() async throws {
         let run = try await Self.run("chaos", "--self-test")
         #expect(run.status == 0, "\(run.output)")
     }
 
-    @Test func everythingTakesEffectOnceAndInOrderWhateverFails() async throws {
+    @Test func `everything takes effect once and in order whatever fails`() async throws {
         let logs = FileManager.default.temporaryDirectory.appending(path: "sluice-chaos-\(UUID().uuidString)").path
         let options = "--short --sluice '\(Program.path)' --logs '\(logs)'"
         let run = try await Self.run("chaos", options)
@@ -23,7 +23,7 @@ struct ChaosTests {
     }
 
     /// Both versions are this one here: an older binary is for whoever has one.
-    @Test func gatewaysAreReplacedOneByOneUnderLoadAndNobodyNotices() async throws {
+    @Test func `gateways are replaced one by one under load and nobody notices`() async throws {
         let logs = FileManager.default.temporaryDirectory.appending(path: "sluice-upgrade-\(UUID().uuidString)").path
         let options = "--old '\(Program.path)' --new '\(Program.path)' --seconds 1 --lanes 30 --logs '\(logs)'"
         let run = try await Self.run("rolling-upgrade", options)

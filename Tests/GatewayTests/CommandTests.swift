@@ -17,7 +17,7 @@ import Testing
         ["healthcheck"],
     ]
 
-    @Test func helpListsEveryCommandAndTheExitCodes() async throws {
+    @Test func `help lists every command and the exit codes`() async throws {
         let help = try await Program.run(["--help"])
         #expect(help.status == 0)
         for command in Self.commands { #expect(help.output.contains(command[0])) }
@@ -27,7 +27,7 @@ import Testing
         #expect(try await Program.run([]).output == help.output)
     }
 
-    @Test(arguments: commands) func everyCommandsHelpHasExamplesThatNameIt(command: [String]) async throws {
+    @Test(arguments: commands) func `every command's help has examples that name it`(command: [String]) async throws {
         let help = try await Program.run(command + ["--help"])
         #expect(help.status == 0)
         #expect(help.output.contains("EXAMPLE"))
@@ -36,7 +36,7 @@ import Testing
         for line in help.output.split(separator: "\n") { #expect(line.count <= 120, "\(line)") }
     }
 
-    @Test func theHelpOfServeDocumentsEveryVariable() async throws {
+    @Test func `the help of serve documents every variable`() async throws {
         let help = try await Program.run(["serve", "--help"])
         let variables = [
             "DATABASE_URL", "DATABASE_POOL_SIZE", "COMMITTERS", "STATEMENT_SECONDS", "PUBLIC_ADDRESS",
@@ -55,7 +55,7 @@ import Testing
         #expect(help.output.components(separatedBy: "; default: ").count == variables.count + 1)
     }
 
-    @Test func theVersionIsOneLine() async throws {
+    @Test func `the version is one line`() async throws {
         let version = try await Program.run(["--version"])
         #expect(version.status == 0)
         #expect(version.output.wholeMatch(of: #/\d+\.\d+\.\d+\n/#) != nil)
@@ -71,7 +71,7 @@ import Testing
         ["dev", "--port", "65536"], ["dev", "--port", "-1"], ["dev", "--port", "9000", "--operations-port", "9000"],
         ["dev", "--demo-upstream-port", "9002"], ["dev", "--demo-upstream", "--demo-upstream-port", "8080"],
     ])
-    func wrongUsageIsExplainedAndEndsWith64(arguments: [String]) async throws {
+    func `wrong usage is explained and ends with 64`(arguments: [String]) async throws {
         let result = try await Program.run(arguments)
         #expect(result.status == 64)
         #expect(result.output == "")
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test(arguments: [["migrate"], ["organizations", "list"], ["organizations", "create", "Acme"], ["after-restore"]])
-    func aDatabaseThatIsAwayIsExplainedAndEndsWith69(command: [String]) async throws {
+    func `a database that is away is explained and ends with 69`(command: [String]) async throws {
         let environment = ["SLUICE_DATABASE_URL": "postgresql://somebody:hushhush@/sluice?host=/nowhere"]
         let result = try await Program.run(command, environment: environment)
         #expect(result.status == 69)
@@ -92,7 +92,7 @@ import Testing
 
     /// Without a URL the default is tried, and that is told; so is a name that was meant for it.
     @Test(arguments: [["migrate"], ["organizations", "list"], ["doctor"]])
-    func aDatabaseThatNobodyNamedIsToldOf(command: [String]) async throws {
+    func `a database that nobody named is told of`(command: [String]) async throws {
         let environment = ["PGHOST": "/nowhere", "SLUICE_DATABASEURL": "postgresql://hushhush@db/sluice"]
         let result = try await Program.run(command, environment: environment)
         let text = result.output + result.complaint
@@ -103,7 +103,7 @@ import Testing
 
     /// What a server refuses is told in its words.
     @Test(arguments: [["migrate"], ["organizations", "list"], ["doctor"]])
-    func whatAServerRefusesIsToldInItsWords(command: [String]) async throws {
+    func `what a server refuses is told in its words`(command: [String]) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let uri = database.uri.replacing(#/\/[^\/?]*(\?|$)/#) { "/nothing_like_it\($0.1)" }
         let result = try await Program.run(command, environment: ["SLUICE_DATABASE_URL": uri])
@@ -113,7 +113,7 @@ import Testing
 
     // MARK: - Tokens
 
-    @Test func aTokenOpensTheGatewayAndEndsInTime() async throws {
+    @Test func `a token opens the gateway and ends in time`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let (organization, user) = (UUID(), UUID())
@@ -142,7 +142,7 @@ import Testing
     }
 
     /// A command and a gateway with the same settings agree on claims, issuer and audience, too.
-    @Test func aTokenFollowsTheSettingsOfTheGateway() async throws {
+    @Test func `a token follows the settings of the gateway`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let settings = [
             "SLUICE_JWT_ISSUER": "https://login.example", "SLUICE_JWT_AUDIENCE": "sync",
@@ -161,7 +161,7 @@ import Testing
         #expect(try await gateway.terminate() == 0)
     }
 
-    @Test func aTokenWithoutASecretIsRefused() async throws {
+    @Test func `a token without a secret is refused`() async throws {
         let result = try await Program.run(["token", "--organization", UUID().uuidString, "--user", UUID().uuidString])
         #expect(result.status == 78)
         #expect(result.complaint.contains("SLUICE_JWT_SECRET"))
@@ -171,7 +171,7 @@ import Testing
     // MARK: - Addresses
 
     @Test(arguments: ["SLUICE_PUBLIC_ADDRESS", "SLUICE_OPERATIONS_ADDRESS"])
-    func anAddressInUseIsNamed(variable: String) async throws {
+    func `an address in use is named`(variable: String) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()
         let occupant = try Listening(on: port)
@@ -188,7 +188,7 @@ import Testing
         withExtendedLifetime(occupant) {}
     }
 
-    @Test func anAddressOfAnotherMachineIsRefused() async throws {
+    @Test func `an address of another machine is refused`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try GatewayProcess(
             database: database.uri,

@@ -21,7 +21,7 @@ import Testing
         try await LiveGateway.start(on: scene.gateway.database, configure: configure)
     }
 
-    @Test func aBodyThatDoesNotArriveInTimeIsTimedOut() async throws {
+    @Test func `a body that does not arrive in time is timed out`() async throws {
         let scene = try await Scene()
         let gateway = try await Self.impatient(scene) { $0.bodyTimeout = .milliseconds(300) }
         let (head, body) = Self.push(scene.ada)
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func aHeadThatDoesNotArriveInTimeIsHungUpOn() async throws {
+    @Test func `a head that does not arrive in time is hung up on`() async throws {
         let scene = try await Scene()
         let gateway = try await Self.impatient(scene) { $0.idleTimeout = .seconds(1) }
         for part in ["", "GET ", "GET /v1/changes HTTP/1.1\r\nHost: x\r\n"] {
@@ -55,7 +55,7 @@ import Testing
         #expect(try await connection.reply().statuses == ["succeeded"])
     }
 
-    @Test func whoVanishesInTheMiddleOfABodyHasPushedNothing() async throws {
+    @Test func `who vanishes in the middle of a body has pushed nothing`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for byReset in [true, false] {
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func whatArrivedInFullIsCommittedThoughItsClientIsGone() async throws {
+    @Test func `what arrived in full is committed though its client is gone`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create()
         let body = scene.ada.envelope([draft])
@@ -88,7 +88,7 @@ import Testing
         #expect(reply.results[0]["replayed"]?.bool == true)
     }
 
-    @Test func requestsSentAheadAreAnsweredInTheirOrder() async throws {
+    @Test func `requests sent ahead are answered in their order`() async throws {
         let scene = try await Scene()
         let pushes = (0..<5).map { Self.push(scene.ada, $0 < 4 ? "" : "Connection: close\r\n") }
         let connection = try RawConnection(port: scene.gateway.port)
@@ -102,7 +102,7 @@ import Testing
         #expect(await connection.rest().isEmpty)
     }
 
-    @Test func aConnectionIsKeptOrClosedAsItsClientAsks() async throws {
+    @Test func `a connection is kept or closed as its client asks`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         for _ in 0..<2 {
@@ -123,7 +123,7 @@ import Testing
         #expect(await connection.rest().isEmpty)
     }
 
-    @Test func aBodyThatNobodyAsksForIsSkipped() async throws {
+    @Test func `a body that nobody asks for is skipped`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         let head = "GET /v1/changes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func whoExpectsToBeInvitedIsInvitedOnceLetIn() async throws {
+    @Test func `who expects to be invited is invited once let in`() async throws {
         let scene = try await Scene()
         let (head, body) = Self.push(scene.ada, "Expect: 100-continue\r\n")
         let connection = try RawConnection(port: scene.gateway.port)
@@ -164,7 +164,7 @@ import Testing
         }
     }
 
-    @Test func moreBodiesThanThereIsRoomForAreRefusedForAWhile() async throws {
+    @Test func `more bodies than there is room for are refused for a while`() async throws {
         let scene = try await Scene { $0.heldBodyBytes = 1_000 }
         let (head, body) = Self.push(scene.ada)
         let padded = scene.bob.envelope([scene.bob.create()]) + String(repeating: " ", count: 600)

@@ -6,7 +6,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(10))) struct CrashTests {
     /// Two replicas; the one, the other or both are killed as by the system, and started again.
     @Test(arguments: [UInt64.random(in: 0...999_999)])
-    func gatewaysThatAreKilledLoseNothingAndRepeatNothing(seed: UInt64) async throws {
+    func `gateways that are killed lose nothing and repeat nothing`(seed: UInt64) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateways = [
             try await GatewayProcess.start(database: database.uri),
@@ -32,7 +32,7 @@ import Testing
 
     /// Postgres cuts its clients off in good order, as in a crash, and by a kill of its main process; the gateways stay.
     @Test(arguments: [UInt64.random(in: 0...999_999)])
-    func aPostgresThatCrashesLosesNothingThatWasAcknowledged(seed: UInt64) async throws {
+    func `a Postgres that crashes loses nothing that was acknowledged`(seed: UInt64) async throws {
         let cluster = try await TestCluster.dedicated(isDurable: true)
         let database = try await LiveGateway.migratedDatabase(on: cluster)
         let gateways = [

@@ -13,7 +13,7 @@ import Testing
         let lines = Mutex<[String]>([])
     }
 
-    @Test func itAnswersAsARESTAPIDoesAndShowsEachRequest() async throws {
+    @Test func `it answers as ARESTAPI does and shows each request`() async throws {
         let screen = Screen()
         let upstream = try await DemoUpstream.listen(port: 0) { line in screen.lines.withLock { $0.append(line) } }
         let service = Task { try await upstream.run() }
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func itsPushesAreTakenWholeInTheOrderOfTheScreen() async throws {
+    @Test func `its pushes are taken whole in the order of the screen`() async throws {
         let scene = try await Scene()
         let body = #"{"base_url":"http://127.0.0.1:1"}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)

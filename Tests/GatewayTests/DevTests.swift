@@ -7,7 +7,7 @@ import Testing
 
 /// `sluice dev`: what somebody does in the first five minutes.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct DevTests {
-    @Test func whatTheScreenSaysCanBePastedAndTheNextStartFindsTheData() async throws {
+    @Test func `what the screen says can be pasted and the next start finds the data`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()
         #expect(first.screen.contains("Sluice \(try await Self.version) is up"))
@@ -48,7 +48,7 @@ import Testing
 
     /// The commands that the README shows, and then those of the tutorial, which goes on from there, with what they
     /// print.
-    @Test func whatTheReadmeAndTheTutorialShowCanBePasted() async throws {
+    @Test func `what the readme and the tutorial show can be pasted`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
         let shown = Self.commands(in: try Repository.text("README.md"), under: "A push, from curl to result")
@@ -97,7 +97,7 @@ import Testing
         place.remove()
     }
 
-    @Test func anEndWithoutWarningLeavesNothingBehindThatStopsTheNextStart() async throws {
+    @Test func `an end without warning leaves nothing behind that stops the next start`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()
         let ids = try await first.paste("/v1/mutations").results.map { $0["server_id"]?.string }
@@ -128,7 +128,7 @@ import Testing
     }
 
     /// With the watchdog gone as well, the server of the run before is an orphan that nobody ends.
-    @Test func aServerThatIsLeftRunningIsEndedByTheNextStart() async throws {
+    @Test func `a server that is left running is ended by the next start`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()
         _ = try await first.paste("/v1/mutations")
@@ -145,7 +145,7 @@ import Testing
         place.remove()
     }
 
-    @Test func aSecondCtrlCEndsBothAtOnce() async throws {
+    @Test func `a second ctrl c ends both at once`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
         // a request of which the rest never comes
@@ -164,7 +164,7 @@ import Testing
         place.remove()
     }
 
-    @Test func theServersEndEndsItAllWithTheReason() async throws {
+    @Test func `the server's end ends it all with the reason`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
         let main = try #require(place.mainProcess)
@@ -174,7 +174,7 @@ import Testing
         place.remove()
     }
 
-    @Test func twoInOneFolderAndPortsInUseAreRefused() async throws {
+    @Test func `two in one folder and ports in use are refused`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()
         let second = try place.program()
@@ -188,7 +188,7 @@ import Testing
         place.remove()
     }
 
-    @Test func secretsAreForTheirOwnerOnly() async throws {
+    @Test func `secrets are for their owner only`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
         for name in ["jwt-secret", "operator-token"] {
@@ -205,7 +205,7 @@ import Testing
         place.remove()
     }
 
-    @Test func aDemoUpstreamTakesRequestsAndBelongsToAnOrganizationOfItsOwn() async throws {
+    @Test func `a demo upstream takes requests and belongs to an organization of its own`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start(["--demo-upstream"])
         let screen = try await first.screen(with: "/contacts'\n")

@@ -26,7 +26,7 @@ import Testing
         return #"{"device_id":\#(device.quoted),"accepted_sequence":\#(sequence),\#(times),"next_local_ids":{}}"#
     }
 
-    @Test func aNewDeviceIsMadeAndAKnownOneSeen() async throws {
+    @Test func `a new device is made and a known one seen`() async throws {
         let scene = try await Scene()
         let made = scene.gateway.clock.now
         let first = try await Self.register(scene.ada)
@@ -45,7 +45,7 @@ import Testing
         #expect(try await scene.ada.push([scene.ada.create()], after: 2).statuses == ["succeeded"])
     }
 
-    @Test func aDeviceThatPushedIsKnown() async throws {
+    @Test func `a device that pushed is known`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let made = scene.gateway.clock.now
@@ -55,7 +55,7 @@ import Testing
         #expect(reply.text == Self.json(scene.ada.device, 1, made, scene.gateway.clock.now))
     }
 
-    @Test func aRegistrationIsASignOfLifeInTheBacklog() async throws {
+    @Test func `a registration is a sign of life in the backlog`() async throws {
         let scene = try await Scene()
         #expect(try await Self.register(scene.ada).status == 201)
         let backlog = try await scene.ada.get("/v1/backlog").json
@@ -64,7 +64,7 @@ import Testing
         #expect(backlog?.value(at: "/lane/head")?.isNull == true)
     }
 
-    @Test func usersAndTenantsMayUseTheSameId() async throws {
+    @Test func `users and tenants may use the same id`() async throws {
         let scene = try await Scene()
         let id = scene.ada.device
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
@@ -81,7 +81,7 @@ import Testing
         #expect(own.text == Self.json(id, 1, made, scene.gateway.clock.now))
     }
 
-    @Test func whatIsNoUUIDIsNotFound() async throws {
+    @Test func `what is no UUID is not found`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for device in ["x", "1", "%00", UUID().lowercased + "0", UUID().lowercased.filter { $0 != "-" }] {
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func whatIsWrongWithABodyIsNamed() async throws {
+    @Test func `what is wrong with a body is named`() async throws {
         let scene = try await Scene()
         let cases: [(String, ProblemCode, [String])] = [
             ("{", .invalidJSON, []), ("{}x", .invalidJSON, []),
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func beyondAThousandNoNewOneIsTakenIn() async throws {
+    @Test func `beyond a thousand no new one is taken in`() async throws {
         let scene = try await Scene()
         #expect(try await Self.register(scene.ada).status == 201)
         try await scene.execute(
@@ -145,7 +145,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/backlog").json?["devices"]?.elements?.count == 1_000)
     }
 
-    @Test func whereAnOperatorProvisionsUsersOnlyTheyRegister() async throws {
+    @Test func `where an operator provisions users only they register`() async throws {
         let scene = try await Scene(#"{"provisioning":"explicit"}"#)
         let tables = try await scene.tables()
         expectProblem(try await Self.register(scene.ada), .userUnknown, errors: [])
@@ -157,7 +157,7 @@ import Testing
         expectProblem(try await Self.register(scene.ada), .userUnknown, errors: [])
     }
 
-    @Test func aSuspendedOrganizationRegistersNobody() async throws {
+    @Test func `a suspended organization registers nobody`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#)
         let tables = try await scene.tables()
@@ -165,7 +165,7 @@ import Testing
         #expect(try await scene.tables() == tables)
     }
 
-    @Test func aPurgeLeavesNothingOfRegistrationsUnderWay() async throws {
+    @Test func `a purge leaves nothing of registrations under way`() async throws {
         let scene = try await Scene()
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for place in 0..<40 {

@@ -38,7 +38,7 @@ import Testing
         )
     }
 
-    @Test func aSetUpThatWorksIsFoundHealthy() async throws {
+    @Test func `a set up that works is found healthy`() async throws {
         let cluster = try await TestCluster.dedicated(isDurable: true)
         let database = try await LiveGateway.migratedDatabase(on: cluster)
         let settings = try Self.settings(database)
@@ -61,7 +61,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func aDatabaseThatIsAwayIsToldFromOneThatIsNotMigrated() async throws {
+    @Test func `a database that is away is told from one that is not migrated`() async throws {
         let database = try await TestDatabase.make()
         let unmigrated = try await Self.examine(try Self.settings(database))
         #expect(unmigrated.result.status == 1)
@@ -86,7 +86,7 @@ import Testing
         #expect(!away.result.output.contains("hushhush"))
     }
 
-    @Test func aDatabaseThatCanLosePushesIsNotHealthy() async throws {
+    @Test func `a database that can lose pushes is not healthy`() async throws {
         // it is the tests' own, which does not flush
         let database = try await LiveGateway.migratedDatabase(on: try await TestCluster.dedicated())
         let (result, _, checks) = try await Self.examine(try Self.settings(database))
@@ -96,7 +96,7 @@ import Testing
         #expect(checks["full_page_writes"]?.status == "warning")
     }
 
-    @Test func settingsThatCanNotWorkAreEachNamed() async throws {
+    @Test func `settings that can not work are each named`() async throws {
         let (result, isOK, checks) = try await Self.examine([
             "SLUICE_MAX_MUTATIONS": "many", "SLUICE_LOG_LEVEL": "loud",
         ])
@@ -107,7 +107,7 @@ import Testing
         #expect(result.output.contains("SLUICE_LOG_LEVEL is \\\"loud\\\", but must be one of "))
     }
 
-    @Test func whatDeservesALookIsAWarning() async throws {
+    @Test func `what deserves a look is a warning`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         var settings = try Self.settings(database)
         let port = try GatewayProcess.freePort()
@@ -129,7 +129,7 @@ import Testing
 
     // MARK: - Keys and upstreams
 
-    @Test func keysThatAreFetchedAreCounted() async throws {
+    @Test func `keys that are fetched are counted`() async throws {
         let key = IdentityKey("1")
         let text = #"{"keys":[\#(key.jwk),{"kty":"oct","k":"hushhush"},{"kty":"new"}]}"#
         let provider = try await KeyProvider(.document(text))
@@ -169,7 +169,7 @@ import Testing
         }
     }
 
-    @Test func aSigningKeyThatIsNoneIsFound() async throws {
+    @Test func `a signing key that is none is found`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         var settings = try Self.settings(database)
         settings["SLUICE_SIGNING_KEY_FILE"] = "/nowhere"
@@ -178,7 +178,7 @@ import Testing
         #expect(checks["signing key"]?.finding == "SLUICE_SIGNING_KEY_FILE names /nowhere, which cannot be read.")
     }
 
-    @Test func upstreamsAreAskedUpToABound() async throws {
+    @Test func `upstreams are asked up to a bound`() async throws {
         let server = try await KeyProvider(.status(404))
         let database = try await LiveGateway.migratedDatabase()
         let settings = try Self.settings(database)
@@ -222,7 +222,7 @@ import Testing
 
     // MARK: - The database's side
 
-    @Test func aRoleThatOwnsTheTablesOrLacksRightsIsFound() async throws {
+    @Test func `a role that owns the tables or lacks rights is found`() async throws {
         let cluster = try await TestCluster.dedicated()
         let database = try await LiveGateway.migratedDatabase(on: cluster)
         var settings = try Self.settings(database)

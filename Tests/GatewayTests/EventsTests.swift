@@ -8,7 +8,7 @@ import Testing
 
 /// `GET /v1/events`
 @Suite struct EventsTests {
-    @Test func whatBecomesOfAPushIsToldToItsUserAndOthersAreOnlyToldToPull() async throws {
+    @Test func `what becomes of a push is told to its user and others are only told to pull`() async throws {
         let scene = try await Scene()
         let (ada, _) = try await scene.ada.listen()
         let (bob, _) = try await scene.bob.listen()
@@ -42,7 +42,7 @@ import Testing
         #expect(try await eve.next(3).map(\.event) == ["mutation", "id_mapping", "changes"], "nothing came before it")
     }
 
-    @Test func whatOnlyItsOwnerSeesIsNoHintToOthers() async throws {
+    @Test func `what only its owner sees is no hint to others`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let (ada, _) = try await scene.ada.listen()
@@ -56,7 +56,7 @@ import Testing
         #expect(hint.data?["feed"]?.string == visible.json?["feed"]?.string)
     }
 
-    @Test func everyEventIsAPlaceToResumeFrom() async throws {
+    @Test func `every event is a place to resume from`() async throws {
         let scene = try await Scene()
         let (live, start) = try await scene.ada.listen()
         let locals = (0..<3).map { _ in UUID() }
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func aPushOfManyIsToldInFullAndInOrder() async throws {
+    @Test func `a push of many is told in full and in order`() async throws {
         let scene = try await Scene()
         let (_, start) = try await scene.ada.listen()
         let drafts = (0..<300).map { _ in scene.ada.create() }
@@ -92,7 +92,7 @@ import Testing
         #expect(frames.count == 601)
     }
 
-    @Test func conflictsAndWhatAPersonSettlesAreEvents() async throws {
+    @Test func `conflicts and what a person settles are events`() async throws {
         let scene = try await Scene()
         let server = try #require(
             try await scene.ada.push([scene.ada.create()]).results.first?["server_id"]?.string
@@ -119,7 +119,7 @@ import Testing
         #expect(settled.last?.data?["resolution"]?.string == "server_wins")
     }
 
-    @Test func whatFailsAtAnUpstreamOrRunsOutOfAttemptsIsAnEvent() async throws {
+    @Test func `what fails at an upstream or runs out of attempts is an event`() async throws {
         let scene = try await Scene(forwards: true)
         let server = try await HTTPBinServer.shared()
         let upstream = #"{"base_url":"\#(server.baseURL)"}"#
@@ -137,7 +137,7 @@ import Testing
         #expect(last[exhausted.id]?.errorCode == "max_attempts_reached")
     }
 
-    @Test func aStreamShowsThatItIsAliveForLongerThanAConnectionMayBeIdle() async throws {
+    @Test func `a stream shows that it is alive for longer than a connection may be idle`() async throws {
         let scene = try await Scene {
             $0.keepAlive = .milliseconds(100)
             $0.idleTimeout = .milliseconds(500)
@@ -149,7 +149,7 @@ import Testing
         #expect(try await ada.next()?.summary == "\(draft.id) succeeded")
     }
 
-    @Test func aStreamEndsWithItsTokenItsTimeOrItsOrganization() async throws {
+    @Test func `a stream ends with its token its time or its organization`() async throws {
         let scene = try await Scene { $0.keepAlive = .milliseconds(50) }
         let short = try await scene.gateway.token(
             organization: scene.ada.organization,
@@ -175,7 +175,7 @@ import Testing
         #expect(ends == [#"sluice_event_streams_ended_total{reason="expired"} 1"#])
     }
 
-    @Test func aUserWhoIsTakenOutHearsNoMore() async throws {
+    @Test func `a user who is taken out hears no more`() async throws {
         let scene = try await Scene(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(50) }
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         #expect(try await scene.ada.get("/v1/events").code == "user_unknown")
@@ -221,7 +221,7 @@ import Testing
         return (slow, start, drafts)
     }
 
-    @Test func aClientThatDoesNotReadIsCutOffAndResumes() async throws {
+    @Test func `a client that does not read is cut off and resumes`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#) { $0.writeTimeout = .seconds(5) }
         let (slow, start, drafts) = try await Self.fill(scene)
         try await scene.reaches(#"sluice_event_streams_ended_total{reason="slow"} 1"#)
@@ -232,7 +232,7 @@ import Testing
         _ = slow
     }
 
-    @Test func whoNeedsMoreThanOthersLeaveRoomForWaitsUntilTheyAreCutOff() async throws {
+    @Test func `who needs more than others leave room for waits until they are cut off`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#) {
             $0.heldEventBytes = 100_000
             $0.writeTimeout = .seconds(5)
@@ -244,7 +244,7 @@ import Testing
         _ = slow
     }
 
-    @Test func aUsersOldestStreamEndsForOneTooMany() async throws {
+    @Test func `a user's oldest stream ends for one too many`() async throws {
         let scene = try await Scene { $0.listenersPerUser = 2 }
         let (first, _) = try await scene.ada.listen()
         let (second, _) = try await scene.ada.listen()
@@ -258,7 +258,7 @@ import Testing
         #expect(try await scene.metrics().contains("sluice_event_streams 3"))
     }
 
-    @Test func whoIsTakenOutHearsNoMoreHoweverMuchHappens() async throws {
+    @Test func `who is taken out hears no more however much happens`() async throws {
         let scene = try await Scene(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(200) }
         for worker in [scene.ada, scene.bob] {
             let user = scene.admin + "/users/\(worker.user.lowercased)"
@@ -274,7 +274,7 @@ import Testing
 
     // MARK: - Refusals
 
-    @Test func whatIsNoEventOfThisStreamIsRefused() async throws {
+    @Test func `what is no event of this stream is refused`() async throws {
         let scene = try await Scene()
         let (_, start) = try await scene.ada.listen()
         let epoch = start.split(separator: "-")[1]
@@ -304,7 +304,7 @@ import Testing
         #expect(head.header("content-type") == ["text/event-stream"])
     }
 
-    @Test func aCursorIsWorthNothingToAnotherUser() async throws {
+    @Test func `a cursor is worth nothing to another user`() async throws {
         let scene = try await Scene()
         let (_, start) = try await scene.ada.listen()
         _ = try await scene.ada.push([scene.ada.create()])
@@ -321,7 +321,7 @@ import Testing
         #expect(seen.map(\.summary) == ["\(own.id) succeeded"])
     }
 
-    @Test func aRestoredOrPurgedOrganizationEndsItsStreamsForGood() async throws {
+    @Test func `a restored or purged organization ends its streams for good`() async throws {
         let scene = try await Scene { $0.keepAlive = .milliseconds(50) }
         let (ada, start) = try await scene.ada.listen()
         try await scene.execute(

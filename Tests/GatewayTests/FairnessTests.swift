@@ -15,7 +15,7 @@ import Testing
         return line.flatMap { Int($0.dropFirst(name.count + 1)) } ?? -1
     }
 
-    @Test func pagesThatNobodyReadsAreBoundedAndOthersGetTheirs() async throws {
+    @Test func `pages that nobody reads are bounded and others get theirs`() async throws {
         let limit = 4_194_304
         let scene = try await Scene {
             $0.heldAnswerBytes = limit
@@ -46,7 +46,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/changes").changes.count == 6)
     }
 
-    @Test func aPushThatWaitsNeedsItsBodyNoMore() async throws {
+    @Test func `a push that waits needs its body no more`() async throws {
         let scene = try await Scene { $0.heldBodyBytes = 2_000 }
         let upstream = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#)
         #expect(upstream.status == 201)
@@ -66,7 +66,7 @@ import Testing
         #expect(reply.results.first?["local_id"]?.string.map { "\"\($0)\"" } == draft["local_id"])
     }
 
-    @Test func whatWasRejectedIsNamedInAnAnswerThatWasHeld() async throws {
+    @Test func `what was rejected is named in an answer that was held`() async throws {
         let scene = try await Scene()
         let upstream = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#)
         #expect(upstream.status == 201)
@@ -80,7 +80,7 @@ import Testing
         #expect(reply.results.last?["sequence_number"]?.int64 == 2)
     }
 
-    @Test func whoWaitsLeavesConnectionsForOthers() async throws {
+    @Test func `who waits leaves connections for others`() async throws {
         let scene = try await Scene { $0.maximumConnections = 12 }
         let path = "/v1/changes?wait=60"
         func wait(_ worker: SyncWorker) throws -> RawConnection { try RawConnection(port: scene.gateway.port) }
@@ -110,7 +110,7 @@ import Testing
         try await scene.reaches("sluice_http_waits 0")
     }
 
-    @Test func theListenersOfOneOrganizationMakeRoomForAnothers() async throws {
+    @Test func `the listeners of one organization make room for anothers`() async throws {
         let scene = try await Scene { $0.maximumListeners = 4 }
         func listen(_ worker: SyncWorker) async throws -> RawConnection {
             let connection = try RawConnection(port: scene.gateway.port)

@@ -30,7 +30,7 @@ import Tokens
         }
     }
 
-    @Test func aNewKeyIsGoodWithinOneRequestAndAnOldOneIsGoneWithIt() async throws {
+    @Test func `a new key is good within one request and an old one is gone with it`() async throws {
         let (first, second) = (IdentityKey("1"), IdentityKey("2"))
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first), etag: "\"1\""))
         let scene = try await Self.scene(provider)
@@ -52,7 +52,7 @@ import Tokens
         #expect(try await scene.ada.get("/v1/changes").status == 200, "the secret stays")
     }
 
-    @Test func aTokenThatWasGoodIsRefusedWhenItsKeyIsGone() async throws {
+    @Test func `a token that was good is refused when its key is gone`() async throws {
         let (first, second) = (IdentityKey("1"), IdentityKey("2"))
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first, second)))
         let scene = try await Self.scene(provider)
@@ -68,7 +68,7 @@ import Tokens
         #expect(try await Self.status(scene, second).status == 200)
     }
 
-    @Test func aProviderThatIsAwayOrBrokenChangesNothing() async throws {
+    @Test func `a provider that is away or broken changes nothing`() async throws {
         let first = IdentityKey("1")
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first)))
         let scene = try await Self.scene(provider)
@@ -92,7 +92,7 @@ import Tokens
         #expect(try await Self.status(scene, first).status == 200)
     }
 
-    @Test func aStormOfUnknownKeysIsOneFetchInHalfAMinute() async throws {
+    @Test func `a storm of unknown keys is one fetch in half a minute`() async throws {
         let first = IdentityKey("1")
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first)))
         let scene = try await Self.scene(provider)
@@ -113,7 +113,7 @@ import Tokens
         }
     }
 
-    @Test func aProviderThatNeverAnswersHoldsNobodyForLong() async throws {
+    @Test func `a provider that never answers holds nobody for long`() async throws {
         let first = IdentityKey("1")
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first)))
         let scene = try await Self.scene(provider)
@@ -126,7 +126,7 @@ import Tokens
         #expect(try await Self.status(scene, first).status == 200)
     }
 
-    @Test func secretsThatArePublishedOpenNothing() async throws {
+    @Test func `secrets that are published open nothing`() async throws {
         let first = IdentityKey("1")
         let secret = Array("a secret that somebody published by mistake".utf8)
         let published = #"{"kty":"oct","kid":"s","alg":"HS256","k":"\#(Data(secret).base64EncodedString())"}"#
@@ -152,7 +152,7 @@ import Tokens
         }
     }
 
-    @Test func withoutItsProviderAGatewayStartsSaysSoAndRecovers() async throws {
+    @Test func `without its provider a gateway starts says so and recovers`() async throws {
         let port = try GatewayProcess.freePort()
         let url = "http://127.0.0.1:\(port)/keys.json?client=hushhush"
         let database = try await LiveGateway.migratedDatabase()
@@ -210,7 +210,7 @@ import Tokens
         return try #require(found)
     }
 
-    @Test func anIssuerWithoutKeysIsNoReasonNotToServeTheOthers() async throws {
+    @Test func `an issuer without keys is no reason not to serve the others`() async throws {
         let port = try GatewayProcess.freePort()
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(
@@ -226,7 +226,7 @@ import Tokens
         #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
     }
 
-    @Test func aFileOfKeysIsReadAgainAndABrokenOneIsNot() async throws {
+    @Test func `a file of keys is read again and a broken one is not`() async throws {
         let (first, second) = (IdentityKey(nil), IdentityKey(nil))
         let file = try TemporaryFile(first.pem)
         let database = try await LiveGateway.migratedDatabase()

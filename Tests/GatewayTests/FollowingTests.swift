@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(arguments: [UInt64.random(in: 0...999_999)])
-    func nothingIsMissedWhileGatewaysAreKilled(seed: UInt64) async throws {
+    func `nothing is missed while gateways are killed`(seed: UInt64) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateways = [
             try await GatewayProcess.start(database: database.uri),

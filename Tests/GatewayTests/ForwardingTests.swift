@@ -39,7 +39,7 @@ import Testing
         return try await send(.GET, url, headers: [("Authorization", "Basic \(login)")])
     }
 
-    @Test func aWholeOutboxReachesKintoWithItsIDs() async throws {
+    @Test func `a whole outbox reaches Kinto with its IDs`() async throws {
         let (scene, url) = try await kinto()
         let (first, second) = (UUID(), UUID())
         let records = ["endpoint": #""/records""#]
@@ -90,7 +90,7 @@ import Testing
         return (id, draft)
     }
 
-    @Test func kintosRefusalOfAStaleEditIsAConflictForAPerson() async throws {
+    @Test func `kintos refusal of a stale edit is a conflict for a person`() async throws {
         let (scene, url) = try await kinto()
         let (id, draft) = try await conflict(scene, url, strategy: "manual")
         let behind = scene.ada.create("note", #"{"data":{}}"#).with(["endpoint": #""/records""#])
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test(arguments: [("client_wins", "mine", "succeeded"), ("server_wins", "theirs", "discarded")])
-    func strategiesSettleKintosConflicts(_ strategy: String, _ title: String, _ status: String) async throws {
+    func `strategies settle kinto's conflicts`(_ strategy: String, _ title: String, _ status: String) async throws {
         let (scene, url) = try await kinto()
         let (id, draft) = try await conflict(scene, url, strategy: strategy)
         let reply = try await scene.ada.push([draft], prefer: "wait=60")
@@ -145,7 +145,7 @@ import Testing
         return try #require(found)
     }
 
-    @Test func theUpstreamGetsWhatTheContractPromises() async throws {
+    @Test func `the upstream gets what the contract promises`() async throws {
         let scene = try await httpbin(#","headers":{"x-app":"sluice"},"credential":{"bearer":"s3cret"}"#)
         let draft = contact(scene, at: "/anything/contacts?verbose=1", ["headers": #"{"Accept-Language":"nb"}"#])
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -173,7 +173,7 @@ import Testing
         #expect(sent.hasPrefix("00-0af7651916cd43dd8448eb211c80319c-") && sent != trace)
     }
 
-    @Test func aServerErrorIsTriedAgainWhenTheClockSaysSo() async throws {
+    @Test func `a server error is tried again when the clock says so`() async throws {
         let scene = try await httpbin()
         let draft = contact(scene, at: "/status/503", ["max_attempts": "2"])
         #expect(try await scene.ada.push([draft]).status == 202)
@@ -192,7 +192,7 @@ import Testing
     }
 
     @Test(arguments: [400, 404, 422])
-    func aRefusalIsFinalUntilAPersonRetries(_ status: Int) async throws {
+    func `a refusal is final until a person retries`(_ status: Int) async throws {
         let scene = try await httpbin()
         let draft = contact(scene, at: "/status/\(status)")
         let next = contact(scene, at: "/anything")
@@ -208,7 +208,7 @@ import Testing
     }
 
     @Test(arguments: [401, 302, 308])
-    func theOperatorsTroubleSpendsNoAttempt(_ status: Int) async throws {
+    func `the operator's trouble spends no attempt`(_ status: Int) async throws {
         let scene = try await httpbin()
         let draft = contact(scene, at: "/status/\(status)", ["max_attempts": "1"])
         #expect(try await scene.ada.push([draft]).status == 202)
@@ -217,7 +217,7 @@ import Testing
         #expect(now["last_error_code"]?.int64 == Int64(status))
     }
 
-    @Test func whatIsNotAnsweredInTimeIsOfUnknownOutcome() async throws {
+    @Test func `what is not answered in time is of unknown outcome`() async throws {
         let scene = try await httpbin(#","timeout_seconds":1"#)
         let draft = contact(scene, at: "/delay/5", ["max_attempts": "1"])
         let reply = try await scene.ada.push([draft], prefer: "wait=60")
@@ -238,7 +238,7 @@ import Testing
 
     // MARK: - nginx: fast, and away
 
-    @Test func manyLanesRunSideBySide() async throws {
+    @Test func `many lanes run side by side`() async throws {
         let nginx = try await NginxServer.start(
             configuration: """
                 location / { default_type application/json; return 201 '{"id":"$request_id"}'; }
@@ -264,7 +264,7 @@ import Testing
         }
     }
 
-    @Test func anUpstreamThatIsAwayCostsOthersNothing() async throws {
+    @Test func `an upstream that is away costs others nothing`() async throws {
         let nginx = try await NginxServer.start(
             configuration: """
                 location / { default_type application/json; return 201 '{"id":"$request_id"}'; }
@@ -284,7 +284,7 @@ import Testing
         #expect(fine.statuses == ["succeeded"], "\(fine.text)")
     }
 
-    @Test func aForwardedMutationNeedsAnEndpoint() async throws {
+    @Test func `a forwarded mutation needs an endpoint`() async throws {
         let scene = try await httpbin()
         let reply = try await scene.ada.push([scene.ada.create("contact")])
         #expect(reply.statuses == ["rejected"])

@@ -8,7 +8,7 @@ import Testing
 @Suite struct HTTPRulesTests {
     // MARK: - Host
 
-    @Test func aRequestNamesItsHostOnce() async throws {
+    @Test func `a request names its host once`() async throws {
         let scene = try await Scene()
         let authorization = "Authorization: Bearer \(scene.ada.token)\r\n"
         let hidden = "GET /v1/changes HTTP/1.1\r\nHost: x\r\n\(authorization)\r\n"
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func aLaterRequestOnAConnectionIsLookedAtAsWell() async throws {
+    @Test func `a later request on a connection is looked at as well`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -41,7 +41,7 @@ import Testing
     // MARK: - Transfer codings
 
     /// What nobody here decodes, and what a client of HTTP/1.0 cannot mean, is not guessed at.
-    @Test func aBodyIsChunkedOrHasALength() async throws {
+    @Test func `a body is chunked or has a length`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         let chunked = "\(String(body.utf8.count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
@@ -64,7 +64,7 @@ import Testing
     // MARK: - Connection
 
     @Test(arguments: ["close", "Close", "keep-alive, close", "close,keep-alive", "upgrade , CLOSE"])
-    func aConnectionEndsWhenItIsAskedTo(value: String) async throws {
+    func `a connection ends when it is asked to`(value: String) async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\nConnection: \(value)\r\n\r\n")
@@ -74,7 +74,7 @@ import Testing
         #expect(await connection.ends())
     }
 
-    @Test func aConnectionStaysOtherwise() async throws {
+    @Test func `a connection stays otherwise`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         for _ in 0..<2 {
@@ -85,7 +85,7 @@ import Testing
 
     // MARK: - HEAD
 
-    @Test func aHeadIsThatOfTheAnswer() async throws {
+    @Test func `a head is that of the answer`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create()
         _ = try await scene.ada.push([draft])
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func aHeadOfEventsHasNoLengthAndNoStream() async throws {
+    @Test func `a head of events has no length and no stream`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send(
@@ -132,14 +132,14 @@ import Testing
     @Test(arguments: [
         "application/json; charset=latin1", "application/json;profile=\"https://x/y,z\"", "Application/Json ; a=b",
     ])
-    func jsonWithAnyParameterIsTaken(type: String) async throws {
+    func `json with any parameter is taken`(type: String) async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         let reply = try await scene.ada.post("/v1/mutations", body, headers: [("Content-Type", type)])
         #expect(reply.statuses == ["succeeded"])
     }
 
-    @Test func emptyParametersAreAbsent() async throws {
+    @Test func `empty parameters are absent`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         for path in [
@@ -152,14 +152,14 @@ import Testing
 
     // MARK: - Look-ups
 
-    @Test func ofNoIDsThereAreNoMappings() async throws {
+    @Test func `of no IDs there are no mappings`() async throws {
         let scene = try await Scene()
         let reply = try await scene.ada.post("/v1/id-mappings/lookup", #"{"client_ids":[]}"#)
         #expect(reply.status == 200)
         #expect(reply.text == #"{"id_mappings":[]}"#)
     }
 
-    @Test func idsThatADeviceCountedAreLookedUp() async throws {
+    @Test func `ids that a device counted are looked up`() async throws {
         let scene = try await Scene()
         let type = scene.admin + "/entity-types/note"
         #expect(try await scene.operate(.PUT, type, #"{"id_space":"device"}"#).status == 201)

@@ -6,7 +6,7 @@ import Testing
 
 /// `X-Request-ID`, `traceparent`, and what else every response carries.
 @Suite struct HeaderTests {
-    @Test func aSaneRequestIdComesBackOnWhateverIsAnswered() async throws {
+    @Test func `a sane request id comes back on whatever is answered`() async throws {
         let scene = try await Scene()
         let good = scene.ada.envelope([scene.ada.create()])
         for id in ["a", "A.b_c-9", String(repeating: "x", count: 128), UUID().uuidString] {
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func anyOtherRequestIdIsReplacedByOneOfOurs() async throws {
+    @Test func `any other request id is replaced by one of ours`() async throws {
         let scene = try await Scene()
         var seen: Set<String> = []
         let given = ["", " ", "a b", "a,b", "<x>", "é", "a/b", "a\"b", String(repeating: "x", count: 129)]
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func aTraceparentOfAnyKindIsNoReasonToRefuse() async throws {
+    @Test func `a traceparent of any kind is no reason to refuse`() async throws {
         let scene = try await Scene()
         let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         for value in [trace, trace.uppercased(), "00-0-0-00", "", "x", String(repeating: "0", count: 5_000)] {
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func everyResponseHasADateALengthAndOneTypeOfContent() async throws {
+    @Test func `every response has a date a length and one type of content`() async throws {
         let scene = try await Scene()
         let replies = [
             try await scene.ada.get("/v1/changes"), try await scene.ada.push([scene.ada.create()]),
@@ -73,7 +73,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/changes").header("date") == ["Wed, 18 Nov 2026 11:06:41 GMT"])
     }
 
-    @Test func anAnswerWithoutABodyHasNoType() async throws {
+    @Test func `an answer without a body has no type`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/users/\(scene.ada.user.lowercased)"
         for (method, status) in [(HTTPMethod.PUT, 201), (.PUT, 200), (.DELETE, 204)] {

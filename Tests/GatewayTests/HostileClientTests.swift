@@ -9,7 +9,7 @@ import Testing
 @Suite struct HostileClientTests {
     // MARK: - Slow ones
 
-    @Test func aHeadThatTricklesInKeepsItsConnectionNoLongerThanASilentOne() async throws {
+    @Test func `a head that trickles in keeps its connection no longer than a silent one`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.idleTimeout = .seconds(1) }
         let head = "GET /v1/changes HTTP/1.1\r\nHost: x\r\n" + (0..<1_000).map { "X-\($0): y\r\n" }.joined()
@@ -26,7 +26,7 @@ import Testing
         trickle.cancel()
     }
 
-    @Test func aBodyThatTricklesInHasNoMoreTimeThanOneThatStops() async throws {
+    @Test func `a body that trickles in has no more time than one that stops`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.bodyTimeout = .seconds(1) }
         for chunked in [false, true] {
@@ -45,7 +45,7 @@ import Testing
         try await scene.expectServed()
     }
 
-    @Test func aConnectionThatIsKeptButNotUsedIsClosed() async throws {
+    @Test func `a connection that is kept but not used is closed`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.idleTimeout = .seconds(1) }
         let connection = try RawConnection(port: gateway.port)
@@ -54,7 +54,7 @@ import Testing
         #expect(await connection.ends())
     }
 
-    @Test func whoReadsNothingIsHungUpOn() async throws {
+    @Test func `who reads nothing is hung up on`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.writeTimeout = .seconds(1) }
         let connection = try RawConnection(port: gateway.port, receiveBuffer: 4_096)
@@ -68,7 +68,7 @@ import Testing
 
     // MARK: - Many
 
-    @Test func moreConnectionsThanThereMayBeWaitForTheirTurn() async throws {
+    @Test func `more connections than there may be wait for their turn`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.maximumConnections = 4 }
         let request = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -92,7 +92,7 @@ import Testing
     // MARK: - Requests that are read in two ways
 
     /// What is refused as no HTTP; the connection ends with the answer, so nothing behind it is taken for a request.
-    @Test func whatAProxyMightReadOtherwiseIsRefusedAndEndsTheConnection() async throws {
+    @Test func `what a proxy might read otherwise is refused and ends the connection`() async throws {
         let scene = try await Scene()
         let hidden = "GET /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
         let chunks = "0\r\n\r\n"
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func brokenChunksEndTheConnection() async throws {
+    @Test func `broken chunks end the connection`() async throws {
         let scene = try await Scene()
         let hidden = "GET /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
         let bodies = [
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func targetsThatNameNoPathOfOursAreRefused() async throws {
+    @Test func `targets that name no path of ours are refused`() async throws {
         let scene = try await Scene()
         let requests = [
             "OPTIONS * HTTP/1.1", "CONNECT upstream.test:443 HTTP/1.1", "CONNECT /v1/changes HTTP/1.1",
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    @Test func anAbsoluteTargetIsTheSameAsItsPath() async throws {
+    @Test func `an absolute target is the same as its path`() async throws {
         let scene = try await Scene()
         for target in ["http://any.test/v1/changes?limit=1", "https://any.test:99/v1/changes?limit=1"] {
             let connection = try RawConnection(port: scene.gateway.port)
@@ -178,7 +178,7 @@ import Testing
         }
     }
 
-    @Test func anUpgradeIsNotMade() async throws {
+    @Test func `an upgrade is not made`() async throws {
         let scene = try await Scene()
         let offers = [
             "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
@@ -196,7 +196,7 @@ import Testing
         }
     }
 
-    @Test func aClientOfHTTP10IsAnsweredAndItsConnectionCloses() async throws {
+    @Test func `a client of HTTP 10 is answered and its connection closes`() async throws {
         let scene = try await Scene()
         for field in ["", "Connection: keep-alive\r\n"] {
             let connection = try RawConnection(port: scene.gateway.port)

@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func aGuessedMutationIsAnsweredLikeOneThatDoesNotExist() async throws {
+    @Test func `a guessed mutation is answered like one that does not exist`() async throws {
         let secrets = try await Secrets()
         let unknown = UUID().lowercased
         for other in secrets.others {
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func aGuessedClientIdHasNoMapping() async throws {
+    @Test func `a guessed client id has no mapping`() async throws {
         let secrets = try await Secrets()
         for other in secrets.others {
             for ids in [secrets.local.quoted, #""\#(secrets.server)""#] {
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func aListCursorOfAnotherUserShowsOnesOwn() async throws {
+    @Test func `a list cursor of another user shows ones own`() async throws {
         let secrets = try await Secrets()
         _ = try await secrets.scene.ada.push([secrets.scene.ada.create()])
         let cursor = try #require(try await secrets.scene.ada.get("/v1/mutations?limit=1").next)
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func aFeedShowsItsOwnTenantAndAnothersCursorIsWorthNothing() async throws {
+    @Test func `a feed shows its own tenant and anothers cursor is worth nothing`() async throws {
         let secrets = try await Secrets()
         let (bob, eve) = (secrets.scene.bob, secrets.scene.eve)
         #expect(try await bob.get("/v1/changes").changes.map { $0["id"]?.string } == [secrets.server])
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func anEntityOfAnotherTenantIsNotThere() async throws {
+    @Test func `an entity of another tenant is not there`() async throws {
         let secrets = try await Secrets()
         let organization = secrets.scene.eve.organization
         for operation in ["update", "replace", "delete"] {
@@ -118,7 +118,7 @@ import Testing
         try await secrets.expectUntouched()
     }
 
-    @Test func namesOfOthersAreNoReferences() async throws {
+    @Test func `names of others are no references`() async throws {
         let secrets = try await Secrets()
         for other in secrets.others {
             var needy = other.create()
@@ -143,7 +143,7 @@ import Testing
         try await secrets.expectUntouched()
     }
 
-    @Test func theSameIdsInTwoQueuesAreStrangersToEachOther() async throws {
+    @Test func `the same ids in two queues are strangers to each other`() async throws {
         let secrets = try await Secrets()
         let scene = secrets.scene
         // the same person with the same phone in both tenants, too
@@ -175,7 +175,7 @@ import Testing
         #expect(!reused.results[0].text.contains(secrets.server))
     }
 
-    @Test func whatOnlyItsOwnerSeesDoesNotExistForOthers() async throws {
+    @Test func `what only its owner sees does not exist for others`() async throws {
         let secrets = try await Secrets(type: #"{"visibility":"user"}"#)
         let organization = secrets.scene.bob.organization
         for operation in ["update", "replace", "delete"] {
@@ -193,7 +193,7 @@ import Testing
         try await secrets.expectUntouched()
     }
 
-    @Test func aConflictWithWhatOneMayNotSeeShowsNoneOfIt() async throws {
+    @Test func `a conflict with what one may not see shows none of it`() async throws {
         let scene = try await Scene()
         let type = #"{"visibility":"user","id_space":"shared"}"#
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", type)
@@ -213,7 +213,7 @@ import Testing
         #expect(try await scene.eve.push([scene.eve.create("diary")]).statuses == ["succeeded"])
     }
 
-    @Test func whatAnOperatorDoesToOneTenantLeavesTheOtherAlone() async throws {
+    @Test func `what an operator does to one tenant leaves the other alone`() async throws {
         let secrets = try await Secrets()
         let scene = secrets.scene
         let others = "/admin/organizations/\(scene.eve.organization.lowercased)"

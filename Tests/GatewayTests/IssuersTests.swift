@@ -71,7 +71,7 @@ import Tokens
         }
     }
 
-    @Test func keyNameAndOrganizationMustAllBeOneIssuers() async throws {
+    @Test func `key name and organization must all be one issuers`() async throws {
         let stage = try await Stage()
         let nobodys = UUID()
         var unknown: [String] = []
@@ -102,7 +102,7 @@ import Tokens
         #expect(really.text.replacingOccurrences(of: id, with: "ID") == unknown.first)
     }
 
-    @Test func aSecretIsItsIssuersAloneAndAPublicKeyIsNoSecret() async throws {
+    @Test func `a secret is its issuers alone and a public key is no secret`() async throws {
         let stage = try await Stage()
         for tenant in [stage.tenants.north, stage.tenants.south] {
             for issuer in [Self.north, Self.south, nil] {
@@ -128,7 +128,7 @@ import Tokens
         }
     }
 
-    @Test func anotherIssuersOutageConcernsItAlone() async throws {
+    @Test func `another issuer's outage concerns it alone`() async throws {
         let stage = try await Stage()
         try await stage.provider.end()
         stage.gateway.clock.advance(seconds: 599)
@@ -138,7 +138,7 @@ import Tokens
         #expect(try await stage.get(south).status == 200)
     }
 
-    @Test func aFileOfIssuersIsReadAgain() async throws {
+    @Test func `a file of issuers is read again`() async throws {
         let (key, secret) = (IdentityKey("k"), try TemporaryFile("the secret of the south, of some length\n"))
         let keys = try TemporaryFile(IdentityKey.jwks(key))
         let (first, second) = (UUID(), UUID())

@@ -5,7 +5,7 @@ import Testing
 
 /// `/.well-known/jwks.json`.
 @Suite struct KeySetTests {
-    @Test func anybodyMayFetchThePublicKey() async throws {
+    @Test func `anybody may fetch the public key`() async throws {
         let jwks = #"{"keys":[{"kty":"OKP","kid":"1"}]}"#
         let gateway = try await LiveGateway.start { $0.jwks = Array(jwks.utf8) }
         let reply = try await send(.GET, gateway.address + "/.well-known/jwks.json", headers: [("Accept", "*/*")])
@@ -15,7 +15,7 @@ import Testing
         #expect(reply.json?["keys"]?.elements?.count == 1)
     }
 
-    @Test func withoutAKeyTheSetIsEmpty() async throws {
+    @Test func `without a key the set is empty`() async throws {
         let gateway = try await LiveGateway.start()
         let reply = try await send(.GET, gateway.address + "/.well-known/jwks.json")
         #expect(reply.status == 200)

@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func thePublicListenerHasNothingOfOperationsHoweverItIsAsked() async throws {
+    @Test func `the public listener has nothing of operations however it is asked`() async throws {
         let scene = try await Scene()
         let before = try await scene.tables()
         let tokens = [nil, LiveGateway.operatorToken, scene.ada.token]
@@ -72,7 +72,7 @@ import Testing
         #expect(try await scene.tables() == before)
     }
 
-    @Test func theOperationsListenerHasNothingOfThePublicOne() async throws {
+    @Test func `the operations listener has nothing of the public one`() async throws {
         let scene = try await Scene()
         let before = try await scene.tables()
         let port = try #require(URL(string: scene.gateway.operations)?.port)

@@ -30,7 +30,7 @@ import Testing
         #expect(try await scene.ada.push([scene.ada.change(server: server, base: 1)]).statuses == ["conflict"])
     }
 
-    @Test func whoHasNoneGetsACursorToWaitFrom() async throws {
+    @Test func `who has none gets a cursor to wait from`() async throws {
         let scene = try await Scene()
         let empty = try await Self.page(scene.ada)
         #expect(empty.text.hasPrefix(#"{"id_mappings":[],"next":"i1-"#))
@@ -45,7 +45,7 @@ import Testing
         #expect(found.isUpToDate == true)
     }
 
-    @Test func aMappingComesAgainWhenItChanges() async throws {
+    @Test func `a mapping comes again when it changes`() async throws {
         let scene = try await Scene()
         try await Self.halt(scene)
         let begin = try #require(try await Self.page(scene.ada).next)
@@ -64,7 +64,7 @@ import Testing
         #expect(Self.states(all) == [Self.state(second, "pending"), Self.state(first, "failed")])
     }
 
-    @Test func pagesOfOneCutEqualChangesAndSkipNothing() async throws {
+    @Test func `pages of one cut equal changes and skip nothing`() async throws {
         let scene = try await Scene()
         let locals = (0..<4).map { _ in UUID() }
         _ = try await scene.ada.push(
@@ -84,7 +84,7 @@ import Testing
         #expect(try await Self.page(scene.ada, query).mappings.isEmpty)
     }
 
-    @Test func aPageHoldsFiveHundredUnlessTheCallerSays() async throws {
+    @Test func `a page holds five hundred unless the caller says`() async throws {
         let scene = try await Scene()
         for _ in 0..<2 { _ = try await scene.ada.push((0..<300).map { _ in scene.ada.create() }) }
         #expect(try await Self.page(scene.ada).mappings.count == 500)
@@ -93,7 +93,7 @@ import Testing
         #expect(try await Self.page(scene.ada, "?limit=600").isUpToDate == true)
     }
 
-    @Test func aStatusNarrowsTheListAndTheCursorIsBoundToIt() async throws {
+    @Test func `a status narrows the list and the cursor is bound to it`() async throws {
         let scene = try await Scene()
         try await Self.halt(scene)
         let (first, second) = (UUID(), UUID())
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    @Test func eachUserOfEachTenantSeesTheirOwn() async throws {
+    @Test func `each user of each tenant sees their own`() async throws {
         let scene = try await Scene()
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
         let local = UUID()
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test func aCursorOfAnotherTimeIsExpiredAndTheAnswerSaysWhereToStart() async throws {
+    @Test func `a cursor of another time is expired and the answer says where to start`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let all = try #require(try await Self.page(scene.ada).next)
@@ -162,7 +162,7 @@ import Testing
         #expect(reply.json?["snapshot"]?.string == "/v1/id-mappings")
     }
 
-    @Test func whatMakesNoSenseIsRefused() async throws {
+    @Test func `what makes no sense is refused`() async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push([scene.ada.create()])
         let feed = try #require(pushed.json?["feed"]?.string)

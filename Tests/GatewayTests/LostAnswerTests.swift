@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func aGatewayThatIsKilledBetweenCommitAndAnswerHasTheMutationOnce() async throws {
+    @Test func `a gateway that is killed between commit and answer has the mutation once`() async throws {
         let scene = try await Scene()
         let drafts = scene.drafts()
         try await scene.hold(true)
@@ -95,7 +95,7 @@ import Testing
         try await scene.close()
     }
 
-    @Test func aPostgresThatCrashesAfterTheCommitHasTheMutationOnce() async throws {
+    @Test func `a Postgres that crashes after the commit has the mutation once`() async throws {
         let scene = try await Scene()
         let drafts = scene.drafts()
         try await scene.hold(true)
@@ -119,7 +119,7 @@ import Testing
     }
 
     /// The gateway stays, its session goes: it finds out by itself what became of the commit.
-    @Test func aSessionThatEndsAtItsCommitIsLookedIntoByTheGatewayItself() async throws {
+    @Test func `a session that ends at its commit is looked into by the gateway itself`() async throws {
         let scene = try await Scene()
         let drafts = scene.drafts()
         try await scene.hold(true)
@@ -137,7 +137,7 @@ import Testing
     }
 
     /// The same without any trick: whoever pushed went away before the answer came.
-    @Test func anAnswerThatNobodyReadIsGivenAgain() async throws {
+    @Test func `an answer that nobody read is given again`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let worker = try await SingleWorker(gateway)

@@ -33,7 +33,7 @@ import Testing
         return (text, worker.organization)
     }
 
-    @Test func everyMetricOfAGatewayInUseIsDescribedAndInTheTableOfTheDocs() async throws {
+    @Test func `every metric of a gateway in use is described and in the table of the docs`() async throws {
         let (text, organization) = try await page()
         #expect(!text.contains("Not described"))
         #expect(text.contains("\nsluice_ready 1\n"))
@@ -54,7 +54,7 @@ import Testing
     }
 
     /// A dashboard or a rule that asks for what is not there shows nothing, and nobody notices.
-    @Test func whatRulesAndDashboardAskForIsShown() async throws {
+    @Test func `what rules and dashboard ask for is shown`() async throws {
         let shown = Set(MetricTable(page: try await page().text).families.keys).union(Self.madeElsewhere)
         for file in ["docker/prometheus/alerts.yml", "docker/grafana/dashboards/sluice.json"] {
             let used = MetricTable.used(in: try Repository.text(file))
@@ -68,7 +68,7 @@ import Testing
         "sluice_jwks_age_seconds", "sluice_jwks_missing", "sluice_jwks_refreshes_total",
     ]
 
-    @Test func withoutTheSettingNoOrganizationIsNamed() async throws {
+    @Test func `without the setting no organization is named`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let worker = try await SingleWorker(gateway)
@@ -79,7 +79,7 @@ import Testing
     }
 
     /// While the database is away the page is still there, and says so.
-    @Test func aGatewayThatIsNotReadyIsScrapedAllTheSame() async throws {
+    @Test func `a gateway that is not ready is scraped all the same`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         try await database.close()

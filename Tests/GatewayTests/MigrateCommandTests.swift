@@ -43,7 +43,7 @@ import Testing
         WHERE c.relname = 'mutations'
         """
 
-    @Test func anEmptyDatabaseIsMigratedOnce() async throws {
+    @Test func `an empty database is migrated once`() async throws {
         let scene = try await Scene(isMigrated: false)
         let dry = try await scene.sluice("migrate", "--dry-run")
         #expect(dry.status == 0)
@@ -70,7 +70,7 @@ import Testing
         #expect(try await gateway.terminate() == 0)
     }
 
-    @Test func severalAtOnceTakeTurns() async throws {
+    @Test func `several at once take turns`() async throws {
         let scene = try await Scene(isMigrated: false)
         async let first = scene.sluice("migrate", "--partitions", "2")
         async let second = scene.sluice("migrate", "--partitions", "2")
@@ -84,7 +84,7 @@ import Testing
         #expect(applied.sorted() == Self.names.map { "applied " + $0 })
     }
 
-    @Test func aSchemaThatANewerVersionMigratedIsLeftAloneAndServed() async throws {
+    @Test func `a schema that a newer version migrated is left alone and served`() async throws {
         let scene = try await Scene(isMigrated: true)
         try await scene.execute("INSERT INTO schema_migrations (name, checksum) VALUES ('9000_future', 'x')")
         let result = try await scene.sluice("migrate")
@@ -101,7 +101,7 @@ import Testing
             "0000_other has been applied, but this build does not know it"
         ),
     ])
-    func aSchemaThatDoesNotFitIsRefusedByMigrateAndServe(script: String, reason: String) async throws {
+    func `a schema that does not fit is refused by migrate and serve`(script: String, reason: String) async throws {
         let scene = try await Scene(isMigrated: true)
         try await scene.execute(script)
         let result = try await scene.sluice("migrate")
@@ -114,7 +114,7 @@ import Testing
     }
 
     /// Tables of another program, a role without rights: the database's own words are the most helpful ones.
-    @Test func aDatabaseOfAnotherProgramIsRefusedAndStaysAsItIs() async throws {
+    @Test func `a database of another program is refused and stays as it is`() async throws {
         let scene = try await Scene(isMigrated: false)
         try await scene.execute("CREATE TABLE users (name text)")
         let result = try await scene.sluice("migrate")
@@ -126,7 +126,7 @@ import Testing
 
     // MARK: - Organizations
 
-    @Test func anOrganizationIsCreatedListedSuspendedActivatedAndPurged() async throws {
+    @Test func `an organization is created listed suspended activated and purged`() async throws {
         let scene = try await Scene(isMigrated: true)
         let none = try await scene.sluice("organizations", "list")
         #expect(none.status == 0)
@@ -187,7 +187,7 @@ import Testing
     }
 
     @Test(arguments: [["suspend"], ["activate"], ["purge"], ["purge", "--yes"]])
-    func anUnknownOrganizationIsNamed(arguments: [String]) async throws {
+    func `an unknown organization is named`(arguments: [String]) async throws {
         let scene = try await Scene(isMigrated: true)
         let id = UUID().lowercased
         let result = try await Program.run(
@@ -200,7 +200,7 @@ import Testing
     }
 
     /// Who runs a command twice by mistake gets one tenant.
-    @Test func aSecondOrganizationOfANameIsAskedFor() async throws {
+    @Test func `a second organization of a name is asked for`() async throws {
         let scene = try await Scene(isMigrated: true)
         let first = try await scene.sluice("organizations", "create", "Acme Ltd")
         let again = try await scene.sluice("organizations", "create", "Acme Ltd")
@@ -211,7 +211,7 @@ import Testing
         #expect(try await scene.number("SELECT count(*) FROM organizations") == 2)
     }
 
-    @Test func aNameThatIsNoneIsRefused() async throws {
+    @Test func `a name that is none is refused`() async throws {
         let scene = try await Scene(isMigrated: true)
         for name in ["", String(repeating: "x", count: 201)] {
             let result = try await scene.sluice("organizations", "create", name)
@@ -221,7 +221,7 @@ import Testing
         #expect(try await scene.number("SELECT count(*) FROM organizations") == 0)
     }
 
-    @Test func anUnmigratedDatabaseIsNotMistakenForAnEmptyOne() async throws {
+    @Test func `an unmigrated database is not mistaken for an empty one`() async throws {
         let scene = try await Scene(isMigrated: false)
         let result = try await scene.sluice("organizations", "list")
         #expect(result.status == 1)

@@ -20,7 +20,7 @@ import Tokens
     /// Examples of other routes that ask for what is not served yet.
     static let examplesOfWhatIsNotServedYet: Set<String> = []
 
-    @Test func theDocumentIsServedToAnybodyAndKeptByCaches() async throws {
+    @Test func `the document is served to anybody and kept by caches`() async throws {
         let gateway = try await LiveGateway.start()
         let url = gateway.address + "/openapi.json"
         let reply = try await send(.GET, url, headers: [("Accept", "text/html")])
@@ -43,11 +43,11 @@ import Tokens
         expectProblem(try await send(.GET, gateway.operations + "/openapi.json"), .notFound)
     }
 
-    @Test func theDocumentIsValidAndItsExamplesFitItsSchemas() async throws {
+    @Test func `the document is valid and its examples fit its schemas`() async throws {
         try await Contract.run("validate.py", [Contract.path])
     }
 
-    @Test func theDocumentHasEveryRouteOfBothServersAndNoOther() async throws {
+    @Test func `the document has every route of both servers and no other`() async throws {
         let contract = try Contract()
         let (open, operations) = try await Self.servers()
         let served = Set(open.routes.names)
@@ -56,7 +56,7 @@ import Tokens
         #expect(contract.routes(ofOperations: true) == Set(operations.routes.names))
     }
 
-    @Test func theDocumentHasEveryProblemCodeUnderItsStatus() throws {
+    @Test func `the document has every problem code under its status`() throws {
         let contract = try Contract()
         let codes = contract.words(at: "/components/schemas/ProblemCode/enum")
         #expect(codes.sorted() == ProblemCode.allCases.map(\.rawValue).sorted())
@@ -68,7 +68,7 @@ import Tokens
     }
 
     /// What authors of workers read is written by hand. Two codes are no client's: of `/admin`, and kept for later.
-    @Test func theDocsNameEveryProblemCodeAndStatus() throws {
+    @Test func `the docs name every problem code and status`() throws {
         let (api, clients) = (try Repository.text("docs/api.md"), try Repository.text("docs/clients.md"))
         for code in ProblemCode.allCases {
             #expect(api.contains("`\(code.rawValue)`"), "\(code.rawValue)")
@@ -81,7 +81,7 @@ import Tokens
         }
     }
 
-    @Test func theDocumentHasTheStatusesAndSettingsThatThereAre() throws {
+    @Test func `the document has the statuses and settings that there are`() throws {
         let contract = try Contract()
         let stored = MutationStatus.allCases.filter { $0 != .rejected }.map(\.rawValue)
         #expect(contract.words(at: "/components/schemas/MutationStatus/enum") == stored)
@@ -99,7 +99,7 @@ import Tokens
     }
 
     /// `RECORD_EXAMPLES=1` writes the answers into the document instead, to be looked at before they are committed.
-    @Test func theExamplesHappenAsTheyAreShown() async throws {
+    @Test func `the examples happen as they are shown`() async throws {
         let contract = try Contract()
         let jwks = contract.value(at: "/paths/~1.well-known~1jwks.json/get/responses/200/content/application~1json")
         let keys = jwks?.value(at: "/examples/keys/value")
@@ -120,7 +120,7 @@ import Tokens
         )
     }
 
-    @Test func aClientThatIsGeneratedFromTheDocumentWorks() async throws {
+    @Test func `a client that is generated from the document works`() async throws {
         let scene = try await Scene()
         try await Contract.run(
             "client.py",
@@ -129,7 +129,7 @@ import Tokens
         )
     }
 
-    @Test func pushesJudgeEveryMemberOfAnEntryAsItsSchemaDoes() async throws {
+    @Test func `pushes judge every member of an entry as its schema does`() async throws {
         let scene = try await Scene()
         try await Contract.run(
             "entries.py",
@@ -141,7 +141,7 @@ import Tokens
     /// Looks for differences between the document and the gateway; `FUZZ_SEED` and `FUZZ_EXAMPLES` make it look
     /// elsewhere and longer.
     @Test(arguments: ["public", "operations"])
-    func schemathesisFindsNothing(_ listener: String) async throws {
+    func `schemathesis finds nothing`(_ listener: String) async throws {
         let contract = try Contract()
         let gateway = try await LiveGateway.start(forwards: true) { configuration in
             configuration.canSign = true

@@ -9,7 +9,7 @@ import Testing
 
 /// `/livez`, `/readyz`, `/metrics`, and which listener has what.
 @Suite struct OperationsTests {
-    @Test func aGatewayTellsThatItLivesAndIsReady() async throws {
+    @Test func `a gateway tells that it lives and is ready`() async throws {
         let scene = try await Scene()
         for path in ["/livez", "/readyz"] {
             for accept in ["*/*", "text/plain"] {
@@ -26,7 +26,7 @@ import Testing
         #expect(try await send(.GET, scene.gateway.operations + "/livez").json?["version"]?.string == "test")
     }
 
-    @Test func aSchemaThatIsNotTheProgramsIsNotReady() async throws {
+    @Test func `a schema that is not the programs is not ready`() async throws {
         let scene = try await Scene()
         try await scene.execute("DROP TABLE schema_migrations")
         let reply = try await send(.GET, scene.gateway.operations + "/readyz")
@@ -36,7 +36,7 @@ import Testing
         #expect(try await send(.GET, scene.gateway.operations + "/livez").status == 200)
     }
 
-    @Test func eachListenerHasItsOwnPathsAlone() async throws {
+    @Test func `each listener has its own paths alone`() async throws {
         let scene = try await Scene()
         for path in ["/livez", "/readyz", "/metrics", "/admin/organizations", scene.admin] {
             let url = scene.gateway.address + path
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func withoutAnOperatorTokenThereIsNoAdministration() async throws {
+    @Test func `without an operator token there is no administration`() async throws {
         let gateway = try await LiveGateway.start { $0.operatorTokens = nil }
         for token in [LiveGateway.operatorToken, nil] {
             expectProblem(try await send(.GET, gateway.operations + "/admin/organizations", token: token), .notFound)
@@ -59,7 +59,7 @@ import Testing
         #expect(try await send(.GET, gateway.operations + "/readyz").status == 200)
     }
 
-    @Test func pushesAndTheirMutationsAreCountedByResult() async throws {
+    @Test func `pushes and their mutations are counted by result`() async throws {
         let scene = try await Scene()
         let good = scene.ada.create()
         var bad = scene.ada.create()
@@ -94,7 +94,7 @@ import Testing
         #expect(expected.filter { !lines.contains($0) } == [])
     }
 
-    @Test func noLabelNamesATenantAUserOrAPath() async throws {
+    @Test func `no label names a tenant a user or a path`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create("diary")
         _ = try await scene.ada.push([draft])
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(.enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)"))
-    func prometheusHasNothingToRemark() async throws {
+    func `prometheus has nothing to remark`() async throws {
         let scene = try await Scene()
         try await scene.expectServed()
         let reply = try await send(.GET, scene.gateway.operations + "/metrics")

@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func aStoppedPostgresIsToldAndItsReturnIsNoticed() async throws {
+    @Test func `a stopped Postgres is told and its return is noticed`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         let before = try await scene.ada.push([scene.ada.create()])
@@ -86,7 +86,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func pushesUnderWayWhenPostgresCrashesAreTakenOnce() async throws {
+    @Test func `pushes under way when Postgres crashes are taken once`() async throws {
         let cluster = try await TestCluster.dedicated(isDurable: true)
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         let workers = try await (0..<8).asyncMap { _ in
@@ -110,7 +110,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func aPostgresThatIsFrozenIsGivenUpInBoundedTime() async throws {
+    @Test func `a Postgres that is frozen is given up in bounded time`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
@@ -135,7 +135,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func aTableThatSomeoneHoldsLockedIsNotWaitedForLong() async throws {
+    @Test func `a table that someone holds locked is not waited for long`() async throws {
         var patience = DatabasePatience(statement: .seconds(60))
         patience.lock = .seconds(3)
         let scene = try await Scene(patience: patience)

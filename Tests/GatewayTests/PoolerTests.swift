@@ -12,7 +12,7 @@ struct PoolerTests {
     private static let remedy = "PostgreSQL itself, or a pool in session mode"
 
     @Test(arguments: [BouncerServer.Mode.transaction, .statement])
-    func aPoolerThatSharesSessionsIsRefusedByEveryCommand(mode: BouncerServer.Mode) async throws {
+    func `a pooler that shares sessions is refused by every command`(mode: BouncerServer.Mode) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let bouncer = try await BouncerServer.start(mode, before: database)
         let environment = ["SLUICE_DATABASE_URL": bouncer.uri(of: database)]
@@ -38,7 +38,7 @@ struct PoolerTests {
         #expect(!doctor.output.contains("schema:"), "nothing more is asked of it")
     }
 
-    @Test func aPoolerThatSharesSessionsIsKnownByItselfBesideOthersWhoUseIt() async throws {
+    @Test func `a pooler that shares sessions is known by itself beside others who use it`() async throws {
         let database = try await TestDatabase.make()
         let bouncer = try await BouncerServer.start(.transaction, before: database)
         let uri = bouncer.uri(of: database)
@@ -58,7 +58,7 @@ struct PoolerTests {
         #expect(try await Pooling.look(at: database.uri) == .none)
     }
 
-    @Test func aPoolerInSessionModeIsServedThrough() async throws {
+    @Test func `a pooler in session mode is served through`() async throws {
         let database = try await TestDatabase.make()
         let bouncer = try await BouncerServer.start(.session, before: database)
         let uri = bouncer.uri(of: database)
@@ -91,7 +91,7 @@ struct PoolerTests {
     }
 
     /// It is there when the database comes, and not at the start.
-    @Test func aPoolerThatComesLateIsToldByReadinessAndLog() async throws {
+    @Test func `a pooler that comes late is told by readiness and log`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()
         let name = URLComponents(string: database.uri)?.path.dropFirst() ?? ""
@@ -119,7 +119,7 @@ struct PoolerTests {
     }
 
     /// Somebody puts one between a gateway that runs and its database.
-    @Test func aPoolerThatTakesThePlaceOfTheDatabaseIsNamedInTheLog() async throws {
+    @Test func `a pooler that takes the place of the database is named in the log`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()
         let session = try await BouncerServer.start(.session, before: database, port: port)

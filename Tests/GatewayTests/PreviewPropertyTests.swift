@@ -10,7 +10,7 @@ import Testing
     /// Pushes of a run.
     private static let rounds = 120
 
-    @Test func aPreviewSaysWhatThePushThenDoes() async throws {
+    @Test func `a preview says what the push then does`() async throws {
         let seed =
             ProcessInfo.processInfo.environment["SLUICE_TEST_SEED"].flatMap(UInt64.init) ?? .random(in: 1 ... .max)
         var world = try await World(seed: seed)

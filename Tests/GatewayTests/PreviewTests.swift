@@ -30,7 +30,7 @@ import Testing
 
     // MARK: - Nothing is written
 
-    @Test func aPreviewOfANewcomerWritesNothing() async throws {
+    @Test func `a preview of a newcomer writes nothing`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for worker in [scene.ada, scene.bob, scene.eve] {
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func aPreviewOfAnythingWritesNothing() async throws {
+    @Test func `a preview of anything writes nothing`() async throws {
         let scene = try await forwarding()
         let local = UUID()
         let first = [scene.ada.create(local: local), contact(scene.ada)]
@@ -93,7 +93,7 @@ import Testing
         #expect(try await scene.metrics().contains("sluice_http_held_body_bytes 0"))
     }
 
-    @Test func aRepetitionIsRecognizedByWhatItsIDsAreMappedTo() async throws {
+    @Test func `a repetition is recognized by what its IDs are mapped to`() async throws {
         let scene = try await Scene()
         let local = UUID()
         let create = scene.ada.create(local: local)
@@ -109,7 +109,7 @@ import Testing
         #expect(try await scene.tables() == before)
     }
 
-    @Test func whatWaitsForAnEarlierPushIsBlockedByIt() async throws {
+    @Test func `what waits for an earlier push is blocked by it`() async throws {
         let scene = try await forwarding()
         let local = UUID()
         let create = contact(scene.ada, ["local_id": local.quoted])
@@ -126,7 +126,7 @@ import Testing
         #expect(reply.results[0].value(at: "/request/unresolved_ids")?.text == "[\(local.quoted)]")
     }
 
-    @Test func aPreviewTakesNoTransactionID() async throws {
+    @Test func `a preview takes no transaction ID`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
         try await scene.execute("ALTER SYSTEM SET autovacuum = off")
@@ -157,7 +157,7 @@ import Testing
         connection.close()
     }
 
-    @Test func aPreviewWaitsForNobody() async throws {
+    @Test func `a preview waits for nobody`() async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push([scene.ada.create()])
         let server = try #require(pushed.results[0]["server_id"]?.string)
@@ -177,7 +177,7 @@ import Testing
 
     // MARK: - What would be sent
 
-    @Test func aRequestShowsNothingOfTheOperators() async throws {
+    @Test func `a request shows nothing of the operators`() async throws {
         let scene = try await forwarding()
         let (local, unknown) = (UUID(), UUID())
         let drafts = [
@@ -218,7 +218,7 @@ import Testing
         #expect(stays.results.allSatisfy { $0["request"]?.isNull == true })
     }
 
-    @Test func whatIsPreviewedIsWhatTheUpstreamGets() async throws {
+    @Test func `what is previewed is what the upstream gets`() async throws {
         let server = try await HTTPBinServer.shared()
         let scene = try await Scene(forwards: true)
         let upstream = #"{"base_url":"\#(server.baseURL)","id_pointer":"/json/ref","headers":{"x-app":"hidden"}}"#
@@ -264,7 +264,7 @@ import Testing
 
     // MARK: - Whose it is
 
-    @Test func aPreviewShowsNothingOfOthers() async throws {
+    @Test func `a preview shows nothing of others`() async throws {
         let scene = try await forwarding()
         let type = #"{"visibility":"user","id_space":"shared","upstream":false}"#
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", type)
@@ -308,7 +308,7 @@ import Testing
         #expect(foreign.results[0].value(at: "/response/status")?.int64 == 404)
     }
 
-    @Test func whoIsNotServedGetsNoPreview() async throws {
+    @Test func `who is not served gets no preview`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         let path = scene.gateway.address + "/v1/mutations/preview"
@@ -330,7 +330,7 @@ import Testing
 
     // MARK: - Requests that are wrong
 
-    @Test func theEnvelopeIsAPushs() async throws {
+    @Test func `the envelope is a pushs`() async throws {
         let scene = try await Scene {
             $0.limits.mutations = 2
             $0.limits.bodyBytes = 2_000
@@ -357,7 +357,7 @@ import Testing
         }
     }
 
-    @Test func strictnessIsHonouredAndAWaitIsNot() async throws {
+    @Test func `strictness is honoured and a wait is not`() async throws {
         let scene = try await Scene()
         var bad = scene.ada.create()
         bad["operation"] = #""destroy""#
@@ -374,7 +374,7 @@ import Testing
         )
     }
 
-    @Test func previewsAreNoPushesToMetrics() async throws {
+    @Test func `previews are no pushes to metrics`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.preview([scene.ada.create()])
         let lines = try await scene.metrics()

@@ -13,7 +13,7 @@ import Testing
         return scene
     }
 
-    @Test func aPageHasTheMembersOfTheContractAndTheDevicesOwnIds() async throws {
+    @Test func `a page has the members of the contract and the device's own ids`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "s1", #"{"a" : 1.0}"#)
         _ = try await scene.ada.push([scene.ada.create("note")])
@@ -41,7 +41,7 @@ import Testing
     }
 
     /// Seed 002: two devices and two tasks; a task 47 in folder 23 here is 81 in 104 there.
-    @Test func eachDeviceHasItsOwnIdsOfTheSameGraph() async throws {
+    @Test func `each device has its own ids of the same graph`() async throws {
         let scene = try await Self.scene("folder")
         try await scene.type("task", #"{"id_space":"device","relations":{"folderId":"folder"}}"#)
         let device1 = PullingDevice(scene.ada, counters: #"{"task":47,"folder":23}"#)
@@ -60,7 +60,7 @@ import Testing
         #expect(try await device2.pull().numbered == ["T=81"])
     }
 
-    @Test func anAssignmentIsTentativeUntilTheDevicePullsOn() async throws {
+    @Test func `an assignment is tentative until the device pulls on`() async throws {
         let scene = try await Self.scene("task")
         for id in ["a", "b", "c"] { try await scene.write("task", id) }
         let phone = PullingDevice(scene.ada)
@@ -93,7 +93,7 @@ import Testing
         #expect(try await scene.tables()["local_ids"] == tables["local_ids"])
     }
 
-    @Test func aLateDuplicateOfAnOlderPullChangesNothingOfWhatIsConfirmed() async throws {
+    @Test func `a late duplicate of an older pull changes nothing of what is confirmed`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let phone = PullingDevice(scene.ada)
@@ -112,7 +112,7 @@ import Testing
         #expect(try await scene.numbers(of: phone) == ["task 1 a", "task 2 b", "task 3 c"])
     }
 
-    @Test func ofTooManyLostAnswersTheOldestCannotBeConfirmed() async throws {
+    @Test func `of too many lost answers the oldest cannot be confirmed`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let phone = PullingDevice(scene.ada)
@@ -131,7 +131,7 @@ import Testing
         expectProblem(try await other.ask(phone.cursor), .cursorExpired, errors: [])
     }
 
-    @Test func aDeviceThatWasRestoredGoesOnFromItsOldCursor() async throws {
+    @Test func `a device that was restored goes on from its old cursor`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let phone = PullingDevice(scene.ada)
@@ -157,7 +157,7 @@ import Testing
         #expect(try await wiped.pull().numbered == ["a=1", "b=2", "c=3", "d=4", "e=5"])
     }
 
-    @Test func numbersThatAreTakenAreSkippedWhateverTheDeviceSays() async throws {
+    @Test func `numbers that are taken are skipped whatever the device says`() async throws {
         let scene = try await Self.scene("task")
         let phone = PullingDevice(scene.ada, counters: #"{"task":1}"#)
         try await scene.number(phone, "task", 1, nil)
@@ -184,7 +184,7 @@ import Testing
         #expect(try await phone.pull().numbered == ["a=7"])
     }
 
-    @Test func manyNumbersInUseAreLookedAtAsFarAsItNeeds() async throws {
+    @Test func `many numbers in use are looked at as far as it needs`() async throws {
         let scene = try await Self.scene("task")
         let phone = PullingDevice(scene.ada, counters: #"{"task":1}"#)
         let key =
@@ -199,7 +199,7 @@ import Testing
         #expect(try await phone.ask().numbered == ["a=7", "b=3001", "c=3002"])
     }
 
-    @Test func numbersReachToBothEndsOf64Bits() async throws {
+    @Test func `numbers reach to both ends of 64 bits`() async throws {
         let scene = try await Self.scene("task")
         let (least, most) = (Int64.min, Int64.max)
         for id in ["a", "b"] { try await scene.write("task", id) }
@@ -225,7 +225,7 @@ import Testing
         #expect(try await high.pull().numbered == ["c=-5"], "there is room below")
     }
 
-    @Test func relationsHoldTheDevicesIdsAndNothingElseIsTouched() async throws {
+    @Test func `relations hold the device's ids and nothing else is touched`() async throws {
         let scene = try await Self.scene("folder", "tag")
         try await scene.type("contact", #"{"id_space":"mapped","relations":{"folder":"folder"}}"#)
         try await scene.type("label", #"{"id_space":"shared"}"#)
@@ -254,7 +254,7 @@ import Testing
         #expect(try await scene.numbers(of: phone) == ["folder 5 F", "tag 1 t1", "tag 2 42", "task 1 T"])
     }
 
-    @Test func whatIsDeletedIsToldToWhoeverHadIt() async throws {
+    @Test func `what is deleted is told to whoever had it`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         try await scene.write("task", "b")
@@ -275,7 +275,7 @@ import Testing
         #expect(empty.isUpToDate == true)
     }
 
-    @Test func devicesUsersAndTenantsHaveNothingToDoWithEachOther() async throws {
+    @Test func `devices users and tenants have nothing to do with each other`() async throws {
         let scene = try await Self.scene("task", "diary")
         try await scene.type("diary", #"{"visibility":"user"}"#)
         try await scene.type("task", of: scene.eve)
@@ -300,7 +300,7 @@ import Testing
         #expect(try await ada.ask().numbered == ["secret=1", "a=100", "b=101"])
     }
 
-    @Test func aWaitGoesOnWhileThereIsNothingToShow() async throws {
+    @Test func `a wait goes on while there is nothing to show`() async throws {
         let scene = try await Self.scene("task")
         let phone = PullingDevice(scene.ada)
         _ = try await phone.pull()
@@ -325,7 +325,7 @@ import Testing
         #expect(empty.isUpToDate == true)
     }
 
-    @Test func otherCursorsConfirmNothing() async throws {
+    @Test func `other cursors confirm nothing`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let phone = PullingDevice(scene.ada)
@@ -342,7 +342,7 @@ import Testing
         #expect(try await scene.numbers(of: phone) == [])
     }
 
-    @Test func behindTheHorizonWhatTheDeviceHasIsConfirmedAndOfAnotherLifeItIsNot() async throws {
+    @Test func `behind the horizon what the device has is confirmed and of another life it is not`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let (phone, tablet) = (PullingDevice(scene.ada), PullingDevice(scene.ada))
@@ -360,7 +360,7 @@ import Testing
         #expect(try await scene.numbers(of: tablet) == [])
     }
 
-    @Test func whatMakesNoSenseIsRefusedAndLeavesNoTrace() async throws {
+    @Test func `what makes no sense is refused and leaves no trace`() async throws {
         let scene = try await Self.scene("job")
         try await scene.type("contact", "{}")
         try await scene.type("label", #"{"id_space":"shared"}"#)
@@ -410,7 +410,7 @@ import Testing
         #expect(bare.status == 200)
     }
 
-    @Test func sealedDocumentsAreTranslatedToo() async throws {
+    @Test func `sealed documents are translated too`() async throws {
         let scene = try await Scene(masterKeys: TestKeys.first)
         try await scene.type("folder")
         try await scene.type("note", #"{"relations":{"folder":"folder"}}"#)
@@ -421,7 +421,7 @@ import Testing
         #expect(reply.documents == [#"{"folder":23,"text":"secret"}"#])
     }
 
-    @Test func aRegistrationTellsWhereTheDeviceCountsOn() async throws {
+    @Test func `a registration tells where the device counts on`() async throws {
         let scene = try await Self.scene("task", "folder")
         try await scene.type("contact", "{}")
         let phone = PullingDevice(scene.ada)
@@ -437,7 +437,7 @@ import Testing
         #expect(try await register(scene.eve).counters == "{}")
     }
 
-    @Test func manyPullsOfOneDeviceAtOnceShowTheSame() async throws {
+    @Test func `many pulls of one device at once show the same`() async throws {
         let scene = try await Self.scene("task")
         for id in ["a", "b"] { try await scene.write("task", id) }
         let phone = PullingDevice(scene.ada)

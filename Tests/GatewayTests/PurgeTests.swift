@@ -9,7 +9,7 @@ import Testing
 
 /// `DELETE /admin/organizations/{id}`
 @Suite struct PurgeTests {
-    @Test func aPurgeLeavesNothingOfTheTenantAndEverythingOfTheOthers() async throws {
+    @Test func `a purge leaves nothing of the tenant and everything of the others`() async throws {
         let scene = try await Scene()
         let eves = try await scene.eve.push([scene.eve.create(), scene.eve.create("note")])
         let others = try await Self.rows(scene, of: scene.eve)
@@ -62,7 +62,7 @@ import Testing
         #expect(try await device.push([device.create()]).json?["accepted_sequence"]?.int64 == 1)
     }
 
-    @Test func pushesUnderWayEndInOneWayOrTheOtherAndLeaveNothing() async throws {
+    @Test func `pushes under way end in one way or the other and leave nothing`() async throws {
         let scene = try await Scene()
         var phones: [SyncWorker] = []
         for _ in 0..<6 { phones.append(try await SyncWorker(scene.gateway, organization: scene.ada.organization)) }
@@ -80,7 +80,7 @@ import Testing
         #expect(try await scene.mentions(of: scene.ada.organization.lowercased).filter { $0.value > 0 } == [:])
     }
 
-    @Test func aSuspendedOrganizationCanBePurged() async throws {
+    @Test func `a suspended organization can be purged`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         _ = try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#)
@@ -91,7 +91,7 @@ import Testing
     // MARK: - Every table
 
     /// The test asks the database which tables there are: one that is added later is covered by itself.
-    @Test func everyTableOfTheSchemaIsPurgedAndTheOthersRowsStayToTheByte() async throws {
+    @Test func `every table of the schema is purged and the other's rows stay to the byte`() async throws {
         let scene = try await Scene(#"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#)
         _ = try await scene.operate(
             .PUT,
@@ -138,7 +138,7 @@ import Testing
     }
 
     /// Killed between two statements, wherever that is: what is left is purged by the next try.
-    @Test func aPurgeThatIsCutOffGoesOnWhereItWas() async throws {
+    @Test func `a purge that is cut off goes on where it was`() async throws {
         for table in ["mutations", "id_mappings", "entities", "devices", "feeds", "organizations"] {
             let scene = try await Scene()
             _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
@@ -164,7 +164,7 @@ import Testing
         }
     }
 
-    @Test func listenersAndThoseWhoWaitAreSentAway() async throws {
+    @Test func `listeners and those who wait are sent away`() async throws {
         let scene = try await Scene {
             $0.keepAlive = .milliseconds(50)
             $0.checkInterval = .milliseconds(50)
@@ -180,7 +180,7 @@ import Testing
     }
 
     /// Lanes run, pushes come through two gateways, and the organization is purged in the middle.
-    @Test func pushesAndLanesOfTwoGatewaysLeaveNothingBehind() async throws {
+    @Test func `pushes and lanes of two gateways leave nothing behind`() async throws {
         let scene = try await Scene(#"{"mutations_per_day_per_user":100000}"#, forwards: true)
         let other = try await LiveGateway.start(on: scene.gateway.database, forwards: true)
         let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#

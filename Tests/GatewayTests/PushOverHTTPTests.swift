@@ -10,7 +10,7 @@ import Testing
         "attempt_count", "next_retry_at", "blocked_by", "resolution", "response", "error",
     ]
 
-    @Test func aBatchIsAppliedAndAnsweredWithEveryMemberOfTheContract() async throws {
+    @Test func `a batch is applied and answered with every member of the contract`() async throws {
         let scene = try await Scene()
         let (contact, activity) = (UUID(), UUID())
         let drafts = [
@@ -67,7 +67,7 @@ import Testing
         #expect(try await scene.tables()["mutations"] == tables["mutations"])
     }
 
-    @Test func idsAreTakenInEitherCaseAndAnsweredInLowerCase() async throws {
+    @Test func `ids are taken in either case and answered in lower case`() async throws {
         let scene = try await Scene()
         let (local, id) = (UUID(), UUID())
         var draft = scene.ada.create(local: local)
@@ -81,7 +81,7 @@ import Testing
         #expect(try await scene.ada.push([draft]).results.first?["replayed"]?.bool == true)
     }
 
-    @Test func anEmptyPushTellsTheWatermark() async throws {
+    @Test func `an empty push tells the watermark`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
         let reply = try await scene.ada.push([])
@@ -90,7 +90,7 @@ import Testing
         #expect(reply.json?["results"]?.text == "[]")
     }
 
-    @Test func aGapInTheSequenceIsRefusedWithTheExpectedNumber() async throws {
+    @Test func `a gap in the sequence is refused with the expected number`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let tables = try await scene.tables()
@@ -100,7 +100,7 @@ import Testing
         #expect(try await scene.tables() == tables)
     }
 
-    @Test func whatIsNotValidIsRejectedAloneAndTheRestIsTaken() async throws {
+    @Test func `what is not valid is rejected alone and the rest is taken`() async throws {
         let scene = try await Scene()
         var bad = scene.ada.create()
         bad["endpoint"] = #""http://elsewhere/""#
@@ -121,7 +121,7 @@ import Testing
         )
     }
 
-    @Test func aStrictPushTakesAllOrNothing() async throws {
+    @Test func `a strict push takes all or nothing`() async throws {
         let scene = try await Scene()
         let first = scene.ada.create()
         _ = try await scene.ada.push([first])
@@ -142,7 +142,7 @@ import Testing
     }
 
     /// A lane that a manual conflict halts: what comes behind it stays pending.
-    @Test func whatWaitsForAPersonIsAnswered202AndAWaitEndsInTime() async throws {
+    @Test func `what waits for a person is answered 202 and a wait ends in time`() async throws {
         let scene = try await Scene()
         let server = try #require(try await scene.ada.push([scene.ada.create()]).results[0]["server_id"]?.string)
         _ = try await scene.bob.push([scene.bob.change(server: server)])
@@ -175,7 +175,7 @@ import Testing
         #expect(again.results.map { $0["replayed"]?.bool } == [true, true])
     }
 
-    @Test func preferencesThatMakeNoSenseAreIgnored() async throws {
+    @Test func `preferences that make no sense are ignored`() async throws {
         let scene = try await Scene()
         let reply = try await scene.ada.push(
             [scene.ada.create()],
@@ -185,13 +185,13 @@ import Testing
         #expect(reply.header("preference-applied").isEmpty)
     }
 
-    @Test func aWaitThatIsTooLongIsCutAndTheAnswerSaysSo() async throws {
+    @Test func `a wait that is too long is cut and the answer says so`() async throws {
         let scene = try await Scene()
         let reply = try await scene.ada.push([scene.ada.create()], prefer: "wait=100000")
         #expect(reply.header("preference-applied") == ["wait=60"])
     }
 
-    @Test func manyPhonesPushingAtOnceAreAllServedOnce() async throws {
+    @Test func `many phones pushing at once are all served once`() async throws {
         let scene = try await Scene()
         let organization = scene.ada.organization
         let statuses = try await withThrowingTaskGroup(of: [String?].self) { group in

@@ -7,7 +7,7 @@ import Testing
 
 /// Quotas as callers and operators meet them.
 @Suite(.timeLimit(.minutes(10))) struct QuotaTests {
-    @Test func settingsAreReadBackAndNullTakesThemAway() async throws {
+    @Test func `settings are read back and null takes them away`() async throws {
         let scene = try await Scene()
         let plain = try await scene.operate(.GET, scene.admin)
         #expect(plain.json?.value(at: "/settings/requests_per_second")?.isNull == true)
@@ -26,13 +26,13 @@ import Testing
         ("requests_per_second", #""5""#), ("mutations_per_day_per_user", "0"), ("mutations_per_day_per_user", "-1"),
         ("mutations_per_day_per_user", "1000000001"), ("mutations_per_day_per_user", "true"),
     ])
-    func aLimitOutOfBoundsIsNamed(name: String, value: String) async throws {
+    func `a limit out of bounds is named`(name: String, value: String) async throws {
         let scene = try await Scene()
         let reply = try await scene.operate(.PUT, scene.admin, #"{"settings":{"\#(name)":\#(value)}}"#)
         expectProblem(reply, .validationFailed, errors: ["/settings/\(name) member_range"])
     }
 
-    @Test func anOrganizationWithoutAQuotaIsToldOfNone() async throws {
+    @Test func `an organization without a quota is told of none`() async throws {
         let scene = try await Scene(#"{"requests_per_second":5}"#)
         for _ in 0..<20 {
             let reply = try await scene.eve.get("/v1/changes")
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func everyAnswerSaysHowItStandsAndWhatIsTooMuchIsRefused() async throws {
+    @Test func `every answer says how it stands and what is too much is refused`() async throws {
         let scene = try await Scene(#"{"requests_per_second":5,"mutations_per_day_per_user":3}"#)
         let policy = [#""requests";q=5;w=1, "mutations";q=3;w=86400;qu="mutations""#]
         let first = try await scene.ada.get("/v1/backlog")
@@ -89,7 +89,7 @@ import Testing
         #expect(after.header("RateLimit-Policy") == [#""requests";q=5;w=1"#])
     }
 
-    @Test func aStreamOfEventsCountsOnce() async throws {
+    @Test func `a stream of events counts once`() async throws {
         let scene = try await Scene(#"{"requests_per_second":2}"#)
         let (listener, _) = try await scene.ada.listen()
         #expect(try await scene.ada.get("/v1/backlog").status == 200)
@@ -100,7 +100,7 @@ import Testing
     }
 
     /// Two processes, each as fast as it can, for some seconds: at most rate · T, a burst, and what both may hold.
-    @Test func twoGatewaysTogetherHoldARate() async throws {
+    @Test func `two gateways together hold a rate`() async throws {
         let rate = 40
         let database = try await LiveGateway.migratedDatabase()
         let gateways = [

@@ -12,7 +12,7 @@ import Testing
 
     private static func ids(_ reply: Reply) -> [String] { reply.changes.compactMap { $0["id"]?.string } }
 
-    @Test func aChangeHasTheMembersOfTheContractAndTheClientIdForItsCreatorAlone() async throws {
+    @Test func `a change has the members of the contract and the client id for its creator alone`() async throws {
         let scene = try await Scene()
         let local = UUID()
         let pushed = try await scene.ada.push([scene.ada.create("task", local: local, #"{"a" : 1.0}"#)])
@@ -33,7 +33,7 @@ import Testing
         #expect(other.names == names.filter { $0 != "client_id" })
     }
 
-    @Test func theLatestStateOfEachEntityComesOnceAtItsLatestPlace() async throws {
+    @Test func `the latest state of each entity comes once at its latest place`() async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push((0..<3).map { _ in scene.ada.create() })
         let servers = pushed.results.compactMap { $0["server_id"]?.string }
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 3, 5, 6, 1_000])
-    func pagesHoldEveryChangeOnceAndSayWhenTheyAreUpToDate(limit: Int) async throws {
+    func `pages hold every change once and say when they are up to date`(limit: Int) async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push((0..<6).map { _ in scene.ada.create() })
         var pages: [[String]] = []
@@ -73,7 +73,7 @@ import Testing
         #expect(again.isUpToDate == true)
     }
 
-    @Test func aPullThatReachesThePushesCursorHasSeenThePush() async throws {
+    @Test func `a pull that reaches the pushes cursor has seen the push`() async throws {
         let scene = try await Scene()
         let first = try await scene.ada.push([scene.ada.create()])
         let second = try await scene.ada.push([scene.ada.create()])
@@ -84,7 +84,7 @@ import Testing
         #expect(try await Self.page(scene.bob, "?since=\(cursors[1])").changes.isEmpty)
     }
 
-    @Test func theFilterTakesSeveralTypesInAnyOrderAndBindsItsCursors() async throws {
+    @Test func `the filter takes several types in any order and binds its cursors`() async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push([
             scene.ada.create("task"), scene.ada.create("note"), scene.ada.create("contact"), scene.ada.create("note"),
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func whatMakesNoSenseIsRefused() async throws {
+    @Test func `what makes no sense is refused`() async throws {
         let scene = try await Scene()
         for query in [
             "limit=0", "limit=1001", "limit=-1", "limit=many", "limit=1&limit=2", "since=x", "since=f1-1-1-1",
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test func unknownParametersAreNamed() async throws {
+    @Test func `unknown parameters are named`() async throws {
         let scene = try await Scene()
         for query in ["cursor=x", "status=failed", "Since=x", "entity_types=task"] {
             let reply = try await scene.ada.get("/v1/changes?" + query)
@@ -135,7 +135,9 @@ import Testing
         }
     }
 
-    @Test func aCursorOfAnotherEpochOrBehindTheHorizonIsExpiredAndTheAnswerSaysWhereToStart() async throws {
+    @Test func `a cursor of another epoch or behind the horizon is expired and the answer says where to start`()
+        async throws
+    {
         let scene = try await Scene()
         let organization = scene.ada.organization.lowercased
         _ = try await scene.ada.push([scene.ada.create("task"), scene.ada.create("note")])
@@ -160,7 +162,7 @@ import Testing
         expectProblem(try await scene.ada.get("/v1/changes?since=\(begun)"), .cursorExpired)
     }
 
-    @Test func whatOnlyItsOwnerSeesIsInNobodyElsesFeed() async throws {
+    @Test func `what only its owner sees is in nobody elses feed`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let pushed = try await scene.ada.push([scene.ada.create("diary"), scene.ada.create("task")])

@@ -20,7 +20,7 @@ import Testing
         return Dictionary(pairs) { "\($0), \($1)" }
     }
 
-    @Test func resolvedAndPendingMappingsAreToldAndUnknownIdsLeftOut() async throws {
+    @Test func `resolved and pending mappings are told and unknown ids left out`() async throws {
         let scene = try await Scene()
         let (first, second, pending, unknown) = (UUID(), UUID(), UUID(), UUID())
         let reply = try await scene.ada.push([
@@ -55,7 +55,7 @@ import Testing
         #expect(reply.statuses == ["conflict"])
     }
 
-    @Test func idsComeInAnyCaseAndRepeatedOnesAreToldOnce() async throws {
+    @Test func `ids come in any case and repeated ones are told once`() async throws {
         let scene = try await Scene()
         let local = UUID()
         _ = try await scene.ada.push([scene.ada.create("task", local: local)])
@@ -64,7 +64,7 @@ import Testing
         #expect(reply.mappings.map { $0["client_id"]?.string } == [local.lowercased])
     }
 
-    @Test func oneClientIdMayStandForEntitiesOfTwoTypes() async throws {
+    @Test func `one client id may stand for entities of two types`() async throws {
         let scene = try await Scene()
         let local = UUID()
         let pushed = try await scene.ada.push([
@@ -76,7 +76,7 @@ import Testing
         #expect(Set(reply.mappings.compactMap { $0["server_id"]?.string }).count == 2)
     }
 
-    @Test func aThousandIdsAreLookedUpAndOneMoreIsRefused() async throws {
+    @Test func `a thousand ids are looked up and one more is refused`() async throws {
         let scene = try await Scene()
         let ids = (0..<1_000).map { _ in UUID() }
         _ = try await scene.ada.push([scene.ada.create("task", local: ids[999])])
@@ -89,7 +89,7 @@ import Testing
         )
     }
 
-    @Test func whatIsWrongWithABodyIsNamed() async throws {
+    @Test func `what is wrong with a body is named`() async throws {
         let scene = try await Scene()
         let id = UUID().quoted
         let cases: [(String, ProblemCode, [String])] = [

@@ -13,7 +13,7 @@ import Testing
             "created_at", "accepted_at", "synced_at", "stale",
         ]
 
-    @Test func aMutationIsReadWithEveryMemberOfItsResultAndOfTheSeed() async throws {
+    @Test func `a mutation is read with every member of its result and of the seed`() async throws {
         let scene = try await Scene()
         let first = scene.ada.create("contact")
         var draft = scene.ada.create("activity", #"{"title" : "Visit","amount":1.50}"#)
@@ -48,7 +48,7 @@ import Testing
         #expect(mutation["stale"]?.bool == false)
     }
 
-    @Test func aFailureIsReadWithItsCodeAndWithoutATimeOfSuccess() async throws {
+    @Test func `a failure is read with its code and without a time of success`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.change(server: UUID().lowercased)
         #expect(try await scene.ada.push([draft]).statuses == ["failed"])
@@ -62,7 +62,7 @@ import Testing
         #expect(mutation["synced_at"]?.isNull == true)
     }
 
-    @Test func aMutationIsStaleOnceItsCreationIsOlderThanTheOrganizationAllows() async throws {
+    @Test func `a mutation is stale once its creation is older than the organization allows`() async throws {
         let scene = try await Scene(#"{"stale_after_days":2}"#)
         let now = scene.gateway.clock.now
         let drafts = [-172_800.0, -172_800.001, -10].map { age in
@@ -85,7 +85,7 @@ import Testing
         #expect(try await later.get("/v1/mutations").mutations.map { $0["stale"]?.bool } == [true, true, false])
     }
 
-    @Test func whatIsNotThereOrNoIdIsNotFound() async throws {
+    @Test func `what is not there or no id is not found`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let ids = [
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func whatIsSettledIsAnsweredAtOnceHoweverLongTheWait() async throws {
+    @Test func `what is settled is answered at once however long the wait`() async throws {
         let scene = try await Scene()
         let (good, bad) = (scene.ada.create(), scene.ada.change(server: UUID().lowercased))
         _ = try await scene.ada.push([good, bad])
@@ -112,7 +112,7 @@ import Testing
         #expect(ContinuousClock.now - start < .seconds(60), "all three together take less than one that waits")
     }
 
-    @Test func aWaitIsANumberOfSeconds() async throws {
+    @Test func `a wait is a number of seconds`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create()
         _ = try await scene.ada.push([draft])

@@ -6,7 +6,7 @@ import Testing
 /// Settings that stop the program, as the person meets them who made the mistake.
 @Suite(.timeLimit(.minutes(10))) struct RefusedSettingsTests {
     /// Every way to be wrong is tried on the settings themselves; here, that the program says it.
-    @Test func allProblemsAreSaidAtOnceAndNothingStarts() async throws {
+    @Test func `all problems are said at once and nothing starts`() async throws {
         let result = try await Program.run(
             ["serve"],
             environment: [
@@ -31,7 +31,7 @@ import Testing
         #expect(!result.complaint.contains("hushhush"))
     }
 
-    @Test func aGatewayWithoutKeysDoesNotStart() async throws {
+    @Test func `a gateway without keys does not start`() async throws {
         let result = try await Program.run(["serve"])
         #expect(result.status == 78)
         #expect(result.complaint.contains("SLUICE_JWT_SECRET") && result.complaint.contains("SLUICE_JWT_KEYS_FILE"))
@@ -39,7 +39,7 @@ import Testing
 
     /// A name that means nothing is told when it is the cause, too.
     @Test(arguments: [["serve"], ["token", "--organization", UUID().uuidString, "--user", UUID().uuidString]])
-    func aMisspeltNameIsToldWhereItIsTheCause(arguments: [String]) async throws {
+    func `a misspelt name is told where it is the cause`(arguments: [String]) async throws {
         let result = try await Program.run(arguments, environment: ["SLUICE_JWTSECRET": "hushhushhushhush"])
         #expect(result.status == 78)
         #expect(
@@ -50,7 +50,7 @@ import Testing
         #expect(!result.complaint.contains("hushhush"))
     }
 
-    @Test func keysThatAreNoneAreRefusedWithTheFilesName() async throws {
+    @Test func `keys that are none are refused with the file's name`() async throws {
         let file = try TemporaryFile("-----BEGIN PUBLIC KEY-----\nnonsense\n-----END PUBLIC KEY-----\n")
         let result = try await Program.run(
             ["serve"],
@@ -61,7 +61,7 @@ import Testing
     }
 
     /// Whoever signs for others with the same keys would let them in.
-    @Test func publicKeysWithoutIssuerAndAudienceDoNotStart() async throws {
+    @Test func `public keys without issuer and audience do not start`() async throws {
         let result = try await Program.run(
             ["serve"],
             environment: ["SLUICE_JWT_JWKS_URL": "https://id.example/keys", "SLUICE_JWT_ISSUER": "https://id.example"]
@@ -71,7 +71,7 @@ import Testing
         #expect(result.complaint.contains("SLUICE_JWT_EXCLUSIVE_KEYS=yes"))
     }
 
-    @Test func aSigningKeyThatIsNoneIsRefusedWithTheFilesName() async throws {
+    @Test func `a signing key that is none is refused with the file's name`() async throws {
         let file = try TemporaryFile("-----BEGIN PRIVATE KEY-----\nnonsense\n-----END PRIVATE KEY-----\n")
         for path in [file.path, "/nowhere"] {
             let result = try await Program.run(
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test func aFileOfSettingsIsReadAndItsMistakesAreNamed() async throws {
+    @Test func `a file of settings is read and its mistakes are named`() async throws {
         let file = try TemporaryFile(#"{"max_mutations": 0, "public_adress": "127.0.0.1:1", "jwt_secret": "hushhush"}"#)
         for (arguments, environment) in [(["--config", file.path], [:]), ([], ["SLUICE_CONFIG_FILE": file.path])] {
             let result = try await Program.run(["serve"] + arguments, environment: environment)
@@ -99,7 +99,7 @@ import Testing
     }
 
     /// A secret in a file, as container platforms hand it over; names that mean nothing; and no secret in any log line.
-    @Test func secretsFromFilesWorkAndAreNeverLogged() async throws {
+    @Test func `secrets from files work and are never logged`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let secret = try TemporaryFile(GatewayProcess.secret + "\n")
         let operatorToken = try TemporaryFile(GatewayProcess.operatorToken + "\r\n")

@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func eventsPullsAndWaitsWakeForWhatComesThroughTheOther() async throws {
+    @Test func `events pulls and waits wake for what comes through the other`() async throws {
         let pair = try await Pair()
         try await pair.areAcquainted()
         let (ada, bob) = (pair.ada, pair.bob)
@@ -72,7 +72,7 @@ import Testing
     }
 
     /// A proxy between gateway and database may close what is silent, and with it what was listened to.
-    @Test func whoeverLosesItsEarListensAgain() async throws {
+    @Test func `whoever loses its ear listens again`() async throws {
         let pair = try await Pair()
         try await pair.areAcquainted()
         let events = try await EventListener(pair.gateways[1].address, token: pair.ada.token)
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGKILL])
-    func aGatewayThatEndsHangsUpAndListenersGoOnAtTheOther(signal: Int32) async throws {
+    func `a gateway that ends hangs up and listeners go on at the other`(signal: Int32) async throws {
         let pair = try await Pair()
         let events = try await EventListener(pair.gateways[0].address, token: pair.ada.token)
         let opening = try #require(try await events.next()?.id)

@@ -88,7 +88,7 @@ import Testing
         try #require(status == 0, "\(program.complaint)")
     }
 
-    @Test func anOlderBackupIsRestoredAndNothingIsDoneTwice() async throws {
+    @Test func `an older backup is restored and nothing is done twice`() async throws {
         var scene = try await Tenants()
         let before = [scene.ada.draft(1, Self.forwarded), scene.ada.draft(2, ["entity_type": #""note""#])]
         #expect(try await scene.push(scene.ada, before).statuses == ["succeeded", "succeeded"])
@@ -159,7 +159,7 @@ import Testing
         #expect(try await scene.gateway.terminate() == 0)
     }
 
-    @Test func aBackupThatIsRestoredTwiceKnowsNoCursorOfTheLifeInBetween() async throws {
+    @Test func `a backup that is restored twice knows no cursor of the life in between`() async throws {
         var scene = try await Tenants()
         #expect(try await scene.push(scene.eve, [scene.eve.draft(1)]).statuses == ["succeeded"])
         _ = try await scene.gateway.terminate()
@@ -197,7 +197,7 @@ import Testing
     }
 
     /// The backup was made while a worker had a lane and a request was on its way.
-    @Test func whatWasInFlightWhenTheBackupWasMadeIsSentAgainAtOnce() async throws {
+    @Test func `what was in flight when the backup was made is sent again at once`() async throws {
         var scene = try await Tenants()
         scene.upstream.behave(.silence)
         let body = scene.ada.envelope([scene.ada.draft(1, Self.forwarded)])

@@ -89,7 +89,7 @@ import Testing
     private static func column(_ table: String) -> String { table == "organizations" ? "id" : "organization_id" }
 
     /// Also of tables that later migrations add: the database says which there are.
-    @Test func everyTableAndPartitionIsSecuredAndOnlyWhatIsListedIsReadable() async throws {
+    @Test func `every table and partition is secured and only what is listed is readable`() async throws {
         let place = try await Place()
         let open = try await place.ask(
             """
@@ -132,7 +132,7 @@ import Testing
     }
 
     /// Two tenants, each with an analyst.
-    @Test func anAnalystSeesExactlyTheRowsOfTheOrganizationWhateverIsTried() async throws {
+    @Test func `an analyst sees exactly the rows of the organization whatever is tried`() async throws {
         let place = try await Place()
         let scene = try await Scene(
             #"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#,
@@ -235,7 +235,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func readersAreBoundToOneOrganizationAndOnlyThoseWhoAreHeldByIt() async throws {
+    @Test func `readers are bound to one organization and only those who are held by it`() async throws {
         let place = try await Place()
         let (first, second) = (UUID().lowercased, UUID().lowercased)
         for id in [first, second] {
@@ -282,7 +282,7 @@ import Testing
     }
 
     /// The usual set-up: the tables' owner is no superuser, and may make no roles.
-    @Test func anOwnerWhoMayGrantNothingIsToldWhatToRunAndGoesOn() async throws {
+    @Test func `an owner who may grant nothing is told what to run and goes on`() async throws {
         let place = try await Place()
         let owner = "t_owner_\(UInt32.random(in: 0...(.max)))"
         let empty = try await TestDatabase.make()
@@ -319,7 +319,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func aGatewayThatOwnsNothingDoesItsWholeWork() async throws {
+    @Test func `a gateway that owns nothing does its whole work`() async throws {
         let place = try await Place()
         let server = try await KintoServer.shared()
         let scene = try await Scene(
@@ -384,7 +384,7 @@ import Testing
     }
 
     /// Row-level security costs the gateway nothing: its plans are those of the owner.
-    @Test func theGatewaysPlansAreTheOwners() async throws {
+    @Test func `the gateway's plans are the owners`() async throws {
         let place = try await Place()
         let queries = [
             "SELECT * FROM mutations WHERE organization_id = $1 AND user_id = $1 AND idempotency_key = $1",
@@ -411,7 +411,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func whoMayNotMakeRolesIsToldWhatToRun() async throws {
+    @Test func `who may not make roles is told what to run`() async throws {
         let cluster = try await TestCluster.dedicated()
         let database = try await TestDatabase.make(on: cluster)
         let superuser = try await database.connect()
@@ -442,7 +442,7 @@ import Testing
     }
 
     /// Somebody who reads for long holds the tables: gateways are not held up behind, and it is tried again.
-    @Test func settingUpRolesWaitsForNobodyForLong() async throws {
+    @Test func `setting up roles waits for nobody for long`() async throws {
         let place = try await Place()
         try await place.execute("ALTER TABLE lanes DISABLE ROW LEVEL SECURITY")
         let reader = try await place.database.connect()
@@ -464,7 +464,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func aDatabaseWithoutTheRolesIsLeftWithoutThem() async throws {
+    @Test func `a database without the roles is left without them`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let result = try await Program.run(["migrate"], environment: ["SLUICE_DATABASE_URL": database.uri])
         #expect(result.output == "The schema is up to date.\n")
@@ -474,7 +474,7 @@ import Testing
         connection.close()
     }
 
-    @Test func theDoctorIsContentWithAGatewayThatOwnsNothingAndItMayLookForMigrations() async throws {
+    @Test func `the doctor is content with a gateway that owns nothing and it may look for migrations`() async throws {
         let place = try await Place()
         let environment = GatewayProcess.environment(
             database: place.database.uri(user: place.gateway),

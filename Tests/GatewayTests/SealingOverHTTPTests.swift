@@ -14,7 +14,7 @@ import Testing
     static let without = "-\nnobody:" + TestKeys.second.dropFirst("second:".count)
 
     /// Two tenants; the first has a key, a second gateway on the same database has not.
-    @Test func aGatewayWithoutTheKeySaysSoAndServesNobodyWrongly() async throws {
+    @Test func `a gateway without the key says so and serves nobody wrongly`() async throws {
         let scene = try await Scene(masterKeys: TestKeys.first)
         let upstream =
             #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"geheimnis"},"headers":{"x-k":"geheimnis"}}"#
@@ -56,7 +56,7 @@ import Testing
         #expect(try await scene.ada.push([draft]).results.first?["replayed"]?.bool == true)
     }
 
-    @Test func aKeyThatOneOrganizationLacksStopsNobodyElse() async throws {
+    @Test func `a key that one organization lacks stops nobody else`() async throws {
         let scene = try await Scene(masterKeys: TestKeys.first)
         #expect(try await scene.ada.push([scene.ada.create()]).statuses == ["succeeded"])
         let other = try await LiveGateway.start(on: scene.gateway.database, masterKeys: TestKeys.second)
@@ -75,7 +75,7 @@ import Testing
         #expect(refused.status == 503)
     }
 
-    @Test func theCommandsMakeListRewrapRenewAndSeal() async throws {
+    @Test func `the commands make list rewrap renew and seal`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let line = try await Program.run(["keys", "create", "main"])
         #expect(line.status == 0 && (try? MasterKeys(parsing: line.output))?.wrapping?.name == "main")

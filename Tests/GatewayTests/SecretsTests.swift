@@ -48,7 +48,7 @@ import Testing
         return (cluster, database, "\(database.uri)&user=keeper&password=\(password)")
     }
 
-    @Test func nothingTellsASecretWhateverFails() async throws {
+    @Test func `nothing tells a secret whatever fails`() async throws {
         let (cluster, database, uri) = try await Self.guardedDatabase()
         let signingKey = P256.Signing.PrivateKey().pemRepresentation
         let keyFile = try TemporaryFile(signingKey)
@@ -164,7 +164,7 @@ import Testing
         "postgresql://u@127.0.0.1:1/db?pasword=hush", "postgresql://127.0.0.1:1/db?password=hush&sslmode=hushed",
         "hushpassword",
     ])
-    func aMalformedDatabaseURLIsNeverQuoted(url: String) async throws {
+    func `a malformed database URL is never quoted`(url: String) async throws {
         for arguments in [["doctor"], ["doctor", "--json"], ["migrate"]] {
             let result = try await Program.run(
                 arguments,
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func filesOfSecretsThatAreNoUseAreNotQuoted() async throws {
+    @Test func `files of secrets that are no use are not quoted`() async throws {
         let pem = "-----BEGIN PRIVATE KEY-----\nhushhushhushhush\n-----END PRIVATE KEY-----\n"
         for text in [
             pem, "hushhush", "-----BEGIN hush-----", "{\"keys\":[{\"kty\":\"oct\",\"k\":\"hush\"}]}",
@@ -200,7 +200,7 @@ import Testing
         }
     }
 
-    @Test func noHelpShowsWhatIsSet() async throws {
+    @Test func `no help shows what is set`() async throws {
         let settings = [
             "SLUICE_DATABASE_URL": "postgresql://u:hush@h/db", "SLUICE_JWT_SECRET": Self.jwtSecret,
             "SLUICE_OPERATOR_TOKEN": Self.operatorToken,
@@ -212,7 +212,7 @@ import Testing
         }
     }
 
-    @Test func anOperatorsTokenIsPrintedOnceWithItsHash() async throws {
+    @Test func `an operator's token is printed once with its hash`() async throws {
         let first = try await Program.run(["token", "--operator"])
         #expect(first.status == 0)
         let lines = first.output.split(separator: "\n").map(String.init)

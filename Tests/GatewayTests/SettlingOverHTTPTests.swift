@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func eachMoveAnswersTheMutationAsItThenIs() async throws {
+    @Test func `each move answers the mutation as it then is`() async throws {
         let stuck = try await Stuck()
         let retried = try await stuck.post(stuck.failed, "retry")
         #expect(retried.status == 200)
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func whatBelongsToAnotherIsNotThere() async throws {
+    @Test func `what belongs to another is not there`() async throws {
         let stuck = try await Stuck()
         let bodies = [
             "retry": #"{"payload":{}}"#, "discard": #"{"dependents":"discard"}"#,
@@ -99,7 +99,7 @@ import Testing
         #expect(try await stuck.post(stuck.failed, "retry", edit).json?["status"]?.string == "pending")
     }
 
-    @Test func whatIsWrongWithABodyIsNamedAndChangesNothing() async throws {
+    @Test func `what is wrong with a body is named and changes nothing`() async throws {
         let stuck = try await Stuck()
         let cases: [(String, String?, ProblemCode, [String])] = [
             ("retry", "{", .invalidJSON, []), ("retry", "[]", .invalidRequest, [" member_type"]),
@@ -128,7 +128,7 @@ import Testing
         #expect(try await stuck.scene.tables() == before)
     }
 
-    @Test func aChunkedBodyIsNoEmptyOne() async throws {
+    @Test func `a chunked body is no empty one`() async throws {
         let stuck = try await Stuck()
         let connection = try RawConnection(port: stuck.scene.gateway.port)
         let body = #"{"payload":{"title":"chunked"}}"#
@@ -143,7 +143,7 @@ import Testing
         #expect(mutation?["payload"]?.text == #"{"title":"chunked"}"#)
     }
 
-    @Test func operatorsSeeAndSettleOneOrganizationsMutations() async throws {
+    @Test func `operators see and settle one organization's mutations`() async throws {
         let stuck = try await Stuck()
         let scene = stuck.scene
         _ = try await scene.eve.push([scene.eve.change(server: "none")])

@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGINT])
-    func pushesInHandAreAnsweredAndTheNextStartServesOn(signal: Int32) async throws {
+    func `pushes in hand are answered and the next start serves on`(signal: Int32) async throws {
         let scene = try await Scene()
         let other = try await SingleWorker(scene.gateway, organization: scene.worker.organization)
         let first = scene.worker.draft(1)
@@ -74,7 +74,7 @@ import Testing
     }
 
     /// A person has to settle a conflict before the lane goes on; nobody will while the gateway ends.
-    @Test func aWaitForWhatAPersonHasToSettleEndsWithTheAnswerSoFar() async throws {
+    @Test func `a wait for what a person has to settle ends with the answer so far`() async throws {
         let scene = try await Scene()
         let other = try await SingleWorker(scene.gateway, organization: scene.worker.organization)
         let server = try #require(
@@ -99,7 +99,7 @@ import Testing
     }
 
     /// Phones on slow networks keep a connection open, or a request half-sent, for as long as they are let.
-    @Test func connectionsThatDoNothingDoNotHoldTheEndUp() async throws {
+    @Test func `connections that do nothing do not hold the end up`() async throws {
         let scene = try await Scene()
         let idle = try RawConnection(port: scene.gateway.port)
         await idle.send("GET /v1/changes HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.worker.token)\r\n\r\n")
@@ -121,7 +121,7 @@ import Testing
         await scene.sessions.connection.closeAndWait()
     }
 
-    @Test func aDatabaseThatIsFrozenDoesNotHoldTheEndUp() async throws {
+    @Test func `a database that is frozen does not hold the end up`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: cluster, settings: ["SLUICE_STATEMENT_SECONDS": "2.5"])
         _ = try await scene.worker.push([scene.worker.draft(1)])
@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGINT])
-    func aSecondCtrlCEndsItAtOnce(first: Int32) async throws {
+    func `a second ctrl c ends it at once`(first: Int32) async throws {
         let scene = try await Scene()
         _ = try await scene.worker.push([scene.worker.draft(1)])
         try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
@@ -173,7 +173,7 @@ import Testing
         await scene.sessions.connection.closeAndWait()
     }
 
-    @Test func theLogTellsOfStartAndEndAndNothingTwice() async throws {
+    @Test func `the log tells of start and end and nothing twice`() async throws {
         let scene = try await Scene()
         #expect(try await scene.gateway.terminate() == 0)
         #expect(

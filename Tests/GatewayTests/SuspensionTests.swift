@@ -8,7 +8,7 @@ import Testing
 
 /// A suspended organization is not served, wherever it asks; what it has stays.
 @Suite struct SuspensionTests {
-    @Test func everyRouteOfACallerIsRefusedAtOnceAndServedAgainAtOnce() async throws {
+    @Test func `every route of a caller is refused at once and served again at once`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create()
         #expect(try await scene.ada.push([draft]).status == 200)
@@ -34,7 +34,7 @@ import Testing
         #expect(try await scene.tables() == before)
     }
 
-    @Test func whoWaitsIsSentAwayAndWhoWasAcceptedIsAnswered() async throws {
+    @Test func `who waits is sent away and who was accepted is answered`() async throws {
         let scene = try await Scene(forwards: true) { $0.checkInterval = .milliseconds(50) }
         // nobody is there: what is pushed stays pending
         let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#
@@ -53,7 +53,7 @@ import Testing
     }
 
     /// Nothing more is told than what was known when it was suspended.
-    @Test func aStreamEndsBeforeItTellsAnythingMore() async throws {
+    @Test func `a stream ends before it tells anything more`() async throws {
         let scene = try await Scene()
         let (ada, _) = try await scene.ada.listen()
         #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)

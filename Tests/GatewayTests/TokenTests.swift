@@ -74,14 +74,14 @@ import Tokens
             + "}"
     }
 
-    @Test func withoutATokenTheChallengeIsBare() async throws {
+    @Test func `without a token the challenge is bare`() async throws {
         let scene = try await Scene()
         let tables = try await scene.tables()
         try await Self.expectRefused(scene, nil, nil)
         #expect(try await scene.tables() == tables)
     }
 
-    @Test func whatIsNoBearerTokenIsABadRequestForOne() async throws {
+    @Test func `what is no bearer token is a bad request for one`() async throws {
         let scene = try await Scene()
         let tables = try await scene.tables()
         for value in ["Bearer", "Bearer ", "Basic YTpi", scene.ada.token, "Bearer a b", "Bearer \"x\"", "Bearer a,b"] {
@@ -90,7 +90,7 @@ import Tokens
         #expect(try await scene.tables() == tables)
     }
 
-    @Test func whatIsNotWellFormedOrNotSignedByTheSecretIsAnInvalidToken() async throws {
+    @Test func `what is not well formed or not signed by the secret is an invalid token`() async throws {
         let scene = try await Scene()
         let good = Self.claims(scene)
         let parts = scene.ada.token.split(separator: ".").map(String.init)
@@ -116,7 +116,7 @@ import Tokens
         #expect(try await scene.ada.get("/v1/mutations").status == 200)
     }
 
-    @Test func claimsThatAreMissingOrMalformedMakeAnInvalidToken() async throws {
+    @Test func `claims that are missing or malformed make an invalid token`() async throws {
         let scene = try await Scene()
         let now = scene.gateway.clock.now.seconds
         let changes: [[String: String?]] = [
@@ -143,7 +143,7 @@ import Tokens
         #expect(try await send(.GET, scene.gateway.address + "/v1/mutations", token: capitals).status == 200)
     }
 
-    @Test func aTokenThatHasBeenUsedStillExpires() async throws {
+    @Test func `a token that has been used still expires`() async throws {
         let scene = try await Scene()
         let token = try await scene.gateway.token(
             organization: scene.ada.organization,
@@ -159,7 +159,7 @@ import Tokens
         #expect(try await scene.ada.get("/v1/changes").status == 200)
     }
 
-    @Test func aTokenThatIsTooLongIsRefusedUnread() async throws {
+    @Test func `a token that is too long is refused unread`() async throws {
         let scene = try await Scene()
         let long = #""\#(String(repeating: "x", count: 6_000))""#
         let token = Self.token(Self.claims(scene, ["extra": long]))
@@ -169,7 +169,7 @@ import Tokens
         #expect(try await send(.GET, scene.gateway.address + "/v1/changes", token: shorter).status == 200)
     }
 
-    @Test func issuerAudienceAndNamesOfClaimsAreWhatTheOperatorSays() async throws {
+    @Test func `issuer audience and names of claims are what the operator says`() async throws {
         var tokens = LiveGateway.tokens
         tokens.own.issuer = "https://id.example"
         tokens.own.audience = "sluice"

@@ -43,7 +43,7 @@ import Testing
         gateway.lines.filter { $0["mutation"]?.string == mutation }
     }
 
-    @Test func aTraceGoesFromTheRequestToTheUpstreamAndIntoEveryLine() async throws {
+    @Test func `a trace goes from the request to the upstream and into every line`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await scene(database)
@@ -64,7 +64,7 @@ import Testing
         #expect(attempts.map { $0["trace_id"]?.string } == [Self.trace])
     }
 
-    @Test func failedAttemptsAreFoundByTheTraceToo() async throws {
+    @Test func `failed attempts are found by the trace too`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await scene(database)
@@ -93,7 +93,7 @@ import Testing
         nil, "", "nonsense", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
         "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     ])
-    func whatIsNotTracedHasTheTraceOfItsOwnID(header: String?) async throws {
+    func `what is not traced has the trace of its own ID`(header: String?) async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await scene(database)
@@ -110,7 +110,7 @@ import Testing
     }
 
     /// A header of a later version goes on as far as it is understood, however long the rest.
-    @Test func aLaterVersionIsKeptAsFarAsItIsUnderstood() async throws {
+    @Test func `a later version is kept as far as it is understood`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await scene(database)
@@ -124,7 +124,7 @@ import Testing
     }
 
     /// What goes wrong deep inside is told by those who know of no request; the ids stand beside it all the same.
-    @Test func linesOfTheStoreCarryTheRequestTheyBelongTo() async throws {
+    @Test func `lines of the store carry the request they belong to`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let settings = ["SLUICE_LOG_LEVEL": "debug"]
         let gateway = try await GatewayProcess.start(database: database.uri, settings: settings)

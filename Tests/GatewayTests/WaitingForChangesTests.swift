@@ -17,7 +17,7 @@ import Testing
         return pull
     }
 
-    @Test func anEmptyPageIsHeldUntilSomethingShows() async throws {
+    @Test func `an empty page is held until something shows`() async throws {
         let scene = try await Scene()
         let start = try #require(try await scene.bob.get("/v1/changes").next)
         let pull = try await Self.pulling(scene.bob, "&since=\(start)", scene)
@@ -32,7 +32,7 @@ import Testing
         #expect(.now - begun < .seconds(60))
     }
 
-    @Test func whatTheCallerMayNotSeeOrDidNotAskForEndsNoWait() async throws {
+    @Test func `what the caller may not see or did not ask for ends no wait`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let pull = try await Self.pulling(scene.bob, "&entity_type=task,diary", scene)
@@ -45,7 +45,7 @@ import Testing
         #expect(reply.isUpToDate == true)
     }
 
-    @Test func aWaitThatIsOverAnswersAnEmptyPageThatGoesOn() async throws {
+    @Test func `a wait that is over answers an empty page that goes on`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let before = try #require(try await scene.bob.get("/v1/changes").next)
@@ -58,7 +58,7 @@ import Testing
         expectProblem(try await scene.bob.get("/v1/changes?wait=1&since=f1-0-0-0-0"), .cursorExpired)
     }
 
-    @Test func aWaitInVainOfTheDatabaseIsToldAndALongOneIsCut() async throws {
+    @Test func `a wait in vain of the database is told and a long one is cut`() async throws {
         let scene = try await Scene { $0.maximumWait = .milliseconds(100) }
         let start = ContinuousClock.now
         #expect(try await scene.ada.get("/v1/changes?wait=1000000").changes.isEmpty)
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func aClientThatGoesAwayIsNotWaitedForAndNothingIsLeftOfIt() async throws {
+    @Test func `a client that goes away is not waited for and nothing is left of it`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send(
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func manyWhoWaitAreAllTold() async throws {
+    @Test func `many who wait are all told`() async throws {
         let scene = try await Scene()
         let start = try #require(try await scene.bob.get("/v1/changes").next)
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in

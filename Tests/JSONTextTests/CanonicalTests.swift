@@ -16,31 +16,31 @@ struct CanonicalTests {
         return (bytes, identifiers)
     }
 
-    @Test("White space goes, members are sorted, strings are escaped in one way, numbers stay")
-    func form() throws {
+    @Test
+    func `White space goes, members are sorted, strings are escaped in one way, numbers stay`() throws {
         let written =
             #" { "b" : [ 1.0 , 1e5 , null ] , "\u0061" : "\/\u0022\u000A\u001F\u00e9" , "B" : { } , "" : true } "#
         #expect(try text(canonical(written).bytes) == #"{"":true,"B":{},"a":"/\"\n\u001fé","b":[1.0,1e5,null]}"#)
     }
 
-    @Test("Names are sorted by their unescaped bytes, however many", arguments: [2, 24, 25, 300])
-    func order(count: Int) throws {
+    @Test(arguments: [2, 24, 25, 300])
+    func `Names are sorted by their unescaped bytes, however many`(count: Int) throws {
         let names = (0..<count).map { "prefixed-\($0)" }
         let reversed = names.reversed().map { "\"\\u0070\($0.dropFirst())\":0" }.joined(separator: ",")
         let sorted = names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.map { "\"\($0)\":0" }
         #expect(try text(canonical("{\(reversed)}").bytes) == "{\(sorted.joined(separator: ","))}")
     }
 
-    @Test("Short names sort before those they begin, and by the value of their bytes")
-    func orderOfPrefixes() throws {
+    @Test
+    func `Short names sort before those they begin, and by the value of their bytes`() throws {
         let shuffled = #"{"ab":0,"é":0,"a":0,"a\u0000":0,"":0,"abcdefgh":0,"abcdefghi":0,"~":0,"abcdefg":0}"#
         let sorted =
             "{\"\":0,\"a\":0,\"a\\u0000\":0,\"ab\":0,\"abcdefg\":0,\"abcdefgh\":0,\"abcdefghi\":0,\"~\":0,\"é\":0}"
         #expect(try text(canonical(shuffled).bytes) == sorted)
     }
 
-    @Test("UUIDs become a marker, and are told in the order of the form")
-    func identifiers() throws {
+    @Test
+    func `UUIDs become a marker, and are told in the order of the form`() throws {
         let (first, second) = (UUID(), UUID())
         let one = try canonical("{\"a\":\"\(first)\",\"b\":[\"\(second.lowercased)\"]}")
         let other = try canonical("{\"b\":[\"\(second)\"],\"a\":\"\(first.lowercased)\"}")
@@ -49,8 +49,8 @@ struct CanonicalTests {
         #expect(one == other)
     }
 
-    @Test("What is appended to stays")
-    func appends() throws {
+    @Test
+    func `What is appended to stays`() throws {
         var bytes: [UInt8] = [7]
         var identifiers = [UUID()]
         try parse("\"\(UUID())\"").root.appendCanonical(to: &bytes, identifiers: &identifiers)
@@ -58,8 +58,8 @@ struct CanonicalTests {
         #expect(identifiers.count == 2)
     }
 
-    @Test("Two ways to write a value have one form, and two values have two")
-    func property() throws {
+    @Test
+    func `Two ways to write a value have one form, and two values have two`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed \(seed)")
         var source = ModelSource(seed: seed)

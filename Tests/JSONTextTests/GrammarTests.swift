@@ -3,21 +3,18 @@ import Testing
 
 @Suite("The grammar")
 struct GrammarTests {
-    @Test(
-        "What RFC 8259 allows is parsed",
-        arguments: [
-            "null", "true", "false", "0", "-0", "-1", "1.5", "1e5", "1E+5", "1e-5", "-1.25e+10", "0.0", "0e0", "\"\"",
-            "\"a\"", "[]", "{}", " [ ] ", "\t{\r\n} ", "[1,2]", "[[],[]]", "{\"\":0}", "{\"a\":{\"b\":[null]}}",
-            #""\"\\\/\b\f\n\r\t\u0041""#, #""\ud83d\ude00""#, #""\uD83D\uDE00""#, "\"é😀\u{7f}\"", "[\"]\",\"[\"]",
-            #"["\\","\\\\\""]"#, "\"\u{feff}\"", "12345678901234567890123456789.0", "[true ,false\n,null]",
-        ]
+    @Test(arguments: [
+        "null", "true", "false", "0", "-0", "-1", "1.5", "1e5", "1E+5", "1e-5", "-1.25e+10", "0.0", "0e0", "\"\"",
+        "\"a\"", "[]", "{}", " [ ] ", "\t{\r\n} ", "[1,2]", "[[],[]]", "{\"\":0}", "{\"a\":{\"b\":[null]}}",
+        #""\"\\\/\b\f\n\r\t\u0041""#, #""\ud83d\ude00""#, #""\uD83D\uDE00""#, "\"é😀\u{7f}\"", "[\"]\",\"[\"]",
+        #"["\\","\\\\\""]"#, "\"\u{feff}\"", "12345678901234567890123456789.0", "[true ,false\n,null]",
+    ]
     )
-    func accepts(_ text: String) {
+    func `What RFC 8259 allows is parsed`(_ text: String) {
         #expect(fault(text) == nil)
     }
 
     @Test(
-        "What RFC 8259 forbids is refused, at the byte at fault",
         arguments: [
             ("", .empty, 0), ("  \n", .empty, 3), ("[", .unexpectedEnd, 1), ("{", .unexpectedEnd, 1),
             ("[1", .unexpectedEnd, 2), ("[1,", .unexpectedEnd, 3), ("{\"a\"", .unexpectedEnd, 4),
@@ -45,25 +42,28 @@ struct GrammarTests {
             ("[1\u{b}]", .invalidNumber, 2),
         ] as [(String, JSONParseError.Kind, Int)]
     )
-    func refuses(_ text: String, _ kind: JSONParseError.Kind, _ offset: Int) {
+    func `What RFC 8259 forbids is refused, at the byte at fault`(
+        _ text: String,
+        _ kind: JSONParseError.Kind,
+        _ offset: Int
+    ) {
         #expect(fault(text) == JSONParseError(kind: kind, offset: offset))
     }
 
     @Test(
-        "Bytes that are not UTF-8 are refused wherever they stand",
         arguments: [
             [0xff], [0x80], [0xc0, 0x80], [0xc1, 0xbf], [0xc3], [0xe0, 0x80, 0x80], [0xe2, 0x82], [0xed, 0xa0, 0x80],
             [0xf0, 0x80, 0x80, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xf5, 0x80, 0x80, 0x80], [0xf0, 0x9f, 0x98],
         ] as [[UInt8]]
     )
-    func refusesInvalidUTF8(_ sequence: [UInt8]) {
+    func `Bytes that are not UTF-8 are refused wherever they stand`(_ sequence: [UInt8]) {
         #expect(fault(Array("[\"ab".utf8) + sequence + Array("\"]".utf8)) == .init(kind: .invalidUTF8, offset: 4))
         let far = [UInt8](repeating: 0x20, count: 200)
         #expect(fault(far + sequence)?.kind == .invalidUTF8)
     }
 
-    @Test("A text cut short at any byte is refused, without reading past its end")
-    func refusesEveryPrefix() throws {
+    @Test
+    func `A text cut short at any byte is refused, without reading past its end`() throws {
         let sample = #"{"é":[1.5e-7,true,false,null,"a\u00e9\\\ud83d\ude00",{}],"b" : -12, "c":{"d":"😀"}}"#
         _ = try parse(sample)
         for count in 0..<sample.utf8.count {
@@ -71,8 +71,8 @@ struct GrammarTests {
         }
     }
 
-    @Test("Every error explains itself")
-    func explains() {
+    @Test
+    func `Every error explains itself`() {
         for kind in JSONParseError.Kind.allCases {
             let explanation = JSONParseError(kind: kind, offset: 7).explanation
             #expect(explanation.hasSuffix("."))

@@ -7,8 +7,8 @@ struct LimitTests {
         String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
     }
 
-    @Test("Nesting is parsed to the limit and refused beyond it")
-    func depth() throws {
+    @Test
+    func `Nesting is parsed to the limit and refused beyond it`() throws {
         #expect(try parse(nested(512)).root.depth == 512)
         #expect(fault(nested(513)) == .init(kind: .tooDeep, offset: 512))
         #expect(fault("{\"a\":[{}]}", limits: .init(maximumDepth: 2)) == .init(kind: .tooDeep, offset: 6))
@@ -17,8 +17,8 @@ struct LimitTests {
         #expect(fault("[]", limits: .init(maximumDepth: -1))?.kind == .tooDeep)
     }
 
-    @Test("The deepest texts are walked, merged and made canonical")
-    func deepest() throws {
+    @Test
+    func `The deepest texts are walked, merged and made canonical`() throws {
         let levels = 1_024
         let deep = String(repeating: "{\"a\":", count: levels) + "1" + String(repeating: "}", count: levels)
         let tree = try parse(deep, limits: .widest)
@@ -32,27 +32,27 @@ struct LimitTests {
         #expect(try parse(defective, limits: .widest).defects.map(\.kind) == [.nulCharacter])
     }
 
-    @Test("A million open brackets are refused at the first too many")
-    func openBrackets() {
+    @Test
+    func `A million open brackets are refused at the first too many`() {
         #expect(fault([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) == .init(kind: .tooDeep, offset: 512))
         #expect(fault(String(repeating: "{\"a\":", count: 200_000))?.kind == .tooDeep)
     }
 
-    @Test("Length is bounded")
-    func length() {
+    @Test
+    func `Length is bounded`() {
         #expect(fault("[1]", limits: .init(maximumBytes: 3)) == nil)
         #expect(fault("[1] ", limits: .init(maximumBytes: 3)) == .init(kind: .tooLong, offset: 3))
     }
 
-    @Test("Values and names are counted together")
-    func nodes() throws {
+    @Test
+    func `Values and names are counted together`() throws {
         #expect(try parse("{\"a\":[1,2]}").nodeCount == 5)
         #expect(fault("{\"a\":[1,2]}", limits: .init(maximumNodes: 5)) == nil)
         #expect(fault("{\"a\":[1,2]}", limits: .init(maximumNodes: 4)) == .init(kind: .tooManyNodes, offset: 8))
     }
 
-    @Test("Four mebibytes of small arrays are parsed if there may be as many, and refused if not")
-    func manyValues() throws {
+    @Test
+    func `Four mebibytes of small arrays are parsed if there may be as many, and refused if not`() throws {
         let many = "[" + String(repeating: "[],", count: 1_398_000) + "[]]"
         #expect(try parse(many, limits: .widest).nodeCount == 1_398_002)
         #expect(fault(many)?.kind == .tooManyNodes)

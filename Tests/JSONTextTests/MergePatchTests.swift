@@ -7,33 +7,31 @@ struct MergePatchTests {
         try text(JSONValue.mergePatch(target: target.map { Array($0.utf8) }, patch: parse(patch).root))
     }
 
-    @Test(
-        "The examples of RFC 7396, appendix A",
-        arguments: [
-            (#"{"a":"b"}"#, #"{"a":"c"}"#, #"{"a":"c"}"#),
-            (#"{"a":"b"}"#, #"{"b":"c"}"#, #"{"a":"b","b":"c"}"#),
-            (#"{"a":"b"}"#, #"{"a":null}"#, #"{}"#),
-            (#"{"a":"b","b":"c"}"#, #"{"a":null}"#, #"{"b":"c"}"#),
-            (#"{"a":["b"]}"#, #"{"a":"c"}"#, #"{"a":"c"}"#),
-            (#"{"a":"c"}"#, #"{"a":["b"]}"#, #"{"a":["b"]}"#),
-            (#"{"a":{"b":"c"}}"#, #"{"a":{"b":"d","c":null}}"#, #"{"a":{"b":"d"}}"#),
-            (#"{"a":[{"b":"c"}]}"#, #"{"a":[1]}"#, #"{"a":[1]}"#),
-            (#"["a","b"]"#, #"["c","d"]"#, #"["c","d"]"#),
-            (#"{"a":"b"}"#, #"["c"]"#, #"["c"]"#),
-            (#"{"a":"foo"}"#, #"null"#, #"null"#),
-            (#"{"a":"foo"}"#, #""bar""#, #""bar""#),
-            (#"{"e":null}"#, #"{"a":1}"#, #"{"e":null,"a":1}"#),
-            (#"[1,2]"#, #"{"a":"b","c":null}"#, #"{"a":"b"}"#),
-            (#"{}"#, #"{"a":{"bb":{"ccc":null}}}"#, #"{"a":{"bb":{}}}"#),
-        ]
+    @Test(arguments: [
+        (#"{"a":"b"}"#, #"{"a":"c"}"#, #"{"a":"c"}"#),
+        (#"{"a":"b"}"#, #"{"b":"c"}"#, #"{"a":"b","b":"c"}"#),
+        (#"{"a":"b"}"#, #"{"a":null}"#, #"{}"#),
+        (#"{"a":"b","b":"c"}"#, #"{"a":null}"#, #"{"b":"c"}"#),
+        (#"{"a":["b"]}"#, #"{"a":"c"}"#, #"{"a":"c"}"#),
+        (#"{"a":"c"}"#, #"{"a":["b"]}"#, #"{"a":["b"]}"#),
+        (#"{"a":{"b":"c"}}"#, #"{"a":{"b":"d","c":null}}"#, #"{"a":{"b":"d"}}"#),
+        (#"{"a":[{"b":"c"}]}"#, #"{"a":[1]}"#, #"{"a":[1]}"#),
+        (#"["a","b"]"#, #"["c","d"]"#, #"["c","d"]"#),
+        (#"{"a":"b"}"#, #"["c"]"#, #"["c"]"#),
+        (#"{"a":"foo"}"#, #"null"#, #"null"#),
+        (#"{"a":"foo"}"#, #""bar""#, #""bar""#),
+        (#"{"e":null}"#, #"{"a":1}"#, #"{"e":null,"a":1}"#),
+        (#"[1,2]"#, #"{"a":"b","c":null}"#, #"{"a":"b"}"#),
+        (#"{}"#, #"{"a":{"bb":{"ccc":null}}}"#, #"{"a":{"bb":{}}}"#),
+    ]
     )
-    func appendix(_ target: String, _ patch: String, _ expected: String) throws {
+    func `The examples of RFC 7396, appendix A`(_ target: String, _ patch: String, _ expected: String) throws {
         #expect(try merged(target, patch) == expected)
     }
 
     /// The example of RFC 7396, section 3.
-    @Test("The example of the RFC's text")
-    func example() throws {
+    @Test
+    func `The example of the RFC's text`() throws {
         let target =
             #"{"title":"Goodbye!","author":{"givenName":"John","familyName":"Doe"},"tags":["example","sample"],"content":"This will be unchanged"}"#
         let patch =
@@ -44,8 +42,8 @@ struct MergePatchTests {
         )
     }
 
-    @Test("What the patch leaves alone keeps its text")
-    func keepsText() throws {
+    @Test
+    func `What the patch leaves alone keeps its text`() throws {
         let target = "{ \"a\" : 1.50 ,\n \"\\u0062\" : { \"x\": 1e+07 , \"y\":[ 1 ] } , \"c\":\"\\u00e9\" }"
         #expect(try merged(target, "{}") == target)
         #expect(try merged(target, #"{"b":{"x":2}}"#) == target.replacing("1e+07", with: "2"))
@@ -56,8 +54,8 @@ struct MergePatchTests {
         #expect(try merged(" {\"a\":1} ", #"{"a":2}"#) == "{\"a\":2}")
     }
 
-    @Test("New members follow in the patch's order, in its text, without its nulls")
-    func additions() throws {
+    @Test
+    func `New members follow in the patch's order, in its text, without its nulls`() throws {
         #expect(
             try merged(#"{"m":0}"#, #"{"z":1.0,"b":null,"a":{ "x":null , "y":[null] }}"#)
                 == #"{"m":0,"z":1.0,"a":{ "y":[null] }}"#
@@ -67,8 +65,8 @@ struct MergePatchTests {
         #expect(try merged(#"{"a":1}"#, #"{"\u0061":2}"#) == #"{"a":2}"#)
     }
 
-    @Test("A part of a tree serves as the patch")
-    func nestedPatch() throws {
+    @Test
+    func `A part of a tree serves as the patch`() throws {
         let body = try parse(#"{"payload":{"a":{"b":2},"n":null}}"#)
         let patch = try #require(body.root["payload"])
         #expect(
@@ -77,8 +75,8 @@ struct MergePatchTests {
         )
     }
 
-    @Test("A target that is not JSON and a result that is too long are errors")
-    func refuses() throws {
+    @Test
+    func `A target that is not JSON and a result that is too long are errors`() throws {
         let patch = try parse(#"{"a":1}"#).root
         #expect(throws: JSONParseError(kind: .unexpectedEnd, offset: 1)) {
             try JSONValue.mergePatch(target: Array("{".utf8), patch: patch)
@@ -88,8 +86,8 @@ struct MergePatchTests {
         }
     }
 
-    @Test("Merging does what the RFC's pseudocode does")
-    func property() throws {
+    @Test
+    func `Merging does what the RFC's pseudocode does`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed \(seed)")
         var source = ModelSource(seed: seed)

@@ -3,8 +3,8 @@ import Testing
 
 @Suite("Random texts")
 struct RandomTextTests {
-    @Test("A value is read as it was written")
-    func roundTrip() throws {
+    @Test
+    func `A value is read as it was written`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed \(seed)")
         var source = ModelSource(seed: seed)
@@ -16,8 +16,8 @@ struct RandomTextTests {
         }
     }
 
-    @Test("A damaged text is either refused within its bounds, or sound from end to end")
-    func damage() throws {
+    @Test
+    func `A damaged text is either refused within its bounds, or sound from end to end`() throws {
         let seed: UInt64 = 7_396
         var source = ModelSource(seed: seed)
         let scraps = ["{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "1", "-", ".", "e", "t", " ", "\u{0}"]

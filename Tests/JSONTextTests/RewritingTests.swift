@@ -12,8 +12,8 @@ struct RewritingTests {
     let first = UUID()
     let second = UUID()
 
-    @Test("UUIDs are replaced at every depth, and every other byte stays")
-    func replaces() throws {
+    @Test
+    func `UUIDs are replaced at every depth, and every other byte stays`() throws {
         let root = try parse(
             " { \"\(first)\" : [ \"\(first)\" , { \"x\":\"\(second.lowercased)\" } ],\n\"n\" : 1.50e+07, \"u\":\"\\u0041\(first)\" } "
         ).root
@@ -28,14 +28,14 @@ struct RewritingTests {
         )
     }
 
-    @Test("A value that is a UUID itself is replaced")
-    func replacesRoot() throws {
+    @Test
+    func `A value that is a UUID itself is replaced`() throws {
         let root = try parse(" \"\(first)\" ").root
         #expect(root.rewritten { _ in .integer(7) } == Array("7".utf8))
     }
 
-    @Test("Nothing is answered when nothing changes")
-    func unchanged() throws {
+    @Test
+    func `Nothing is answered when nothing changes`() throws {
         let root = try parse("[\"\(first.lowercased)\",\"\(second)\",1]").root
         #expect(root.rewritten { _ in nil } == nil)
         #expect(root.rewritten { $0 == first ? .uuid($0) : nil } == nil)
@@ -43,8 +43,8 @@ struct RewritingTests {
         #expect(try parse("[1,\"a\"]").root.rewritten { _ in .integer(1) } == nil)
     }
 
-    @Test("Rewriting does what replacing in a model does, and a second time changes nothing")
-    func agreesWithModel() throws {
+    @Test
+    func `Rewriting does what replacing in a model does, and a second time changes nothing`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed \(seed)")
         var source = ModelSource(seed: seed)

@@ -9,8 +9,8 @@ import Testing
 
 @Suite("UUIDs")
 struct UUIDTests {
-    @Test("Text is read and written as Foundation does, in lower case")
-    func roundTrip() {
+    @Test
+    func `Text is read and written as Foundation does, in lower case`() {
         for _ in 0..<1_000 {
             let uuid = UUID()
             #expect(UUID(parsing: uuid.uuidString) == uuid)
@@ -24,8 +24,8 @@ struct UUIDTests {
         }
     }
 
-    @Test("Any byte that does not belong is refused")
-    func refuses() {
+    @Test
+    func `Any byte that does not belong is refused`() {
         let text = Array("0b0c5f8e-1111-4222-8333-abcdefABCDEF".utf8)
         #expect(UUID(text: text) != nil)
         for place in text.indices {
@@ -42,8 +42,8 @@ struct UUIDTests {
         #expect(UUID(parsing: "{0b0c5f8e-1111-4222-8333-abcdefABCDEF}") == nil)
     }
 
-    @Test("UUID-shaped string values are found in either case, escaped or not, and names are not")
-    func finds() throws {
+    @Test
+    func `UUID-shaped string values are found in either case, escaped or not, and names are not`() throws {
         let (first, second) = (UUID(), UUID())
         let escaped = "\\u00" + String(first.lowercased.utf8.first ?? 0, radix: 16) + first.lowercased.dropFirst()
         let everyByteEscaped = second.lowercased.utf8.map { "\\u00" + String($0, radix: 16) }.joined()

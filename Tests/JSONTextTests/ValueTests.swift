@@ -9,8 +9,8 @@ import Testing
 
 @Suite("Values")
 struct ValueTests {
-    @Test("Every type is told from the others")
-    func kinds() throws {
+    @Test
+    func `Every type is told from the others`() throws {
         let values = try Array(#require(parse(#"[{},[],"",0,true,false,null]"#).root.elements))
         #expect(values.map(\.kind) == [.object, .array, .string, .number, .bool, .bool, .null])
         #expect(values.map(\.bool) == [nil, nil, nil, nil, true, false, nil])
@@ -21,8 +21,8 @@ struct ValueTests {
         #expect(values.map(\.depth) == [1, 1, 0, 0, 0, 0, 0])
     }
 
-    @Test("The text of a value is what was written")
-    func raw() throws {
+    @Test
+    func `The text of a value is what was written`() throws {
         let root = try parse(" { \"a\" : [ 1.50 , \"\\u0041\" ] } ").root
         #expect(text(root.raw) == "{ \"a\" : [ 1.50 , \"\\u0041\" ] }")
         let array = try #require(root["a"])
@@ -32,8 +32,8 @@ struct ValueTests {
         #expect(array.elements.map { $0.map { text($0.raw) } } == ["1.50", "\"\\u0041\""])
     }
 
-    @Test("Strings are unescaped")
-    func strings() throws {
+    @Test
+    func `Strings are unescaped`() throws {
         #expect(try parse(#""\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é""#).root.string == "\"\\/\u{8}\u{c}\n\r\té😀é")
         #expect(try parse(#""a\u0000b""#).root.string == "a\u{0}b")
         #expect(try parse(#""\ud800""#).root.string?.contains("\u{fffd}") == true)
@@ -45,7 +45,6 @@ struct ValueTests {
     }
 
     @Test(
-        "Whole numbers are read to the ends of their range",
         arguments: [
             ("0", 0), ("-0", 0), ("42", 42), ("-1", -1), ("9223372036854775807", .max),
             ("-9223372036854775808", .min), ("9223372036854775808", nil), ("-9223372036854775809", nil),
@@ -58,12 +57,12 @@ struct ValueTests {
             ("1.00000000000000000000000000000001", nil), ("12300000000000000000000e-20", 123),
         ] as [(String, Int64?)]
     )
-    func integers(_ number: String, _ expected: Int64?) throws {
+    func `Whole numbers are read to the ends of their range`(_ number: String, _ expected: Int64?) throws {
         #expect(try parse(number).root.int64 == expected)
     }
 
-    @Test("Members come in order, with their names unescaped, and the first of a name is found")
-    func members() throws {
+    @Test
+    func `Members come in order, with their names unescaped, and the first of a name is found`() throws {
         let root = try parse(#"{"b":1,"\u0061":{"b":[2]},"b":3}"#).root
         #expect(root.members.map { $0.map(\.name.string) } == ["b", "a", "b"])
         #expect(root.members.map { $0.map { text($0.name.raw) } } == ["\"b\"", "\"\\u0061\"", "\"b\""])
@@ -78,15 +77,14 @@ struct ValueTests {
         #expect(try parse("[ ]").root.elements?.isEmpty == true)
     }
 
-    @Test("A tree outlives the names of its parts")
-    func lifetime() throws {
+    @Test
+    func `A tree outlives the names of its parts`() throws {
         func element() throws -> JSONValue? { try parse("[\"kept\"]").root.elements?.first { _ in true } }
         #expect(try element()?.string == "kept")
     }
 
     /// The example of RFC 6901, section 5.
     @Test(
-        "Pointers lead where RFC 6901 says",
         arguments: [
             ("/foo", "[\"bar\", \"baz\"]"), ("/foo/0", "\"bar\""), ("/foo/1", "\"baz\""), ("/", "0"), ("/a~1b", "1"),
             ("/c%d", "2"), ("/e^f", "3"), ("/g|h", "4"), ("/i\\j", "5"), ("/k\"l", "6"), ("/ ", "7"), ("/m~0n", "8"),
@@ -94,7 +92,7 @@ struct ValueTests {
             ("/m~n", nil), ("/m~2n", nil), ("/foo/0/x", nil), ("/foo/99999999999999999999", nil), ("/nope", nil),
         ] as [(String, String?)]
     )
-    func pointers(_ pointer: String, _ expected: String?) throws {
+    func `Pointers lead where RFC 6901 says`(_ pointer: String, _ expected: String?) throws {
         let root = try parse(
             #"{"foo":["bar", "baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8,"o":{"p":[9,10,11]}}"#
         ).root
@@ -102,8 +100,8 @@ struct ValueTests {
         #expect(root.value(at: "").map { text($0.raw) } == text(root.raw))
     }
 
-    @Test("Pointers are built escaped")
-    func buildsPointers() {
+    @Test
+    func `Pointers are built escaped`() {
         var pointer = JSONPointer()
         #expect(pointer.text.isEmpty)
         pointer.append(member: "a/b~c")

@@ -9,8 +9,8 @@ import Testing
 
 @Suite("The writer")
 struct WriterTests {
-    @Test("Commas stand where they belong")
-    func commas() throws {
+    @Test
+    func `Commas stand where they belong`() throws {
         var writer = JSONWriter()
         writer.beginObject()
         writer.name("a")
@@ -31,8 +31,8 @@ struct WriterTests {
         #expect(text(writer.bytes) == #"{"a":[1,true,null,{},[],"x"],"b":2,"runtime":[0]}"#)
     }
 
-    @Test("Members of every type, and nil as null")
-    func members() throws {
+    @Test
+    func `Members of every type, and nil as null`() throws {
         let uuid = UUID()
         let value = try parse(#"{"v":[1.50]}"#).root["v"]
         let slice = Array("[7]".utf8)[...]
@@ -66,8 +66,8 @@ struct WriterTests {
         #expect(text(writer.bytes) == expected)
     }
 
-    @Test("Every character is read back as it was written")
-    func escaping() throws {
+    @Test
+    func `Every character is read back as it was written`() throws {
         let characters = (0..<0x300).compactMap(UnicodeScalar.init) + ["\u{2028}", "\u{fffd}", "😀"]
         for character in characters {
             var writer = JSONWriter()
@@ -80,10 +80,9 @@ struct WriterTests {
     }
 
     @Test(
-        "Numbers are written as Swift writes them",
         arguments: [0, 1, -1, 9, 10, -10, 99, 100, .max, .min] as [Int64]
     )
-    func numbers(_ number: Int64) {
+    func `Numbers are written as Swift writes them`(_ number: Int64) {
         var writer = JSONWriter()
         writer.int(number)
         #expect(text(writer.bytes) == "\(number)")

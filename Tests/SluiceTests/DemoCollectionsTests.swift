@@ -25,7 +25,7 @@ import Testing
         return (answer.status, String(decoding: answer.body ?? [], as: UTF8.self), answer.etag)
     }
 
-    @Test mutating func documentsAreMadeReadChangedReplacedAndDeleted() {
+    @Test mutating func `documents are made read changed replaced and deleted`() {
         #expect(
             ask("POST", "/contacts", #"{"id":"x","name":"Kari","age":4e1}"#) == (
                 201, #"{"id":1,"name":"Kari","age":4e1}"#, #""1""#
@@ -47,7 +47,7 @@ import Testing
         #expect(ask("POST", "/contacts", "{}").body == #"{"id":3}"#, "an id is given once")
     }
 
-    @Test mutating func whatItCannotDoItRefuses() {
+    @Test mutating func `what it cannot do it refuses`() {
         #expect(ask("POST", "/contacts", "{}").status == 201)
         for (method, target, body, status) in [
             ("GET", "/", "", 404), ("GET", "//", "", 404), ("POST", "/contacts/", "{}", 404), ("GET", "/1", "", 200),
@@ -59,7 +59,7 @@ import Testing
         #expect(ask("PATCH", "/contacts/1", #"{"b":"0123456789"}"#).status == 413)
     }
 
-    @Test mutating func aStaleIfMatchIsAnsweredWithTheDocumentAsItIs() {
+    @Test mutating func `a stale if match is answered with the document as it is`() {
         _ = ask("POST", "/contacts", #"{"name":"Kari"}"#)
         #expect(ask("PATCH", "/contacts/1", #"{"city":"Oslo"}"#, ifMatch: #""1""#).status == 200)
         for method in ["PATCH", "PUT", "DELETE"] {
@@ -70,7 +70,7 @@ import Testing
         #expect(ask("DELETE", "/contacts/1", ifMatch: #""3""#).status == 204)
     }
 
-    @Test mutating func aKeyHasOneEffectAndOneAnswer() {
+    @Test mutating func `a key has one effect and one answer`() {
         let first = ask("POST", "/contacts", #"{"name":"Kari"}"#, key: "k")
         #expect(ask("POST", "/contacts", #"{"name":"Kari"}"#, key: "k") == first)
         #expect(ask("GET", "/contacts").body == #"[{"id":1,"name":"Kari"}]"#)
@@ -80,7 +80,7 @@ import Testing
         #expect(ask("DELETE", "/contacts/1", key: "d").status == 204, "a repetition, not a second try")
     }
 
-    @Test mutating func aDocumentThatSaysSoFailsOnceAndWithoutEffect() {
+    @Test mutating func `a document that says so fails once and without effect`() {
         let body = #"{"title":"fail once"}"#
         #expect(ask("POST", "/visits", body, key: "k").status == 503)
         #expect(ask("GET", "/visits").body == "[]")
@@ -90,14 +90,14 @@ import Testing
         #expect(ask("PATCH", "/visits/1", body, key: "l").status == 200)
     }
 
-    @Test mutating func itHoldsSoMuchAndNoMore() {
+    @Test mutating func `it holds so much and no more`() {
         for _ in 0..<DemoCollections.capacity { #expect(ask("POST", "/contacts", "{}").status == 201) }
         #expect(ask("POST", "/contacts", "{}").status == 507)
         #expect(ask("DELETE", "/contacts/7").status == 204)
         #expect(ask("POST", "/contacts", "{}").status == 201)
     }
 
-    @Test func aLineShowsWhatWasAskedAndAnsweredAndNoCommandsToATerminal() {
+    @Test func `a line shows what was asked and answered and no commands to a terminal`() {
         let request = DemoRequest(method: "POST", target: "/contacts", body: Array("{\"a\":\"\u{9b}2J\u{1b}\"}".utf8))
         let answer = DemoAnswer(status: 503, remark: "not now")
         #expect(DemoLine.text(request, answer) == #"upstream: POST /contacts → 503 (not now)  {"a":"2J"}"#)

@@ -33,7 +33,7 @@ import Tokens
 
     private func one(_ members: String) -> String { #"{"issuers":[{\#(members)}]}"# }
 
-    @Test func eachIssuerHasKeysOrganizationsAndNamesOfItsOwn() throws {
+    @Test func `each issuer has keys organizations and names of its own`() throws {
         let (secret, keys) = (try TextFile("a secret of the tests, long enough\n"), try TextFile("{}"))
         let found = try issuers(
             """
@@ -58,7 +58,7 @@ import Tokens
     }
 
     /// An issuer signs for its other customers, too: without an audience, their tokens would be taken.
-    @Test func publicKeysNeedAnAudienceUnlessTheyAreNobodyElses() throws {
+    @Test func `public keys need an audience unless they are nobody elses`() throws {
         let keys = try TextFile("{}")
         let open = ["SLUICE_JWT_EXCLUSIVE_KEYS": "no"]
         for source in [#""jwks_url":"https://a/keys""#, #""keys_file":"\#(keys.path)""#] {
@@ -79,14 +79,14 @@ import Tokens
         #expect(try issuers(shared, open).first?.audience == nil, "a secret is whose it is")
     }
 
-    @Test func aFileIsNamedFromTheFolderOfTheFile() throws {
+    @Test func `a file is named from the folder of the file`() throws {
         let keys = try TextFile("{}")
         let name = URL(filePath: keys.path).lastPathComponent
         let found = try issuers(one(#""issuer":"a","keys_file":"\#(name)","organizations":"any""#))
         #expect(found.first?.keys.first?.name == keys.path)
     }
 
-    @Test func itWorksBesideTheOneIssuerOfOtherSettings() throws {
+    @Test func `it works beside the one issuer of other settings`() throws {
         let text = one(#""issuer":"https://a","jwks_url":"https://a/keys","organizations":"any""#)
         let both = try issuers(text, ["SLUICE_JWT_SECRET": "0123456789abcdef", "SLUICE_JWT_ISSUER": "https://own"])
         #expect(both.map(\.issuer) == ["https://own", "https://a"])
@@ -109,7 +109,7 @@ import Tokens
         ("/issuers/0/isuer", #"{"issuers":[{"isuer":"a"}]}"#, "means nothing here; is issuer meant?"),
         ("/issuers/0/issuer", #"{"issuers":[{"issuer":"a","issuer":"b"}]}"#, "cannot be taken: "),
     ])
-    func whatIsWrongIsToldWithItsPlace(place: String, text: String, reason: String) throws {
+    func `what is wrong is told with its place`(place: String, text: String, reason: String) throws {
         let problem = try problem(text)
         let start = "SLUICE_JWT_ISSUERS_FILE names FILE, in which \(place) \(reason)"
         #expect(problem.hasPrefix(start), "\(problem)")
@@ -134,7 +134,7 @@ import Tokens
         ("/secret_file", #""organizations":"any","secret_file":"/etc/hostname""#, "names a "),
         ("/secret", #""organizations":"any","secret":"hushhush""#, "means nothing here."),
     ])
-    func anIssuerThatIsWrongIsToldWithItsPlace(place: String, members: String, reason: String) throws {
+    func `an issuer that is wrong is told with its place`(place: String, members: String, reason: String) throws {
         let members = #""issuer":"https://a","# + members.replacingOccurrences(of: "ID", with: Self.id)
         let problem = try problem(one(members))
         let start = "SLUICE_JWT_ISSUERS_FILE names FILE, in which /issuers/0\(place) \(reason)"
@@ -142,7 +142,7 @@ import Tokens
         #expect(!problem.contains("hushhush"))
     }
 
-    @Test func anIssuerThatComesTwiceIsRefused() throws {
+    @Test func `an issuer that comes twice is refused`() throws {
         let entry = #"{"issuer":"https://a","jwks_url":"https://a/keys","organizations":"any"}"#
         #expect(
             try problem(#"{"issuers":[\#(entry),\#(entry)]}"#)
@@ -166,11 +166,11 @@ import Tokens
             "JSON: A comma or the end of the array or object was expected at line 2, column 18."
         ),
     ])
-    func whatIsNoObjectIsRefused(text: String, reason: String) throws {
+    func `what is no object is refused`(text: String, reason: String) throws {
         #expect(try problem(text) == "SLUICE_JWT_ISSUERS_FILE names FILE, which is not \(reason)")
     }
 
-    @Test func aFileThatIsNotThereIsRefused() throws {
+    @Test func `a file that is not there is refused`() throws {
         do throws(ConfigurationError) {
             let settings = try Settings.load(configFile: nil, environment: ["SLUICE_JWT_ISSUERS_FILE": "/nowhere"])
             _ = try settings.tokenConfiguration()
@@ -184,7 +184,7 @@ import Tokens
         "ftp://id.example/keys", "id.example/keys", "https://", "https://u:hushhush@id.example/keys",
         "https://id.example/keys#1", "https://id.example/ keys", "https://id.example:0/keys", "file:///etc/passwd",
     ])
-    func aURLOfKeysIsHTTPWithoutCredentials(text: String) throws {
+    func `a URL of keys is HTTP without credentials`(text: String) throws {
         let found = try problems(["SLUICE_JWT_JWKS_URL": text])
         #expect(found.count == 1)
         #expect(found.first?.hasPrefix("SLUICE_JWT_JWKS_URL must be a URL such as ") == true)
@@ -194,7 +194,7 @@ import Tokens
     @Test(arguments: [
         "https://id.example/keys?p=1&t=a%20b", "http://localhost:8080/k", "https://[::1]:1/a/b", "https://id",
     ])
-    func otherURLsAreTakenAndTheirQueriesNotShown(text: String) throws {
+    func `other URLs are taken and their queries not shown`(text: String) throws {
         let settings = try load(["SLUICE_JWT_JWKS_URL": text])
         #expect(settings.jwtJWKSURL == text)
         #expect(settings.warnings == [])
@@ -202,7 +202,7 @@ import Tokens
         #expect(shown == String(text.prefix { $0 != "?" }))
     }
 
-    @Test func keysThatComeWithoutTLSAreWarnedOf() throws {
+    @Test func `keys that come without TLS are warned of`() throws {
         #expect(try load(["SLUICE_JWT_JWKS_URL": "http://id.example/keys"]).warnings.count == 1)
     }
 }

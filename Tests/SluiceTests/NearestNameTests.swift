@@ -7,11 +7,11 @@ import Testing
         ("max_mutation", "max_mutations"), ("max_mutatoins", "max_mutations"), ("jwtsecret", "jwt_secret"),
         ("secret", nil), ("", nil), ("x", nil), ("log_level", "log_level"),
     ])
-    func aSlipOfTheHandIsRecognized(name: String, meant: String?) {
+    func `a slip of the hand is recognized`(name: String, meant: String?) {
         #expect(NearestName.of(name, among: ["max_mutations", "jwt_secret", "log_level"]) == meant)
     }
 
-    @Test func withoutCandidatesNothingIsMeant() {
+    @Test func `without candidates nothing is meant`() {
         #expect(NearestName.of("log_level", among: []) == nil)
     }
 }

@@ -9,7 +9,7 @@ import Tokens
 @testable import Sluice
 
 @Suite struct SettingsTests {
-    @Test func nothingSetIsTheContractsDefaults() throws {
+    @Test func `nothing set is the contract's defaults`() throws {
         let settings = try load([:])
         #expect(settings.databaseURL == "postgresql:///sluice")
         #expect(settings.databasePoolSize == 8)
@@ -32,7 +32,7 @@ import Tokens
         #expect(settings.warnings == [])
     }
 
-    @Test func everySettingIsReadFromItsVariableAndFromItsMember() throws {
+    @Test func `every setting is read from its variable and from its member`() throws {
         let keys = try TextFile("main:" + String(repeating: "00112233445566778899aabbccddeeff", count: 2))
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keys.path)
         let values = [
@@ -99,7 +99,7 @@ import Tokens
         }
     }
 
-    @Test func theEnvironmentGoesBeforeTheFileAndTheFileBeforeTheDefault() throws {
+    @Test func `the environment goes before the file and the file before the default`() throws {
         let settings = try load(
             ["SLUICE_MAX_MUTATIONS": "1", "SLUICE_MAX_CONNECTIONS": ""],
             file: #"{"max_mutations": 2, "max_connections": 3, "jwt_issuer": "i"}"#
@@ -110,14 +110,14 @@ import Tokens
         #expect(settings.committers == 3)
     }
 
-    @Test func aFileIsNamedByTheOptionOrElseByTheVariable() throws {
+    @Test func `a file is named by the option or else by the variable`() throws {
         let (first, second) = (try TextFile(#"{"max_mutations": 1}"#), try TextFile(#"{"max_mutations": 2}"#))
         let environment = ["SLUICE_CONFIG_FILE": second.path]
         #expect(try Settings.load(configFile: nil, environment: environment).maxMutations == 2)
         #expect(try Settings.load(configFile: first.path, environment: environment).maxMutations == 1)
     }
 
-    @Test func variablesOfOthersMeanNothing() throws {
+    @Test func `variables of others mean nothing`() throws {
         let settings = try load(["MAX_MUTATIONS": "1", "sluice_max_mutations": "2", "SLUICE_committers": "7"])
         #expect(settings.maxMutations == 500 && settings.committers == 3)
         #expect(settings.warnings == [])
@@ -127,14 +127,14 @@ import Tokens
         ("SLUICE_MAX_MUTATION", "is SLUICE_MAX_MUTATIONS meant?"), ("SLUICE_PORT", nil),
         ("SLUICE_OPERATOR_TOKEN_FIEL", "is SLUICE_OPERATOR_TOKEN_FILE meant?"),
     ])
-    func aNameThatMeansNothingIsWarnedOf(variable: String, hint: String?) throws {
+    func `a name that means nothing is warned of`(variable: String, hint: String?) throws {
         let warnings = try load([variable: "x"]).warnings
         #expect(warnings.count == 1)
         #expect(warnings.first?.hasPrefix("\(variable) is not a setting and has no effect") == true)
         if let hint { #expect(warnings.first?.hasSuffix(hint) == true) }
     }
 
-    @Test func aMemberThatMeansNothingIsWarnedOf() throws {
+    @Test func `a member that means nothing is warned of`() throws {
         let file = try TextFile(#"{"max_mutation": 1, "SLUICE_COMMITTERS": 1}"#)
         let warnings = try Settings.load(configFile: file.path, environment: [:]).warnings
         #expect(warnings.count == 2)
@@ -143,7 +143,7 @@ import Tokens
         )
     }
 
-    @Test func aShortSecretIsWarnedOf() throws {
+    @Test func `a short secret is warned of`() throws {
         #expect(
             try load(["SLUICE_JWT_SECRET": "0123456789abcdef"]).warnings == [
                 "SLUICE_JWT_SECRET has 16 bytes; 32 or more are good."
@@ -151,7 +151,7 @@ import Tokens
         )
     }
 
-    @Test func whatIsInForceIsShownWithoutSecrets() throws {
+    @Test func `what is in force is shown without secrets`() throws {
         let settings = try load([
             "SLUICE_DATABASE_URL": "postgresql://u:hushhush@db/sluice", "SLUICE_JWT_SECRET": "hushhush-hushhush",
             "SLUICE_MAX_MUTATIONS": "7",
@@ -168,14 +168,14 @@ import Tokens
     // MARK: - Secrets in files
 
     @Test(arguments: ["", "\n", "\r\n", "\n\n"])
-    func aSecretIsReadFromAFileWithoutTheLinesEnd(end: String) throws {
+    func `a secret is read from a file without the line's end`(end: String) throws {
         let secret = " a secret with spaces, æøå "
         let file = try TextFile(secret + end)
         #expect(try load(["SLUICE_JWT_SECRET_FILE": file.path]).jwtSecret == secret)
         #expect(try load([:], file: #"{"jwt_secret_file": "\#(file.path)"}"#).jwtSecret == secret)
     }
 
-    @Test func theEnvironmentsSecretGoesBeforeTheFilesTwin() throws {
+    @Test func `the environment's secret goes before the file's twin`() throws {
         let file = try TextFile("from a file of its own")
         let member = #"{"jwt_secret_file": "\#(file.path)"}"#
         #expect(try load(["SLUICE_JWT_SECRET": "from a variable!"], file: member).jwtSecret == "from a variable!")
@@ -184,7 +184,7 @@ import Tokens
         #expect(settings.jwtSecret == "from a file of its own")
     }
 
-    @Test func aSecretsFileThatIsNoUseIsRefused() throws {
+    @Test func `a secret's file that is no use is refused`() throws {
         let (empty, binary) = (try TextFile("\n"), try TextFile(bytes: Array(repeating: 0xff, count: 40)))
         let short = try TextFile("short\n")
         for (path, problem) in [
@@ -203,13 +203,13 @@ import Tokens
     }
 
     /// The table of `docs/configuration.md` is written by hand.
-    @Test func theDocsListEverySetting() throws {
+    @Test func `the docs list every setting`() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../docs/configuration.md")
         let table = try String(contentsOf: file, encoding: .utf8)
         for setting in Setting.all { #expect(table.contains("| `\(setting.variable)`"), "\(setting.variable)") }
     }
 
-    @Test func aFileOfMasterKeysIsCheckedAndNeverShown() throws {
+    @Test func `a file of master keys is checked and never shown`() throws {
         let good = "main:" + String(repeating: "00112233445566778899aabbccddeeff", count: 2)
         for (text, words) in [("", "no key"), ("main:hushhush", "64 hex digits"), ("hushhush", "line 1")] {
             let file = try TextFile(text)
@@ -228,7 +228,7 @@ import Tokens
     // MARK: - Keys that sign for others
 
     /// Firebase, for one, signs the tokens of all projects alike: a key URL alone would let in everybody's users.
-    @Test func publicKeysNeedAnIssuerAndAnAudience() throws {
+    @Test func `public keys need an issuer and an audience`() throws {
         let keys = try TextFile("{}")
         for (name, value) in [("SLUICE_JWT_JWKS_URL", "https://id.example/keys"), ("SLUICE_JWT_KEYS_FILE", keys.path)] {
             func problem(_ more: [String: String]) throws -> String? {

@@ -34,7 +34,7 @@ import Testing
         func blockers(of entry: Entry) async throws -> [UUID] { try await stage.mutation(entry.id).blockedBy }
     }
 
-    @Test func whatIsPushedUnderTheServerIDWaitsForEditsUnderTheClientID() async throws {
+    @Test func `what is pushed under the server ID waits for edits under the client ID`() async throws {
         let scene = try await Scene(edits: 3)
         let stage = scene.stage
         let later = stage.change("update", server: "8", payload: #"{"n":9}"#)
@@ -47,7 +47,7 @@ import Testing
     }
 
     /// An integer's digits in a string are the same id: the entity is the same, so its edits wait for each other.
-    @Test func anIntegersDigitsNameTheSameEntity() async throws {
+    @Test func `an integer's digits name the same entity`() async throws {
         let scene = try await Scene(edits: 1)
         let stage = scene.stage
         let later = ["8", #""8""#].map { stage.change("update", server: $0) }
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// Where the latest is given up, the one before it is the latest.
-    @Test func theLatestThatIsLeftIsWaitedFor() async throws {
+    @Test func `the latest that is left is waited for`() async throws {
         let scene = try await Scene(edits: 3)
         let stage = scene.stage
         try await stage.discard(scene.edits[2].id, nil)
@@ -75,7 +75,7 @@ import Testing
     }
 
     /// Another user's mutations, and those of another type, are nobody's that they could be mistaken for.
-    @Test func nothingElseBearsTheName() async throws {
+    @Test func `nothing else bears the name`() async throws {
         let scene = try await Scene(edits: 2)
         let stage = scene.stage
         let other = stage.newPhone()
@@ -104,7 +104,7 @@ import Testing
     }
 
     /// What failed for want of its id may wait for the new create, never the other way round; whatever else is pushed.
-    @Test func aCreateThatTakesOverAClientIDWaitsForNothing() async throws {
+    @Test func `a create that takes over a client ID waits for nothing`() async throws {
         let (stage, upstream, contact, edit) = try await Self.givenUp()
         let other = stage.create(local: contact, payload: #"{"n":2}"#)
         let answer = try await stage.phone.push([edit, other])
@@ -119,7 +119,7 @@ import Testing
     /// What comes after the new create follows what failed before it as well, whether they come together, one after the
     /// other, or when the create has taken effect.
     @Test(arguments: ["together", "apart", "late"])
-    func whatFollowsACreateThatTookOverAClientIDFollowsAllBeforeIt(_ way: String) async throws {
+    func `what follows a create that took over a client ID follows all before it`(_ way: String) async throws {
         let (stage, upstream, contact, lost) = try await Self.givenUp()
         let other = stage.create(local: contact, payload: #"{"n":2}"#)
         let edit = stage.change("update", local: contact, payload: #"{"n":3}"#)

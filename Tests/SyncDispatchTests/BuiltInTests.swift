@@ -42,7 +42,7 @@ import Testing
         try await stage.phone.pull(types: ["note"]).last?["document"]?.text
     }
 
-    @Test func aManualConflictHaltsTheLane() async throws {
+    @Test func `a manual conflict halts the lane`() async throws {
         let (stage, _, update, rest) = try await conflict("manual")
         let mutation = try await stage.mutation(update.id, is: .conflict)
         #expect(mutation.code == "conflict" && mutation.lastError != nil)
@@ -52,7 +52,7 @@ import Testing
         #expect(try await document(stage) == #"{"n":2}"#)
     }
 
-    @Test func theServersWayDiscardsTheMutation() async throws {
+    @Test func `the server's way discards the mutation`() async throws {
         let (stage, _, update, rest) = try await conflict("server_wins")
         try await stage.mutation(rest.id, is: .succeeded)
         let mutation = try await stage.mutation(update.id)
@@ -60,7 +60,7 @@ import Testing
         #expect(try await document(stage) == #"{"n":2}"#)
     }
 
-    @Test func theClientsWayWritesOverIt() async throws {
+    @Test func `the client's way writes over it`() async throws {
         let (stage, _, update, rest) = try await conflict("client_wins")
         try await stage.mutation(rest.id, is: .succeeded)
         let mutation = try await stage.mutation(update.id)
@@ -69,7 +69,7 @@ import Testing
         #expect(try await document(stage) == #"{"n":2,"mine":true}"#)
     }
 
-    @Test func aWorkerThatIsLostBeforeItAppliesLeavesNoEffectBehind() async throws {
+    @Test func `a worker that is lost before it applies leaves no effect behind`() async throws {
         let stage = try await Stage(isRunning: false)
         try await stage.makeBuiltIn("note")
         let (first, note) = (stage.create(), UUID())

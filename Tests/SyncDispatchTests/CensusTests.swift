@@ -7,7 +7,7 @@ import Testing
 
 /// What metrics tell of lanes that wait, over all organizations and by organization.
 @Suite struct CensusTests {
-    @Test func thoseWhoseMutationsHaveWaitedLongestComeFirst() async throws {
+    @Test func `those whose mutations have waited longest come first`() async throws {
         let stage = try await Stage(isRunning: false)
         let gateway = stage.gateway
         let first = gateway.clock.now

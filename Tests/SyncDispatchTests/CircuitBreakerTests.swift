@@ -36,7 +36,7 @@ import Testing
 
     private mutating func advance(_ seconds: Double) { now = now.adding(seconds: seconds) }
 
-    @Test mutating func fiveFailuresInARowOpenIt() {
+    @Test mutating func `five failures in a row open it`() {
         note(.serverError, .unreachable, .serverError, .unreachable)
         #expect(!breaker.isOpen && ask() == .go && wait == nil)
         note(.serverError)
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(arguments: [Outcome.Kind.succeeded, .discarded, .conflict, .overridden, .rejected])
-    mutating func anAnswerBeginsTheCountAnew(_ kind: Outcome.Kind) {
+    mutating func `an answer begins the count anew`(_ kind: Outcome.Kind) {
         for _ in 0..<3 {
             note(.serverError, .serverError, .serverError, .serverError, kind)
             #expect(breaker.isUntouched)
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: [Outcome.Kind.deferred, .abandoned, .refused])
-    mutating func whatSaysNothingOfItsHealthCountsNeitherWay(_ kind: Outcome.Kind) {
+    mutating func `what says nothing of its health counts neither way`(_ kind: Outcome.Kind) {
         note(.serverError, .serverError, .serverError, .serverError, kind)
         #expect(!breaker.isOpen && !breaker.isUntouched)
         note(.serverError, kind)
@@ -69,7 +69,7 @@ import Testing
         #expect(breaker.isOpen && ask() == .probe)
     }
 
-    @Test mutating func onlyOneRequestTriesIt() {
+    @Test mutating func `only one request tries it`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         advance(1)
         #expect(wait == nil)
@@ -81,7 +81,7 @@ import Testing
         #expect(ask() == .wait(until: now.adding(seconds: 10)))
     }
 
-    @Test mutating func eachProbeThatFailsDoublesThePauseUpToHalfAMinute() throws {
+    @Test mutating func `each probe that fails doubles the pause up to half a minute`() throws {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         var pauses: [Double] = []
         for _ in 0..<20 {
@@ -98,7 +98,7 @@ import Testing
         #expect(wait == 36)
     }
 
-    @Test mutating func whatWasUnderWayWhenItOpenedDoesNotCount() {
+    @Test mutating func `what was under way when it opened does not count`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError, .serverError, .serverError)
         #expect(wait == 1)
     }
@@ -107,7 +107,7 @@ import Testing
 
     /// It is held by its own back-off, and may have itself to blame.
     @Test(arguments: [Outcome.Kind.serverError, .unreachable, .misconfigured])
-    mutating func oneLaneAloneNeverOpensIt(_ kind: Outcome.Kind) {
+    mutating func `one lane alone never opens it`(_ kind: Outcome.Kind) {
         for _ in 0..<50 {
             note(kind, by: 0)
             #expect(!breaker.isOpen && ask(1) == .go)
@@ -116,13 +116,13 @@ import Testing
         #expect(breaker.isUntouched)
     }
 
-    @Test mutating func failuresOfTwoLanesOpenIt() {
+    @Test mutating func `failures of two lanes open it`() {
         for _ in 0..<4 { note(.serverError, by: 0) }
         note(.serverError, by: 1)
         #expect(wait == 1)
     }
 
-    @Test mutating func threeLanesThatMayShowTheOperatorsTroubleOpenIt() {
+    @Test mutating func `three lanes that may show the operator's trouble open it`() {
         for lane in [0, 1, 0, 1] { note(.misconfigured, by: lane) }
         #expect(!breaker.isOpen && !breaker.isUntouched)
         note(.misconfigured, by: 2)
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test(arguments: [Outcome.Kind.succeeded, .discarded, .conflict, .overridden, .rejected])
-    mutating func anAnswerInBetweenShowsThatItIsNotTheOperatorsTrouble(_ kind: Outcome.Kind) {
+    mutating func `an answer in between shows that it is not the operator's trouble`(_ kind: Outcome.Kind) {
         for lane in 0..<9 {
             note(.misconfigured, by: lane)
             if lane % 2 == 1 { note(kind, by: 20) }
@@ -143,7 +143,7 @@ import Testing
     }
 
     /// A lane with a mutation that the upstream will never take has its turn, and then the others have theirs.
-    @Test mutating func aLaneThatTriedInVainWaitsForTheOthers() {
+    @Test mutating func `a lane that tried in vain waits for the others`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         advance(1)
         #expect(ask(50) == .probe)
@@ -157,7 +157,7 @@ import Testing
         #expect(breaker.isUntouched && ask(50) == .go)
     }
 
-    @Test mutating func oneThatIsAloneTriesAgainAllTheSame() {
+    @Test mutating func `one that is alone tries again all the same`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         for _ in 0..<200 {
             advance(40)
@@ -177,7 +177,7 @@ import Testing
         #expect(wait(of: lanes[0]) == nil)
     }
 
-    @Test mutating func aProbeThatSentNothingIsGivenBack() {
+    @Test mutating func `a probe that sent nothing is given back`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         breaker.giveBack(now: now)
         #expect(wait == 1)

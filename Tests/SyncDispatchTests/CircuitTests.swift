@@ -14,7 +14,7 @@ import Testing
         phone.entry("create", "contact", local: UUID(), payload: payload, extra: ["endpoint": #""/contacts""#])
     }
 
-    @Test func nothingIsSentToADeadUpstreamAndNobodyElseWaits() async throws {
+    @Test func `nothing is sent to a dead upstream and nobody else waits`() async throws {
         let (isUp, dead) = (Shared(false), Shared<UUID?>(nil))
         let upstream = FakeUpstream { request, _ in
             request.organization == dead.value && !isUp.value ? .notSent("connection refused") : nil
@@ -50,7 +50,7 @@ import Testing
     }
 
     /// Lanes of a dead upstream do not fill what one look into the database brings.
-    @Test func thousandsOfLanesOfADeadUpstreamDoNotHideOthers() async throws {
+    @Test func `thousands of lanes of a dead upstream do not hide others`() async throws {
         let dead = Shared<UUID?>(nil)
         let upstream = FakeUpstream { request, _ in
             request.organization == dead.value ? .notSent("connection refused") : nil
@@ -83,7 +83,7 @@ import Testing
     }
 
     /// A lane whose mutation the upstream will never take, and twenty others: it does not get all the probes.
-    @Test func aPoisonedLaneDoesNotKeepTheCircuitOpen() async throws {
+    @Test func `a poisoned lane does not keep the circuit open`() async throws {
         let (isUp, poisoned) = (Shared(false), Shared<UUID?>(nil))
         let upstream = FakeUpstream { request, _ in
             if !isUp.value { return .notSent("connection refused") }
@@ -117,7 +117,7 @@ import Testing
     }
 
     /// What the gateway itself does not send says nothing of the upstream, and holds nobody.
-    @Test func whatTheGatewayRefusesToSendFailsAloneAndTheCircuitKnowsNothingOfIt() async throws {
+    @Test func `what the gateway refuses to send fails alone and the circuit knows nothing of it`() async throws {
         let stage = try await Stage(
             upstream: FakeUpstream { request, _ in
                 if request.path == "/odd" { return .refused("the path is odd") }
@@ -148,7 +148,7 @@ import Testing
         #expect(stage.upstream.requests.count == 13)
     }
 
-    @Test func whereNothingCanBeSentTheLaneWaitsAndTheCircuitKnowsNothingOfIt() async throws {
+    @Test func `where nothing can be sent the lane waits and the circuit knows nothing of it`() async throws {
         let isReady = Shared(false)
         let stage = try await Stage(
             upstream: FakeUpstream { _, _ in isReady.value ? nil : .unready("no signing key is configured") }

@@ -27,7 +27,7 @@ import Testing
         )
     }
 
-    @Test func aManualConflictHaltsTheLane() async throws {
+    @Test func `a manual conflict halts the lane`() async throws {
         let stage = try await Stage(upstream: Self.conflicting())
         let (conflict, rest) = (update(stage, "manual"), stage.create())
         try await stage.phone.push([conflict, rest])
@@ -39,7 +39,7 @@ import Testing
         #expect(stage.upstream.requests.count == 1)
     }
 
-    @Test func theRestGoesOnWhenTheOrganizationWantsThat() async throws {
+    @Test func `the rest goes on when the organization wants that`() async throws {
         let stage = try await Stage(settings: #"{"on_conflict":"continue"}"#, upstream: Self.conflicting())
         let (conflict, rest) = (update(stage, "manual"), stage.create())
         try await stage.phone.push([conflict, rest])
@@ -48,7 +48,7 @@ import Testing
         #expect(try await stage.lane().haltedBy == nil)
     }
 
-    @Test func theServersWayResolvesACreateAndReleasesItsDependants() async throws {
+    @Test func `the server's way resolves a create and releases its dependants`() async throws {
         let upstream = Self.conflicting()
         let stage = try await Stage(upstream: upstream)
         let contact = UUID()
@@ -70,7 +70,7 @@ import Testing
         #expect(changes.first?["document"]?.text == Self.stored)
     }
 
-    @Test func theServersWayStaysManualWhereACreateIsNotNamed() async throws {
+    @Test func `the server's way stays manual where a create is not named`() async throws {
         let stage = try await Stage(upstream: Self.conflicting(#"{"error":"taken"}"#))
         let contact = UUID()
         let create = stage.create(
@@ -83,7 +83,7 @@ import Testing
         #expect(try await stage.mapping(contact).status == .pending)
     }
 
-    @Test func theClientsWayIsANewRevisionWithoutACondition() async throws {
+    @Test func `the client's way is a new revision without a condition`() async throws {
         let stage = try await Stage(upstream: Self.conflicting())
         let conflict = update(stage, "client_wins")
         try await stage.phone.push([conflict])
@@ -96,7 +96,7 @@ import Testing
         #expect(requests[1].text == #"{"id":7,"name":"mine","stars":5}"#)
     }
 
-    @Test func aCreateThatHadItsWayResolvesToWhatItWroteOver() async throws {
+    @Test func `a create that had its way resolves to what it wrote over`() async throws {
         let stage = try await Stage(upstream: Self.conflicting())
         let contact = UUID()
         let create = stage.create(
@@ -111,7 +111,7 @@ import Testing
         #expect(try await stage.mapping(contact).serverID?.text == "7")
     }
 
-    @Test func aSecondConflictIsForAPerson() async throws {
+    @Test func `a second conflict is for a person`() async throws {
         let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(412, Self.stored) })
         let conflict = update(stage, "client_wins")
         try await stage.phone.push([conflict])

@@ -39,7 +39,7 @@ import Testing
 
     private let broccoli = #"{"text":"Broccoli","folderId":23}"#
 
-    @Test func theFolderOfATaskGoesOutAsTheServersID() async throws {
+    @Test func `the folder of a task goes out as the server's ID`() async throws {
         let stage = try await stage()
         let (folder, task) = (stage.create("folder", 23), stage.create("task", 47, broccoli))
         let change = stage.change("update", "task", 47, #"{"folderId":23,"n":23}"#)
@@ -67,7 +67,7 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"folderId":1,"after":2}"#)
     }
 
-    @Test func listsNullsAndIDsThatAreStrings() async throws {
+    @Test func `lists nulls and IDs that are strings`() async throws {
         let stage = try await stage(upstream: Self.stringly)
         let tags = [stage.create("tag", 1, #"{"a":1}"#), stage.create("tag", -2, #"{"abc":1}"#)]
         let task = stage.create("task", .max, #"{"folderId":null,"tags":[-2,null,"given",1,1],"also":[1,-2]}"#)
@@ -79,7 +79,7 @@ import Testing
     }
 
     /// Two devices of a user and another user, each with a 23 of its own; and another organization's.
-    @Test func aNumberMeansAnotherEntityOnEachDevice() async throws {
+    @Test func `a number means another entity on each device`() async throws {
         let stage = try await stage()
         let bob = stage.newPhone()
         let tablet = Phone(stage.gateway, stage.organization, user: stage.phone.user)
@@ -109,7 +109,7 @@ import Testing
         #expect(ids.count == 4)
     }
 
-    @Test func ofABuiltInTypeTheStoredDocumentHasServerIDs() async throws {
+    @Test func `of a built in type the stored document has server IDs`() async throws {
         let stage = try await stage(builtIn: ["task"])
         let folder = stage.create("folder", 23)
         let task = stage.create("task", 47, #"{"folderId":23,"after":47,"n":47}"#)
@@ -127,7 +127,7 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"taskId":"\#(id)"}"#)
     }
 
-    @Test func whatLeadsToAFailedCreateWaitsUntilAPersonSettlesIt() async throws {
+    @Test func `what leads to a failed create waits until a person settles it`() async throws {
         let stage = try await stage(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
         let folder = stage.create("folder", 23, #"{"name":"bad"}"#)
         let task = stage.create("task", 47, broccoli)
@@ -143,7 +143,7 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":1}"#)
     }
 
-    @Test func anEditThatNamesOtherNumbersIsSentWithTheirServerIDs() async throws {
+    @Test func `an edit that names other numbers is sent with their server IDs`() async throws {
         let stage = try await stage(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
         let folders = [stage.create("folder", 23), stage.create("folder", 24, #"{"name":"bad"}"#)]
         let task = stage.create("task", 47, #"{"text":"bad","folderId":23}"#)
@@ -158,7 +158,7 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"text":"ok","folderId":2}"#)
     }
 
-    @Test func aNumberWhoseCreateWasGivenUpIsFreeForAnother() async throws {
+    @Test func `a number whose create was given up is free for another`() async throws {
         let stage = try await stage(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
         let folder = stage.create("folder", 23, #"{"name":"bad"}"#)
         let task = stage.create("task", 47, broccoli)
@@ -185,7 +185,7 @@ import Testing
         #expect(try await stage.leads("task", 50) == nil)
     }
 
-    @Test func aLostWorkersCreateIsSentAgainAndItsNumberLeadsToWhatIsThere() async throws {
+    @Test func `a lost worker's create is sent again and its number leads to what is there`() async throws {
         let stage = try await stage(isRunning: false)
         let (folder, task) = (stage.create("folder", 23), stage.create("task", 47, broccoli))
         try await stage.phone.push([folder, task])
@@ -209,7 +209,7 @@ import Testing
     // MARK: - Conflicts
 
     @Test(arguments: ["client_wins", "server_wins"])
-    func aCreateThatMeetsAnEntityLeadsToIt(_ strategy: String) async throws {
+    func `a create that meets an entity leads to it`(_ strategy: String) async throws {
         let stage = try await stage(upstream: Self.choosy)
         let folder = stage.create(
             "folder",
@@ -226,7 +226,7 @@ import Testing
     }
 
     @Test(arguments: ["client_wins", "server_wins"])
-    func aPersonsChoiceLeadsToTheSame(_ strategy: String) async throws {
+    func `a person's choice leads to the same`(_ strategy: String) async throws {
         let stage = try await stage(upstream: Self.choosy)
         let folder = stage.create("folder", 23, #"{"name":"mine"}"#)
         let task = stage.create("task", 47, broccoli)
@@ -240,7 +240,7 @@ import Testing
 
     /// The device was given the entity before, as 50: then both its numbers mean that.
     @Test(arguments: [true, false])
-    func whatTheDeviceKnowsByAnotherNumberItKnowsByBoth(_ isByAPerson: Bool) async throws {
+    func `what the device knows by another number it knows by both`(_ isByAPerson: Bool) async throws {
         let stage = try await stage(upstream: Self.choosy)
         try await stage.give("folder", 50, "7")
         let folder = stage.create(
@@ -279,7 +279,7 @@ import Testing
     }
 
     /// A pull confirms a number for the entity while the create's outcome is written.
-    @Test func aPullThatGivesANumberAtTheSameMomentDoesNotStopTheLane() async throws {
+    @Test func `a pull that gives a number at the same moment does not stop the lane`() async throws {
         let stage = try await stage(isRunning: false)
         try await stage.phone.push([stage.create("folder", 23)])
         let worker = UUID()

@@ -12,7 +12,7 @@ import Testing
 
 /// A gateway that ends gives everything back, and another one goes on.
 @Suite struct DrainTests {
-    @Test func whatIsInFlightIsGivenUpAndGoesOnElsewhere() async throws {
+    @Test func `what is in flight is given up and goes on elsewhere`() async throws {
         let (gate, isFirst) = (Gate(), Shared(true))
         let upstream = FakeUpstream { _, _ in
             guard isFirst.value else { return nil }
@@ -38,7 +38,7 @@ import Testing
         await helper.shutDown()
     }
 
-    @Test func whatIsAnsweredInTimeIsWrittenAndNothingMoreIsBegun() async throws {
+    @Test func `what is answered in time is written and nothing more is begun`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { _, _ in
             await gate.pass()
@@ -59,7 +59,7 @@ import Testing
         #expect(upstream.requests.count == 1)
     }
 
-    @Test func anIdleDispatcherSendsAFewStatementsASecondWhateverWaits() async throws {
+    @Test func `an idle dispatcher sends a few statements a second whatever waits`() async throws {
         let stage = try await Stage(pollInterval: 1)
         let due = stage.gateway.clock.now.adding(seconds: 3_600).rfc3339
         try await stage.execute(

@@ -13,7 +13,7 @@ import Testing
         FakeUpstream { request, _ in request.text.contains("bad") ? .status(422, #"{"error":"no"}"#) : nil }
     }
 
-    @Test func aRefusedMutationBlocksItsDependantsAlone() async throws {
+    @Test func `a refused mutation blocks its dependants alone`() async throws {
         let stage = try await Stage(upstream: Self.refusing())
         let contact = UUID()
         let bad = stage.create(local: contact, payload: #"{"bad":1}"#)
@@ -34,7 +34,7 @@ import Testing
         #expect(stage.upstream.requests.count == 2)
     }
 
-    @Test func aLaneHaltsAtAFailureWhenTheOrganizationWantsThat() async throws {
+    @Test func `a lane halts at a failure when the organization wants that`() async throws {
         let stage = try await Stage(settings: #"{"on_failure":"halt"}"#, upstream: Self.refusing())
         let (bad, rest) = (stage.create(payload: #"{"bad":1}"#), stage.create())
         try await stage.phone.push([bad, rest])
@@ -48,7 +48,7 @@ import Testing
         #expect(stage.upstream.requests.count == 1)
     }
 
-    @Test func whatHasNoEndpointFailsOnceItsTypeIsForwardedAndItsMappingWithIt() async throws {
+    @Test func `what has no endpoint fails once its type is forwarded and its mapping with it`() async throws {
         let gate = Gate()
         let stage = try await Stage(
             upstream: FakeUpstream { request, _ in
@@ -75,7 +75,7 @@ import Testing
     }
 
     /// A type that another replica registered a moment ago is not taken for what an unknown one would be.
-    @Test func aTypeThatAnotherReplicaRegisteredIsReadBeforeItIsRun() async throws {
+    @Test func `a type that another replica registered is read before it is run`() async throws {
         let stage = try await Stage(isRunning: false)
         let other = try await Gateway(replicaOf: stage.gateway)
         _ = try await other.store.catalog.organization(stage.organization.id)

@@ -10,7 +10,7 @@ import Testing
 
 /// Organizations take turns, and none runs more lanes than its upstream is to bear.
 @Suite struct FairnessTests {
-    @Test func aQuietOrganizationDoesNotWaitForANoisyOne() async throws {
+    @Test func `a quiet organization does not wait for a noisy one`() async throws {
         let (gate, traffic) = (Gate(), Traffic<UUID>())
         let quiet = Shared<UUID?>(nil)
         let count = Shared(0)

@@ -74,7 +74,7 @@ import Testing
 
     // MARK: - The feed cannot be forged
 
-    @Test func anUnrelatedRequestChangesNothingOfAColleaguesEntity() async throws {
+    @Test func `an unrelated request changes nothing of a colleague's entity`() async throws {
         let scene = try await Scene("organization") { request, _ in
             switch request.path {
             case "/missing": .status(404)
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func whatIsAboutTheEntityIsTakenFromAColleague() async throws {
+    @Test func `what is about the entity is taken from a colleague`() async throws {
         let scene = try await Scene("organization") { request, _ in
             request.method == "DELETE" ? .status(204) : .status(204, etag: "e2")
         }
@@ -115,7 +115,7 @@ import Testing
     // MARK: - What is private
 
     @Test(arguments: [404, 410, 403, 200, 204, 409, 412])
-    func everyAnswerAboutAColleaguesIsThatAboutAnIDThatNeverWas(_ status: Int) async throws {
+    func `every answer about a colleagues is that about an ID that never was`(_ status: Int) async throws {
         let scene = try await Scene("user") { request, _ in
             // as an upstream that does not tell either, or one that lets everybody do everything
             let id = request.path.split(separator: "/").last ?? ""
@@ -164,7 +164,7 @@ import Testing
     }
 
     /// Only who creates something owns it, whatever else a request may have to do with it.
-    @Test func nobodyBecomesTheOwnerOfWhatTheyDidNotCreate() async throws {
+    @Test func `nobody becomes the owner of what they did not create`() async throws {
         let scene = try await Scene("user") { request, _ in
             request.method == "POST"
                 ? .status(201, #"{"id":8,"name":"Ada's second"}"#) : .status(200, #"{"id":8,"name":"early"}"#)
@@ -181,7 +181,7 @@ import Testing
 
     // MARK: - Versions
 
-    @Test func aVersionThatAnotherWriterHasPassedIsAConflictBeforeAnythingIsSent() async throws {
+    @Test func `a version that another writer has passed is a conflict before anything is sent`() async throws {
         let scene = try await Scene("organization") { _, _ in .status(200, nil, etag: "e3") }
         let sent = scene.stage.upstream.requests.count
         let stale = ["base_version": "1"]
@@ -222,7 +222,7 @@ import Testing
         #expect(last.line == "PATCH /contacts/7" && last.isUnconditional && last.text == #"{"name":"forged"}"#)
     }
 
-    @Test func whatADiscardedConflictBlockedGoesOn() async throws {
+    @Test func `what a discarded conflict blocked goes on`() async throws {
         let scene = try await Scene("organization") { _, _ in .status(204) }
         let bob = scene.stage.newPhone()
         let lost = scene.entry(
@@ -238,7 +238,7 @@ import Testing
         #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.haltedBy == nil && lane.readyAt == nil)
     }
 
-    @Test func aConflictThatIsKnownHereHaltsTheLaneLikeAnyOther() async throws {
+    @Test func `a conflict that is known here halts the lane like any other`() async throws {
         let scene = try await Scene("organization") { _, _ in .status(204) }
         let body = Array(#"{"settings":{"on_conflict":"halt"}}"#.utf8)
         _ = try await scene.stage.gateway.store.administration.put(

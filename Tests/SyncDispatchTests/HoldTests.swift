@@ -27,7 +27,7 @@ import Testing
         mutation.status == "pending" && mutation.nextRetryAt != nil && mutation.attempts == 0
     }
 
-    @Test func aWrongEndpointHoldsItsOwnLaneAlone() async throws {
+    @Test func `a wrong endpoint holds its own lane alone`() async throws {
         let stage = try await Stage(upstream: Self.strict())
         let clock = stage.gateway.clock
         let (wrong, behind) = (Self.create(stage.phone, at: "/contacts/"), Self.create(stage.phone))
@@ -60,7 +60,7 @@ import Testing
     }
 
     /// What another replica sent counts, and a restart forgets nothing.
-    @Test func whatAnotherReplicaSentShowsWhoseMistakeItIs() async throws {
+    @Test func `what another replica sent shows whose mistake it is`() async throws {
         let stage = try await Stage(upstream: Self.strict())
         let wrong = Self.create(stage.phone, at: "/contacts/")
         try await stage.phone.push([wrong])
@@ -83,7 +83,7 @@ import Testing
     }
 
     /// What was under way when the first answer came may have been taken before the operator's trouble began.
-    @Test func whatWasSentBeforeShowsNothing() async throws {
+    @Test func `what was sent before shows nothing`() async throws {
         let stage = try await Stage(isRunning: false)
         let moment = stage.gateway.clock.now
         let (colleague, worker) = (stage.newPhone(), UUID())
@@ -115,7 +115,7 @@ import Testing
         #expect(try await !lanes.hasSucceeded(in: UUID(), since: moment.adding(seconds: -2), timeout: .seconds(30)))
     }
 
-    @Test func theOperatorsTroubleSpendsNoAttemptAndEndsWithIt() async throws {
+    @Test func `the operator's trouble spends no attempt and ends with it`() async throws {
         let answer = Shared<Int?>(401)
         let stage = try await Stage(upstream: FakeUpstream { _, _ in answer.value.map { .status($0) } })
         let create = stage.create(extra: ["max_attempts": "1"])
@@ -140,7 +140,7 @@ import Testing
     }
 
     /// A credential that has run out: nobody is answered otherwise, and few are asked.
-    @Test func severalLanesThatAgreeOpenTheCircuit() async throws {
+    @Test func `several lanes that agree open the circuit`() async throws {
         let isRight = Shared(false)
         let upstream = FakeUpstream { _, _ in isRight.value ? nil : .status(401) }
         let stage = try await Stage(upstream: upstream, maximumConcurrency: 1)
@@ -163,7 +163,7 @@ import Testing
         #expect(upstream.requests.count == 23 && stage.dispatcher.current.openCircuits == 0)
     }
 
-    @Test func aPersonsRetryBeginsAnew() async throws {
+    @Test func `a person's retry begins anew`() async throws {
         let stage = try await Stage(upstream: Self.strict())
         let wrong = Self.create(stage.phone, at: "/contacts/")
         try await stage.phone.push([wrong])

@@ -17,7 +17,7 @@ import Testing
         return started
     }
 
-    @Test func noMoreLanesRunThanMay() {
+    @Test func `no more lanes run than may`() {
         let (first, second) = (Self.lanes(10), Self.lanes(10))
         var scheduler = LaneScheduler(capacity: 7)
         scheduler.setCap(first[0].organization, 3)
@@ -32,7 +32,7 @@ import Testing
         #expect(Self.drain(&scheduler).count == 1)
     }
 
-    @Test func anOrganizationThatIsNotKnownRunsOneLaneUntilItIs() {
+    @Test func `an organization that is not known runs one lane until it is`() {
         let lanes = Self.lanes(5)
         var scheduler = LaneScheduler(capacity: 100)
         for lane in lanes { scheduler.add(lane) }
@@ -50,7 +50,7 @@ import Testing
         #expect(Self.drain(&scheduler).count == 5)
     }
 
-    @Test func aNoisyOrganizationDelaysAQuietOneByNoMoreThanATurn() {
+    @Test func `a noisy organization delays a quiet one by no more than a turn`() {
         var scheduler = LaneScheduler(capacity: 1)
         let noisy = Self.lanes(5_000)
         for lane in noisy { scheduler.add(lane) }
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func aLaneThatIsReportedWhileItRunsIsLookedAtAgain() {
+    @Test func `a lane that is reported while it runs is looked at again`() {
         let lane = Self.lanes(1)[0]
         var scheduler = LaneScheduler(capacity: 10)
         scheduler.add(lane)
@@ -81,7 +81,7 @@ import Testing
         #expect(Self.drain(&scheduler).isEmpty && scheduler.runningCount == 0 && scheduler.waitingCount == 0)
     }
 
-    @Test func whatFindsNoRoomIsLookedForLater() {
+    @Test func `what finds no room is looked for later`() {
         let lanes = Self.lanes(LaneScheduler.waitingLimit + 10)
         let organization = lanes[0].organization
         var scheduler = LaneScheduler(capacity: 10_000)
@@ -97,7 +97,7 @@ import Testing
         #expect(scheduler.hungry.isEmpty && !scheduler.isFull)
     }
 
-    @Test func lanesGiveTheirPlacesAwayOnlyWhileOthersWait() {
+    @Test func `lanes give their places away only while others wait`() {
         let (first, second) = (Self.lanes(3), Self.lanes(1))
         var scheduler = LaneScheduler(capacity: 2)
         scheduler.setCap(first[0].organization, 2)
@@ -116,7 +116,7 @@ import Testing
     }
 
     /// A simple model: which lanes wait, run, and are to run again.
-    @Test func randomOperationsAreAsInASimpleModel() {
+    @Test func `random operations are as in a simple model`() {
         let seed = Seed()
         var random = seed.generator
         for _ in 0..<30 {
@@ -183,7 +183,7 @@ import Testing
         return (0..<count).map { _ in LaneKey(organization: organization, user: UUID()) }
     }
 
-    @Test func whatIsOverItsCapacityIsLookedForInTheDatabase() async {
+    @Test func `what is over its capacity is looked for in the database`() async {
         let inbox = Inbox()
         let lanes = Self.lanes(Inbox.capacity + 10)
         inbox.post(ready: Array(lanes[..<Inbox.capacity]))
@@ -198,7 +198,7 @@ import Testing
         #expect(more.ready == [lanes[0]] && !more.mustPoll && more.finished.isEmpty)
     }
 
-    @Test func nothingIsLostWhileManyPost() async {
+    @Test func `nothing is lost while many post`() async {
         let inbox = Inbox()
         let lanes = Self.lanes(2_000)
         await withTaskGroup(of: Void.self) { group in
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    @Test func itsReaderWaitsAlsoOnceItIsClosed() async {
+    @Test func `its reader waits also once it is closed`() async {
         let inbox = Inbox()
         inbox.post { $0.isClosed = true }
         #expect(await inbox.next().isClosed)

@@ -12,7 +12,7 @@ import Testing
 
 /// At most one worker runs a lane at a time, and one that is late changes nothing (product rule 13).
 @Suite struct LeaseTests {
-    @Test func twoReplicasNeverRunALaneAtTheSameTime() async throws {
+    @Test func `two replicas never run a lane at the same time`() async throws {
         let traffic = Traffic<UUID>()
         let upstream = FakeUpstream { request, _ in
             traffic.enter(request.user)
@@ -51,7 +51,7 @@ import Testing
         await stage.shutDown()
     }
 
-    @Test func aWorkerThatStallsBeyondItsLeaseLosesItsOutcome() async throws {
+    @Test func `a worker that stalls beyond its lease loses its outcome`() async throws {
         let gate = Gate()
         let stage = try await Stage(
             upstream: FakeUpstream { _, seen in
@@ -80,7 +80,7 @@ import Testing
     }
 
     /// The process stood still between the commit and the request: the lease is looked at once more.
-    @Test func whatCannotBeDoneWithinTheLeaseIsNotSent() async throws {
+    @Test func `what cannot be done within the lease is not sent`() async throws {
         let stage = try await Stage(isRunning: false)
         try await stage.phone.push([stage.create()])
         let worker = UUID()
@@ -103,7 +103,7 @@ import Testing
         #expect(stage.upstream.requests.isEmpty)
     }
 
-    @Test func aWorkerThatStoodStillLooksAtItsLeaseBeforeItSends() async throws {
+    @Test func `a worker that stood still looks at its lease before it sends`() async throws {
         let stage = try await Stage(isRunning: false)
         let create = stage.create()
         try await stage.phone.push([create])
@@ -139,7 +139,7 @@ import Testing
         #expect(try await stage.lane().leaseToken == 1)
     }
 
-    @Test func whatALostWorkerHadInFlightIsSentAgainUnderTheSameKey() async throws {
+    @Test func `what a lost worker had in flight is sent again under the same key`() async throws {
         let stage = try await Stage(isRunning: false)
         let create = stage.create()
         try await stage.phone.push([create])
@@ -163,7 +163,7 @@ import Testing
     }
 
     /// The clock stands still, so no lease ends: it is the lanes' own worker that goes on, whichever of its steps was lost.
-    @Test func lanesGoOnAfterOutagesThoughTheirLeasesAreNotOver() async throws {
+    @Test func `lanes go on after outages though their leases are not over`() async throws {
         let gateway = try await Gateway()
         let database = gateway.database
         let upstream = FakeUpstream { request, _ in
@@ -206,7 +206,7 @@ import Testing
 
     /// A process runs a lane once: under a lease of its own it has not heard of its claim, or has let go of the lane. It
     /// does not wait for the lease to end, and what was in flight may have been sent.
-    @Test func aWorkerTakesALaneUnderItsOwnLease() async throws {
+    @Test func `a worker takes a lane under its own lease`() async throws {
         let stage = try await Stage(isRunning: false)
         let create = stage.create()
         try await stage.phone.push([create])
@@ -222,7 +222,7 @@ import Testing
         #expect(try await stage.mutation(create.id).status == "succeeded")
     }
 
-    @Test func aLostWorkersLastAttemptFailsTheMutation() async throws {
+    @Test func `a lost worker's last attempt fails the mutation`() async throws {
         let stage = try await Stage(isRunning: false)
         let contact = UUID()
         let create = stage.create(local: contact, extra: ["max_attempts": "1"])
@@ -238,7 +238,7 @@ import Testing
         #expect(try await stage.lane().queuedCount == 1)
     }
 
-    @Test func aLongLaneRenewsItsLeaseUnderOneToken() async throws {
+    @Test func `a long lane renews its lease under one token`() async throws {
         let stage = try await Stage(isRunning: false)
         try await stage.phone.push((0..<6).map { _ in stage.create() })
         let worker = UUID()
@@ -258,7 +258,7 @@ import Testing
     }
 
     /// The answer to a step was lost, and its worker makes it once more.
-    @Test func aStepThatIsMadeTwiceTakesEffectOnce() async throws {
+    @Test func `a step that is made twice takes effect once`() async throws {
         let stage = try await Stage(isRunning: false)
         let (first, second) = (UUID(), UUID())
         let entries = [stage.create(local: first), stage.create(local: second)]

@@ -25,7 +25,7 @@ import Testing
         )
     }
 
-    @Test func itWorksWhenItIsDueAndNotBefore() async throws {
+    @Test func `it works when it is due and not before`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let service = Self.service(gateway)
@@ -48,7 +48,7 @@ import Testing
         #expect(!service.state.isRunning)
     }
 
-    @Test func ofTwoReplicasOneWorksAndBothKnowOfIt() async throws {
+    @Test func `of two replicas one works and both know of it`() async throws {
         let gateway = try await Gateway()
         let other = try await Gateway(replicaOf: gateway)
         let services = [Self.service(gateway), Self.service(other)]
@@ -62,7 +62,7 @@ import Testing
     }
 
     /// A clock that goes on between the end of a run and the next look, as clocks do.
-    @Test func whatWasLeftIsTellableUntilARunHasDoneIt() async throws {
+    @Test func `what was left is tellable until a run has done it`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let service = Self.service(gateway)
@@ -83,7 +83,7 @@ import Testing
         #expect(service.state.overdue == 0)
     }
 
-    @Test func itRunsWhenItIsAskedAndEndsWithItsGroup() async throws {
+    @Test func `it runs when it is asked and ends with its group`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         var logger = Logger(label: "test")

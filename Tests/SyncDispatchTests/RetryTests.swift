@@ -9,7 +9,7 @@ import Testing
 
 /// Failed attempts are tried again, at the time that the rules say and not before.
 @Suite struct RetryTests {
-    @Test func anAttemptIsRepeatedOnceItsBackOffIsOver() async throws {
+    @Test func `an attempt is repeated once its back off is over`() async throws {
         let stage = try await Stage(
             upstream: FakeUpstream { _, seen in seen == 0 ? .status(503, #"{"oops":1}"#) : nil }
         )
@@ -43,7 +43,9 @@ import Testing
         #expect(mutation.attempts == 2 && mutation.nextRetryAt == nil)
     }
 
-    @Test func pausesGrowUpToTheirCapAndAMappingFailsAboveTenTriesUntilSuccessResolvesIt() async throws {
+    @Test func `pauses grow up to their cap and a mapping fails above ten tries until success resolves it`()
+        async throws
+    {
         let isUp = Shared(false)
         let stage = try await Stage(
             upstream: FakeUpstream { _, _ in isUp.value ? nil : .notSent("connection refused") }
@@ -73,7 +75,7 @@ import Testing
         #expect(stage.upstream.effects.count == 1)
     }
 
-    @Test func nothingIsSentBeforeTheUpstreamSaid() async throws {
+    @Test func `nothing is sent before the upstream said`() async throws {
         let clock = Shared<Timestamp?>(nil)
         let stage = try await Stage(
             upstream: FakeUpstream { _, seen in
@@ -89,7 +91,7 @@ import Testing
         try await stage.mutation(create.id, is: .succeeded)
     }
 
-    @Test func aMutationThatIsOutOfAttemptsFails() async throws {
+    @Test func `a mutation that is out of attempts fails`() async throws {
         let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(500) })
         let create = stage.create(extra: ["max_attempts": "2"])
         try await stage.phone.push([create])
@@ -104,7 +106,7 @@ import Testing
 
     /// The create is there, and its answer was too large, or no JSON, or without an id: a person's retry asks for it again, and
     /// makes no second one.
-    @Test func aCreateThatTookEffectIsRetriedUnderItsKey() async throws {
+    @Test func `a create that took effect is retried under its key`() async throws {
         let stage = try await Stage(
             upstream: FakeUpstream { _, seen in seen == 0 ? .status(201) : .status(201, #"{"id":7}"#) }
         )
@@ -129,7 +131,7 @@ import Testing
         #expect(Set(stage.upstream.requests.map(\.idempotencyKey)).count == 1)
     }
 
-    @Test func aClockThatStepsLosesNothingAndDoublesNothing() async throws {
+    @Test func `a clock that steps loses nothing and doubles nothing`() async throws {
         let gate = Gate()
         let stage = try await Stage(
             upstream: FakeUpstream { request, _ in
@@ -156,7 +158,7 @@ import Testing
     }
 
     /// A lease that was taken before the clock went back ends when one that is taken now would.
-    @Test func aLeaseFromTheFutureIsRenewedToItsLength() async throws {
+    @Test func `a lease from the future is renewed to its length`() async throws {
         let stage = try await Stage(isRunning: false)
         try await stage.phone.push([stage.create(), stage.create()])
         let worker = UUID()

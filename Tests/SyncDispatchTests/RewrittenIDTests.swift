@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(arguments: Kind.allCases)
-    func idsOfEveryKindMayBeRewrittenInEveryPlace(_ kind: Kind) async throws {
+    func `ids of every kind may be rewritten in every place`(_ kind: Kind) async throws {
         let stage = try await Stage(upstream: kind.upstream)
         let (contact, activity) = (UUID(), UUID())
         let text = contact.lowercased
@@ -87,7 +87,7 @@ import Testing
 
     /// The worker knew the server id first, and names the entity by its client id later.
     @Test(arguments: Kind.allCases)
-    func aClientIDMayStandWhereTheServersDid(_ kind: Kind) async throws {
+    func `a client ID may stand where the servers did`(_ kind: Kind) async throws {
         let stage = try await Stage(upstream: kind.upstream)
         let contact = UUID()
         let create = stage.create(local: contact)
@@ -111,7 +111,7 @@ import Testing
         #expect(try await stage.phone.push([update]).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func aMappingIsItsUsersOwn() async throws {
+    @Test func `a mapping is its users own`() async throws {
         let stage = try await Stage(upstream: Kind.integer.upstream)
         let contact = UUID()
         let create = stage.create(local: contact)
@@ -133,7 +133,7 @@ import Testing
     }
 
     /// What a gateway of the version before has stored.
-    @Test func rowsFromBeforePlacesWereNotedAreComparedAsTheyWere() async throws {
+    @Test func `rows from before places were noted are compared as they were`() async throws {
         let stage = try await Stage(upstream: Kind.uuid.upstream)
         let contact = UUID()
         let create = stage.create(local: contact)
@@ -151,7 +151,7 @@ import Testing
     // MARK: - Ids of devices
 
     @Test(arguments: [Kind.integer, .string, .uuid])
-    func aRelationsNumberMayBeRewritten(_ kind: Kind) async throws {
+    func `a relation's number may be rewritten`(_ kind: Kind) async throws {
         let stage = try await Stage(upstream: kind.upstream)
         try await stage.declareTypes()
         let folder = stage.create("folder", 23)
@@ -181,7 +181,7 @@ import Testing
     // MARK: - Types that share a client id
 
     /// The issue's case: a mutation failed, another type took the client id, and a person retried the mutation.
-    @Test func aReferenceMeansTheTypeItMeantAlsoAfterARetry() async throws {
+    @Test func `a reference means the type it meant also after a retry`() async throws {
         let upstream = FakeUpstream { request, _ in
             if request.text.contains("bad") { return .status(422, "{}") }
             return request.method == "POST" ? .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#) : nil
@@ -208,7 +208,7 @@ import Testing
     }
 
     /// Both creates wait; the other type's is resolved first.
-    @Test func aReferenceWaitsForTheTypeItMeans() async throws {
+    @Test func `a reference waits for the type it means`() async throws {
         let upstream = FakeUpstream { request, _ in
             request.text.contains("bad")
                 ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
@@ -229,7 +229,7 @@ import Testing
     }
 
     /// What depends on a discarded create, and names the other type's entity of that client id, needs nothing of it.
-    @Test func aDiscardTakesNothingFromWhoMeansAnotherType() async throws {
+    @Test func `a discard takes nothing from who means another type`() async throws {
         let upstream = FakeUpstream { request, _ in
             request.text.contains("bad")
                 ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
@@ -263,7 +263,7 @@ import Testing
     }
 
     /// A colleague's entity, of a type that each sees their own of: its validator is not sent for anybody else.
-    @Test func theValidatorOfAColleaguesEntityIsNotSent() async throws {
+    @Test func `the validator of a colleague's entity is not sent`() async throws {
         let upstream = FakeUpstream { request, _ in
             request.method == "POST" ? .status(201, #"{"id":7}"#, etag: #""secret""#) : .status(200, #"{"id":7}"#)
         }

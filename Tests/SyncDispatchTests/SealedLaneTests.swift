@@ -21,7 +21,7 @@ import Testing
         try await Stage(gateway: Gateway(masterKeys: TestKeys.first), upstream: upstream, isRunning: isRunning)
     }
 
-    @Test func answersErrorsAndWhatIsSentInTheirPlaceAreSealed() async throws {
+    @Test func `answers errors and what is sent in their place are sealed`() async throws {
         let upstream = FakeUpstream { request, seen in
             if request.text.contains("reject") { return .status(422, #"{"why":"geheimnis"}"#) }
             if request.text.contains("retry"), seen == 0 { return .status(503, #"{"why":"geheimnis"}"#) }
@@ -65,7 +65,7 @@ import Testing
         #expect(try await stage.gateway.database.mentions(of: Self.marker) == [:])
     }
 
-    @Test func anAnswerThatLooksSealedIsNoSecretWithoutAKey() async throws {
+    @Test func `an answer that looks sealed is no secret without a key`() async throws {
         let upstream = FakeUpstream { _, _ in .status(201, #""sluice-sealed:1:1:AAAA""#) }
         let keys = "-\n" + TestKeys.second
         let stage = try await Stage(gateway: Gateway(masterKeys: keys), upstream: upstream)
@@ -77,7 +77,7 @@ import Testing
 
     /// Two dispatchers on one database, of which one has lost its key: it leaves the lane alone, nothing is counted as an
     /// attempt, and the other runs it.
-    @Test func aDispatcherWithoutTheKeyLeavesLanesAlone() async throws {
+    @Test func `a dispatcher without the key leaves lanes alone`() async throws {
         let stage = try await stage(isRunning: false)
         let entry = stage.create(payload: #"{"title":"geheimnis"}"#)
         try await stage.phone.push([entry])
@@ -106,7 +106,7 @@ import Testing
 
     /// One user's head was damaged: what came of the request before it is written, it fails for a person to look at, and
     /// what stands behind it goes on. Sent again with another payload, it runs.
-    @Test func aHeadThatWasDamagedFailsAndHarmsNobody() async throws {
+    @Test func `a head that was damaged fails and harms nobody`() async throws {
         let stage = try await stage(isRunning: false)
         let entries = [#"{"a":1}"#, #"{"b":1}"#, #"{"c":1}"#].map { stage.create(payload: $0) }
         try await stage.phone.push(entries)
@@ -148,7 +148,7 @@ import Testing
     }
 
     /// Its worker was lost, and what it had in hand was damaged meanwhile: it fails, and the lane is claimed as any other.
-    @Test func aMutationInFlightThatWasDamagedFails() async throws {
+    @Test func `a mutation in flight that was damaged fails`() async throws {
         let stage = try await stage(isRunning: false)
         let entry = stage.create(payload: #"{"a":1}"#)
         try await stage.phone.push([entry])
@@ -180,7 +180,7 @@ import Testing
 
     /// A head under a data key that is there, and whose master key is not: a matter of configuration, so it waits. One
     /// under a key that is nowhere waits while that may have been made a moment ago.
-    @Test func aHeadThatAnotherConfigurationOpensWaits() async throws {
+    @Test func `a head that another configuration opens waits`() async throws {
         let stage = try await stage(isRunning: false)
         let (known, nowhere) = (stage.create(payload: #"{"a":1}"#), stage.create(payload: #"{"b":1}"#))
         try await stage.phone.push([known])
@@ -225,7 +225,7 @@ import Testing
     /// Whatever a client or an upstream sends that looks like a sealed value is a value like any other: on every way in,
     /// whether the gateway seals, only opens, or has no key.
     @Test(arguments: [nil, "-\n" + TestKeys.second, TestKeys.first])
-    func whatLooksSealedIsAValueLikeAnyOther(_ keys: String?) async throws {
+    func `what looks sealed is a value like any other`(_ keys: String?) async throws {
         let spoof = #""sluice-sealed:1:1:AAAA""#
         let upstream = FakeUpstream { request, _ in
             switch request.method {

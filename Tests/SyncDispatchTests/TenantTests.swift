@@ -11,7 +11,7 @@ import Testing
 
 /// Nobody's ids are put in place in anybody else's requests.
 @Suite struct TenantTests {
-    @Test func idsOfOthersAreJustData() async throws {
+    @Test func `ids of others are just data`() async throws {
         let stage = try await Stage()
         let contact = UUID()
         let create = stage.create(local: contact)
@@ -58,7 +58,7 @@ import Testing
         _ = try await stage.gateway.store.administration.put(stage.organization.id, OrganizationUpdate(body: body))
     }
 
-    @Test func nothingIsSentForASuspendedOrganizationAndItGoesOnOnceItIsActive() async throws {
+    @Test func `nothing is sent for a suspended organization and it goes on once it is active`() async throws {
         let stage = try await Stage(upstream: FakeUpstream { _, seen in seen == 0 ? .status(503) : nil })
         let create = stage.create()
         try await stage.phone.push([create])
@@ -81,7 +81,7 @@ import Testing
     }
 
     /// What is on its way when it is suspended cannot be called back; what came of it is kept.
-    @Test func theOutcomeOfARequestUnderWayIsKeptAndTheNextIsNotSent() async throws {
+    @Test func `the outcome of a request under way is kept and the next is not sent`() async throws {
         let gate = Gate()
         let stage = try await Stage(
             upstream: FakeUpstream { _, _ in

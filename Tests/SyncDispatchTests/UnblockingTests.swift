@@ -28,7 +28,7 @@ import Testing
         return entries.map(\.id)
     }
 
-    @Test func thousandsThatWaitForOneAreAllReleasedAndRunInOrder() async throws {
+    @Test func `thousands that wait for one are all released and run in order`() async throws {
         let stage = try await Stage(isRunning: false)
         let ids = try await fill(stage, creates: 1, waiters: 2_500)
         let worker = UUID()
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func whatALostWorkerLeftBlockedIsReleasedByTheNext() async throws {
+    @Test func `what a lost worker left blocked is released by the next`() async throws {
         let stage = try await Stage(isRunning: false)
         let ids = try await fill(stage, creates: 2, waiters: 2_100)
         let lost = UUID()
@@ -76,7 +76,7 @@ import Testing
     }
 
     /// Many wait for many: each step releases a bounded number, and each blocker is looked at once.
-    @Test func waitersOfManyAreReleasedInBoundedStepsOneBlockerAfterTheOther() async throws {
+    @Test func `waiters of many are released in bounded steps one blocker after the other`() async throws {
         let (creates, waiters) = (40, 700)
         let stage = try await Stage(isRunning: false)
         let contacts = (0..<creates).map { _ in stage.create() }

@@ -20,8 +20,8 @@ struct AnswerTests {
         String(decoding: answer.body ?? [], as: UTF8.self)
     }
 
-    @Test("Problems keep their status and carry the request id")
-    func problems() {
+    @Test
+    func `Problems keep their status and carry the request id`() {
         let answer = answer(Problem(.sequenceGap, "missing"))
         #expect(answer.status == .conflict)
         #expect(answer.contentType == "application/problem+json")
@@ -29,50 +29,46 @@ struct AnswerTests {
         #expect(text(answer).contains("\"type\":\"urn:sluice:problem:sequence_gap\""))
     }
 
-    @Test("What nobody expected is bland")
-    func unexpected() {
+    @Test
+    func `What nobody expected is bland`() {
         let answer = answer(Surprise())
         #expect(answer.status == .internalServerError)
         #expect(!text(answer).contains("SELECT"))
         #expect(!text(answer).contains("Surprise"))
     }
 
-    @Test(
-        "Temporary problems say when to come back",
-        arguments: [ProblemCode.rateLimited, .overloaded, .storeUnavailable]
+    @Test(arguments: [ProblemCode.rateLimited, .overloaded, .storeUnavailable]
     )
-    func temporary(code: ProblemCode) {
+    func `Temporary problems say when to come back`(code: ProblemCode) {
         #expect(answer(Problem(code, "later")).headers[.retryAfter] == "1")
         var problem = Problem(code, "later")
         problem.retryAfter = 7
         #expect(answer(problem).headers[.retryAfter] == "7")
     }
 
-    @Test("Every 401 has a challenge")
-    func challenge() {
+    @Test
+    func `Every 401 has a challenge`() {
         #expect(answer(Problem(.unauthorized, "no")).headers[.wwwAuthenticate] == "Bearer")
         let refusal = BearerToken.refusal("invalid_token", "The token has expired.")
         let challenge = "Bearer error=\"invalid_token\", error_description=\"The token has expired.\""
         #expect(answer(refusal).headers[.wwwAuthenticate] == challenge)
     }
 
-    @Test("HEAD gets the length and no body")
-    func head() {
+    @Test
+    func `HEAD gets the length and no body`() {
         let response = Answer(.ok, json: Array("{}".utf8)).response(to: .head, requestID: "r", date: nil)
         #expect(response.headers[.contentLength] == "2")
         #expect(response.body.contentLength == 0)
     }
 
-    @Test(
-        "Dates are as HTTP writes them",
-        arguments: [
-            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
-            (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
-            (1_709_164_800, "Thu, 29 Feb 2024 00:00:00 GMT"),
-            (-1, "Wed, 31 Dec 1969 23:59:59 GMT"),
-        ]
+    @Test(arguments: [
+        (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+        (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+        (1_709_164_800, "Thu, 29 Feb 2024 00:00:00 GMT"),
+        (-1, "Wed, 31 Dec 1969 23:59:59 GMT"),
+    ]
     )
-    func dates(seconds: Int64, text: String) {
+    func `Dates are as HTTP writes them`(seconds: Int64, text: String) {
         #expect(HTTPDate.format(Timestamp(microseconds: seconds * 1_000_000)) == text)
     }
 }

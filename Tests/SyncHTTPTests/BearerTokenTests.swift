@@ -6,37 +6,33 @@ import Testing
 
 @Suite("Bearer tokens")
 struct BearerTokenTests {
-    @Test(
-        "The scheme is in any case",
-        arguments: [
-            ("Bearer abc.def-_~+/=", "abc.def-_~+/="), ("bearer x", "x"), ("BEARER   x", "x"),
-        ]
+    @Test(arguments: [
+        ("Bearer abc.def-_~+/=", "abc.def-_~+/="), ("bearer x", "x"), ("BEARER   x", "x"),
+    ]
     )
-    func scheme(value: String, token: Substring) {
+    func `The scheme is in any case`(value: String, token: Substring) {
         #expect(BearerToken.parse(value) == token)
     }
 
-    @Test(
-        "Anything else is no token",
-        arguments: [
-            "", "Bearer", "Bearer ", "Bearer  ", "Basic abc", "Bearerabc", "abc", "Bearer a b", "Bearer a,b",
-            "Bearer é",
-            "Bearer \"a\"",
-        ]
+    @Test(arguments: [
+        "", "Bearer", "Bearer ", "Bearer  ", "Basic abc", "Bearerabc", "abc", "Bearer a b", "Bearer a,b",
+        "Bearer é",
+        "Bearer \"a\"",
+    ]
     )
-    func noToken(value: String) {
+    func `Anything else is no token`(value: String) {
         #expect(BearerToken.parse(value) == nil)
     }
 
-    @Test("A request without a token gets a bare challenge")
-    func missing() throws {
+    @Test
+    func `A request without a token gets a bare challenge`() throws {
         let refusal = try #require(throws: Refusal.self) { _ = try BearerToken.of([:]) }
         #expect(refusal.headers[.wwwAuthenticate] == "Bearer")
         #expect(refusal.problem.code == .unauthorized)
     }
 
-    @Test("Two Authorization fields are refused")
-    func repeated() throws {
+    @Test
+    func `Two Authorization fields are refused`() throws {
         var headers = HTTPFields()
         headers.append(HTTPField(name: .authorization, value: "Bearer a"))
         headers.append(HTTPField(name: .authorization, value: "Bearer a"))

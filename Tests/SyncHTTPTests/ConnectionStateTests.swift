@@ -11,8 +11,8 @@ struct ConnectionStateTests {
         ConnectionState(bodyTimeout: .seconds(30), writeTimeout: .seconds(60), shutdownTimeout: .seconds(5))
     }
 
-    @Test("A request in one piece needs no timer")
-    func onePiece() {
+    @Test
+    func `A request in one piece needs no timer`() {
         var state = state()
         state.readHead(closes: false, at: start)
         state.readEnd()
@@ -22,8 +22,8 @@ struct ConnectionStateTests {
         #expect(state.writeEnd(at: start) == .keep)
     }
 
-    @Test("A late body is refused, and ends the connection")
-    func lateBody() {
+    @Test
+    func `A late body is refused, and ends the connection`() {
         var state = state()
         state.readHead(closes: false, at: start)
         #expect(state.timerFired(at: start + .seconds(29)) == .wait(until: start + .seconds(30)))
@@ -33,8 +33,8 @@ struct ConnectionStateTests {
         #expect(state.writeEnd(at: start) == .closeAfterLingering)
     }
 
-    @Test("An answer to a body that is still arriving ends the connection")
-    func earlyAnswer() {
+    @Test
+    func `An answer to a body that is still arriving ends the connection`() {
         var state = state()
         state.readHead(closes: false, at: start)
         let announces = state.writeHead()
@@ -42,8 +42,8 @@ struct ConnectionStateTests {
         #expect(state.writeEnd(at: start) == .closeAfterLingering)
     }
 
-    @Test("A client that asks for it is let go")
-    func connectionClose() {
+    @Test
+    func `A client that asks for it is let go`() {
         var state = state()
         state.readHead(closes: true, at: start)
         state.readEnd()
@@ -52,16 +52,16 @@ struct ConnectionStateTests {
         #expect(state.writeEnd(at: start) == .close)
     }
 
-    @Test("A client that does not read is cut off")
-    func slowReader() {
+    @Test
+    func `A client that does not read is cut off`() {
         var state = state()
         state.becameWritable(false, at: start)
         #expect(state.deadline == start + .seconds(60))
         #expect(state.timerFired(at: start + .seconds(60)) == .close)
     }
 
-    @Test("A client that reads slowly has time as long as it gets on, and no longer")
-    func slowProgress() {
+    @Test
+    func `A client that reads slowly has time as long as it gets on, and no longer`() {
         var state = ConnectionState(
             bodyTimeout: .seconds(30),
             writeTimeout: .seconds(60),
@@ -75,16 +75,16 @@ struct ConnectionStateTests {
         #expect(state.timerFired(at: start + .seconds(125), unsent: 0) == .close)
     }
 
-    @Test("A client that reads again is not")
-    func readerThatComesBack() {
+    @Test
+    func `A client that reads again is not`() {
         var state = state()
         state.becameWritable(false, at: start)
         state.becameWritable(true, at: start + .seconds(1))
         #expect(state.timerFired(at: start + .seconds(60)) == .nothing)
     }
 
-    @Test("Requests sent ahead are not read")
-    func requestsSentAhead() {
+    @Test
+    func `Requests sent ahead are not read`() {
         var state = state()
         for _ in 0..<2 {
             #expect(state.mayRead)
@@ -97,8 +97,8 @@ struct ConnectionStateTests {
         #expect(state.mayRead)
     }
 
-    @Test("The end of the connection is the last request's to ask for, not that of those before it")
-    func requestsBeforeTheLast() {
+    @Test
+    func `The end of the connection is the last request's to ask for, not that of those before it`() {
         for (closes, arrives) in [(true, true), (false, false)] {
             var state = state()
             state.readHead(closes: false, at: start)
@@ -114,8 +114,8 @@ struct ConnectionStateTests {
         }
     }
 
-    @Test("The time of a body does not run while nothing is read")
-    func bodySentAhead() {
+    @Test
+    func `The time of a body does not run while nothing is read`() {
         var state = state()
         state.readHead(closes: false, at: start)
         state.readEnd()
@@ -128,8 +128,8 @@ struct ConnectionStateTests {
         #expect(state.timerFired(at: start + .seconds(90)) == .refuseBody)
     }
 
-    @Test("A shutdown shortens what is under way")
-    func shutdown() {
+    @Test
+    func `A shutdown shortens what is under way`() {
         var state = state()
         state.readHead(closes: false, at: start)
         state.shutDown(at: start + .seconds(1))

@@ -6,8 +6,8 @@ import Testing
 struct EntityTagTests {
     private let tag = EntityTag(of: Array("a body".utf8))
 
-    @Test("A tag is quoted, the same for the same bytes and another for others")
-    func text() {
+    @Test
+    func `A tag is quoted, the same for the same bytes and another for others`() {
         #expect(tag.text.utf8.count == 34)
         #expect(tag.text.hasPrefix("\"") && tag.text.hasSuffix("\""))
         #expect(EntityTag(of: Array("a body".utf8)).text == tag.text)
@@ -15,8 +15,8 @@ struct EntityTagTests {
         #expect(EntityTag(of: []).text != tag.text)
     }
 
-    @Test("If-None-Match finds a tag alone, in a list, marked as weak, and by the asterisk")
-    func matches() {
+    @Test
+    func `If-None-Match finds a tag alone, in a list, marked as weak, and by the asterisk`() {
         for field in [
             tag.text, "\"x\", \(tag.text)", "\(tag.text),\"x\"", "W/\(tag.text)", "W/\"x\" , W/\(tag.text)", "*",
         ] {
@@ -24,8 +24,8 @@ struct EntityTagTests {
         }
     }
 
-    @Test("Other tags, and what is no tag, do not match")
-    func mismatches() {
+    @Test
+    func `Other tags, and what is no tag, do not match`() {
         let bare = String(tag.text.dropFirst().dropLast())
         for field in [nil, "", ",", "\"x\"", bare, "w/\(tag.text)", "\"\(tag.text)\"", "**", "W/*"] {
             #expect(!tag.isAmong(field), "\(field ?? "nil")")

@@ -57,8 +57,8 @@ struct FairGateTests {
         while gate.waiting != count { await Task.yield() }
     }
 
-    @Test("One organization's crowd waits, and another's request enters at once")
-    func fairness() async throws {
+    @Test
+    func `One organization's crowd waits, and another's request enters at once`() async throws {
         let gate = gate()
         let crowd = (0..<20).map { _ in
             Guest(gate, 20, of: LaneKey(organization: noisy.organization, user: UUID()))
@@ -75,8 +75,8 @@ struct FairGateTests {
         #expect(gate.held == 0)
     }
 
-    @Test("What is larger than its share of the room enters as well, and leaves room for others")
-    func larger() async throws {
+    @Test
+    func `What is larger than its share of the room enters as well, and leaves room for others`() async throws {
         let gate = gate(10)
         let large = Guest(gate, 1_000, of: noisy)
         #expect(await large.enters())
@@ -86,8 +86,8 @@ struct FairGateTests {
         try await next.leave()
     }
 
-    @Test("Who has waited too long is turned away, and told when to come back")
-    func patience() async throws {
+    @Test
+    func `Who has waited too long is turned away, and told when to come back`() async throws {
         let gate = gate(8)
         let first = Guest(gate, 2, of: noisy)
         #expect(await first.enters())
@@ -106,8 +106,8 @@ struct FairGateTests {
         #expect(gate.held == 0)
     }
 
-    @Test("Room comes back when an operation fails")
-    func failure() async throws {
+    @Test
+    func `Room comes back when an operation fails`() async throws {
         struct Failure: Error {}
         let gate = gate(4)
         for _ in 0..<3 {
@@ -116,8 +116,8 @@ struct FairGateTests {
         #expect(gate.held == 0)
     }
 
-    @Test("An answer counts as large as it is, from before it is made until it is taken")
-    func answers() async throws {
+    @Test
+    func `An answer counts as large as it is, from before it is made until it is taken`() async throws {
         let gate = gate(8_000_000)
         let pages = self.gate(4)
         let hold = AnswerHold(gate, pages: pages)
@@ -138,8 +138,8 @@ struct FairGateTests {
         #expect(gate.held == 0)
     }
 
-    @Test("Whose answers are not read gets no more, and others do")
-    func unread() async throws {
+    @Test
+    func `Whose answers are not read gets no more, and others do`() async throws {
         let gate = gate(8_000_000)
         let unread = AnswerHold(gate, pages: self.gate(4))
         try unread.belongs(to: noisy)

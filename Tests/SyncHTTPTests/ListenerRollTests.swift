@@ -7,8 +7,8 @@ import Testing
 struct ListenerRollTests {
     private final class Listener {}
 
-    @Test("One organization has all the room there is, until another comes")
-    func others() {
+    @Test
+    func `One organization has all the room there is, until another comes`() {
         let (first, second) = (UUID(), UUID())
         let listeners = (0..<10).map { _ in Listener() }
         var roll = ListenerRoll()

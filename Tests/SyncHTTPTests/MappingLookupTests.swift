@@ -12,21 +12,21 @@ struct MappingLookupTests {
         try MappingLookup(body: Array(text.utf8), limit: 1_048_576)
     }
 
-    @Test("Ids are read in either case")
-    func ids() throws {
+    @Test
+    func `Ids are read in either case`() throws {
         let lookup = try lookup("{\"client_ids\":[\"\(id)\",\"\(id.lowercased())\"],\"entity_type\":\"task\"}")
         #expect(lookup.clientIDs.count == 2)
         #expect(Set(lookup.clientIDs).count == 1)
         #expect(lookup.entityType == "task")
     }
 
-    @Test("Of no ids there are no mappings")
-    func none() throws {
+    @Test
+    func `Of no ids there are no mappings`() throws {
         #expect(try lookup("{\"client_ids\":[]}").count == 0)
     }
 
-    @Test("Ids that a device counted are numbers")
-    func numbers() throws {
+    @Test
+    func `Ids that a device counted are numbers`() throws {
         let lookup = try lookup(
             "{\"client_ids\":[81,\"\(id)\",-7],\"entity_type\":\"task\",\"device_id\":\"\(id)\"}"
         )
@@ -35,29 +35,27 @@ struct MappingLookupTests {
         #expect(lookup.deviceID == lookup.clientIDs.first)
     }
 
-    @Test("The entity type may be left out")
-    func noEntityType() throws {
+    @Test
+    func `The entity type may be left out`() throws {
         #expect(try lookup("{\"client_ids\":[\"\(id)\"]}").entityType == nil)
         #expect(try lookup("{\"client_ids\":[\"\(id)\"],\"entity_type\":null}").entityType == nil)
     }
 
-    @Test(
-        "What is wrong is pointed at",
-        arguments: [
-            ("[]", "", "member_type"),
-            ("{}", "/client_ids", "member_required"),
-            ("{\"client_ids\":null}", "/client_ids", "member_type"),
-            ("{\"client_ids\":[\"ID\",true]}", "/client_ids/1", "client_id_uuid_format"),
-            ("{\"client_ids\":[\"ID\",1.5]}", "/client_ids/1", "client_id_uuid_format"),
-            ("{\"client_ids\":[7],\"entity_type\":\"task\"}", "/device_id", "member_required"),
-            ("{\"client_ids\":[7],\"device_id\":\"ID\"}", "/entity_type", "member_required"),
-            ("{\"client_ids\":[7],\"device_id\":7,\"entity_type\":\"task\"}", "/device_id", "uuid_format"),
-            ("{\"client_ids\":[\"ID\"],\"entity_type\":\"No\"}", "/entity_type", "entity_type_valid_enum"),
-            ("{\"client_ids\":[\"ID\"],\"what/ever\":1}", "/what~1ever", "member_unknown"),
-            ("{\"client_ids\":[\"ID\"],\"client_ids\":[\"ID\"]}", "/client_ids", "member_duplicate"),
-        ]
+    @Test(arguments: [
+        ("[]", "", "member_type"),
+        ("{}", "/client_ids", "member_required"),
+        ("{\"client_ids\":null}", "/client_ids", "member_type"),
+        ("{\"client_ids\":[\"ID\",true]}", "/client_ids/1", "client_id_uuid_format"),
+        ("{\"client_ids\":[\"ID\",1.5]}", "/client_ids/1", "client_id_uuid_format"),
+        ("{\"client_ids\":[7],\"entity_type\":\"task\"}", "/device_id", "member_required"),
+        ("{\"client_ids\":[7],\"device_id\":\"ID\"}", "/entity_type", "member_required"),
+        ("{\"client_ids\":[7],\"device_id\":7,\"entity_type\":\"task\"}", "/device_id", "uuid_format"),
+        ("{\"client_ids\":[\"ID\"],\"entity_type\":\"No\"}", "/entity_type", "entity_type_valid_enum"),
+        ("{\"client_ids\":[\"ID\"],\"what/ever\":1}", "/what~1ever", "member_unknown"),
+        ("{\"client_ids\":[\"ID\"],\"client_ids\":[\"ID\"]}", "/client_ids", "member_duplicate"),
+    ]
     )
-    func errors(text: String, pointer: String, rule: String) throws {
+    func `What is wrong is pointed at`(text: String, pointer: String, rule: String) throws {
         let body = text.replacingOccurrences(of: "ID", with: id)
         let problem = try #require(throws: Problem.self) { try lookup(body) }
         #expect(problem.code == .invalidRequest)
@@ -65,15 +63,15 @@ struct MappingLookupTests {
         #expect(problem.errors.map(\.rule) == [rule])
     }
 
-    @Test("A thousand ids are enough")
-    func manyIDs() throws {
+    @Test
+    func `A thousand ids are enough`() throws {
         let ids = Array(repeating: "\"\(id)\"", count: 1_000).joined(separator: ",")
         #expect(try lookup("{\"client_ids\":[\(ids)]}").clientIDs.count == 1_000)
         #expect(throws: Problem.self) { try lookup("{\"client_ids\":[\(ids),\"\(id)\"]}") }
     }
 
-    @Test("What is not JSON is said to be", arguments: ["", " ", "{", "nonsense"])
-    func notJSON(text: String) throws {
+    @Test(arguments: ["", " ", "{", "nonsense"])
+    func `What is not JSON is said to be`(text: String) throws {
         let problem = try #require(throws: Problem.self) { try lookup(text) }
         #expect(problem.code == .invalidJSON)
     }

@@ -6,13 +6,13 @@ import Testing
     private let old = "the-token-of-last-year"
     private let new = "the.token_of~this+year/="
 
-    @Test func oneTokenOpensAndNothingElseDoes() throws {
+    @Test func `one token opens and nothing else does`() throws {
         let tokens = try #require(OperatorTokens(parsing: old))
         #expect(tokens.matches(old))
         for text in ["", String(old.dropLast()), old + "x", old.uppercased(), new] { #expect(!tokens.matches(text)) }
     }
 
-    @Test func severalAreGoodAtOnceWhicheverWayTheyAreWritten() throws {
+    @Test func `several are good at once whichever way they are written`() throws {
         for separator in [" ", "\n", "\r\n", " \t\n\n"] {
             for texts in [[old, new], [OperatorTokens.hash(of: old), new], [old, OperatorTokens.hash(of: new)]] {
                 let tokens = try #require(OperatorTokens(parsing: texts.joined(separator: separator) + separator))
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func aHashIsNoToken() throws {
+    @Test func `a hash is no token`() throws {
         let hash = OperatorTokens.hash(of: old)
         let tokens = try #require(OperatorTokens(parsing: hash))
         #expect(tokens.matches(old))
@@ -33,7 +33,7 @@ import Testing
         #expect(hash == "sha256:4f816d1e5367646bde57660d82bb5ee35451ebd168b9b2bfb6e5206bb4315cd6")
     }
 
-    @Test func whatIsNoTokenIsRefusedAndSoIsTooMuch() {
+    @Test func `what is no token is refused and so is too much`() {
         let hash = OperatorTokens.hash(of: old)
         for text in [
             "", " ", "short", "fifteen-letters", "with,comma-and-more", "\"quoted-token-here\"", "ünïcode-token-here",
@@ -48,7 +48,7 @@ import Testing
         #expect(OperatorTokens(parsing: (many + [old]).joined(separator: " ")) == nil)
     }
 
-    @Test func nothingOfATokenIsKept() throws {
+    @Test func `nothing of a token is kept`() throws {
         let tokens = try #require(OperatorTokens(parsing: old))
         #expect(!String(reflecting: tokens).contains(old))
         var text = ""

@@ -9,52 +9,48 @@ struct PreferencesTests {
         Preferences(text, longestWait: .seconds(60))
     }
 
-    @Test(
-        "What is understood is honoured",
-        arguments: [
-            ("handling=strict", "handling=strict"),
-            ("handling=lenient", "handling=lenient"),
-            ("Handling=STRICT", "handling=strict"),
-            ("handling=\"strict\"", "handling=strict"),
-            ("handling = strict", "handling=strict"),
-            ("wait=10", "wait=10"),
-            ("wait=\"10\"", "wait=10"),
-            ("wait=0", "wait=0"),
-            ("handling=strict, wait=5", "handling=strict, wait=5"),
-            ("wait=5,handling=lenient", "handling=lenient, wait=5"),
-            ("respond-async, wait=5", "wait=5"),
-            ("wait=5; foo=bar; baz=\"a, b\", handling=strict", "handling=strict, wait=5"),
-            ("foo=\"handling=strict, wait=3\", wait=2", "wait=2"),
-            (",, wait=2 ,", "wait=2"),
-        ]
+    @Test(arguments: [
+        ("handling=strict", "handling=strict"),
+        ("handling=lenient", "handling=lenient"),
+        ("Handling=STRICT", "handling=strict"),
+        ("handling=\"strict\"", "handling=strict"),
+        ("handling = strict", "handling=strict"),
+        ("wait=10", "wait=10"),
+        ("wait=\"10\"", "wait=10"),
+        ("wait=0", "wait=0"),
+        ("handling=strict, wait=5", "handling=strict, wait=5"),
+        ("wait=5,handling=lenient", "handling=lenient, wait=5"),
+        ("respond-async, wait=5", "wait=5"),
+        ("wait=5; foo=bar; baz=\"a, b\", handling=strict", "handling=strict, wait=5"),
+        ("foo=\"handling=strict, wait=3\", wait=2", "wait=2"),
+        (",, wait=2 ,", "wait=2"),
+    ]
     )
-    func honoured(text: String, applied: String) {
+    func `What is understood is honoured`(text: String, applied: String) {
         #expect(preferences(text).applied == applied)
     }
 
-    @Test(
-        "What makes no sense is ignored",
-        arguments: [
-            "", ",", "=", ";", "\"", "handling", "handling=", "handling=maybe", "wait", "wait=-1", "wait=1.5",
-            "wait=soon",
-            "wait=99999999999999999999", "return=minimal", "handling=\"strict", "=strict",
-        ]
+    @Test(arguments: [
+        "", ",", "=", ";", "\"", "handling", "handling=", "handling=maybe", "wait", "wait=-1", "wait=1.5",
+        "wait=soon",
+        "wait=99999999999999999999", "return=minimal", "handling=\"strict", "=strict",
+    ]
     )
-    func ignored(text: String) {
+    func `What makes no sense is ignored`(text: String) {
         let found = preferences(text)
         #expect(found.wait == nil)
         #expect(found.isStrict == nil || text == "handling=\"strict")
     }
 
-    @Test("Of a preference that is given twice the first counts")
-    func repeated() {
+    @Test
+    func `Of a preference that is given twice the first counts`() {
         #expect(preferences("wait=1, wait=2").wait == .seconds(1))
         #expect(preferences("handling=lenient, handling=strict").isStrict == false)
         #expect(preferences("wait=soon, wait=2").wait == nil)
     }
 
-    @Test("Several fields are one list")
-    func severalFields() {
+    @Test
+    func `Several fields are one list`() {
         var headers = HTTPFields()
         headers.append(HTTPField(name: .prefer, value: "handling=strict"))
         headers.append(HTTPField(name: .prefer, value: "wait=7"))
@@ -62,8 +58,8 @@ struct PreferencesTests {
         #expect(Preferences([:], longestWait: .seconds(60)).applied == nil)
     }
 
-    @Test("A long wait is cut, and says so")
-    func longWait() {
+    @Test
+    func `A long wait is cut, and says so`() {
         #expect(preferences("wait=3600").applied == "wait=60")
     }
 }

@@ -12,8 +12,8 @@ struct QueryTests {
         try Query(text, allowing: names)
     }
 
-    @Test("Values are decoded")
-    func decoding() throws {
+    @Test
+    func `Values are decoded`() throws {
         #expect(try query("a=x%20y&b=%C3%A9").text("a") == "x y")
         #expect(try query("a=x%20y&b=%C3%A9").text("b") == "é")
         #expect(try query("%61=1").text("a") == "1")
@@ -21,58 +21,58 @@ struct QueryTests {
         #expect(try query("a=1+2").text("a") == "1+2")
     }
 
-    @Test("Empty values are absent", arguments: [nil, "", "a", "a=", "&", "&&a=&"])
-    func emptyValues(text: String?) throws {
+    @Test(arguments: [nil, "", "a", "a=", "&", "&&a=&"])
+    func `Empty values are absent`(text: String?) throws {
         #expect(try query(text).text("a") == nil)
     }
 
-    @Test("An unknown parameter is named")
-    func unknownParameter() throws {
+    @Test
+    func `An unknown parameter is named`() throws {
         let problem = try #require(throws: Problem.self) { try query("a=1&colour=red") }
         #expect(problem.code == .invalidRequest)
         #expect(problem.errors.map(\.rule) == ["parameter_unknown"])
         #expect(problem.detail.contains("'colour'"))
     }
 
-    @Test("Text must be text", arguments: ["a=%", "a=%4", "a=%zz", "a=%FF", "a=%00", "a=%C3"])
-    func badText(text: String) {
+    @Test(arguments: ["a=%", "a=%4", "a=%zz", "a=%FF", "a=%00", "a=%C3"])
+    func `Text must be text`(text: String) {
         #expect(throws: Problem.self) { try query(text) }
     }
 
-    @Test("What stands once stands once")
-    func repeated() throws {
+    @Test
+    func `What stands once stands once`() throws {
         let problem = try #require(throws: Problem.self) { try query("a=1&a=2").text("a") }
         #expect(problem.errors.map(\.rule) == ["parameter_invalid"])
     }
 
-    @Test("Lists are repeated or separated by commas")
-    func lists() throws {
+    @Test
+    func `Lists are repeated or separated by commas`() throws {
         #expect(try query("status=a,b&status=c").list("status") == ["a", "b", "c"])
         #expect(try query("status=,a,").list("status") == ["a"])
         #expect(try query(nil).list("status").isEmpty)
     }
 
-    @Test("A limit is 1 to 1,000", arguments: ["0", "1001", "-1", "1.0", "ten", "99999999999999999999", "%31%20"])
-    func badLimit(value: String) {
+    @Test(arguments: ["0", "1001", "-1", "1.0", "ten", "99999999999999999999", "%31%20"])
+    func `A limit is 1 to 1,000`(value: String) {
         #expect(throws: Problem.self) { try query("limit=\(value)").limit(default: 100) }
     }
 
-    @Test("Limits have a default")
-    func limit() throws {
+    @Test
+    func `Limits have a default`() throws {
         #expect(try query("limit=1000").limit(default: 100) == 1_000)
         #expect(try query("").limit(default: 100) == 100)
     }
 
-    @Test("Waits are cut to the longest")
-    func waits() throws {
+    @Test
+    func `Waits are cut to the longest`() throws {
         #expect(try query("wait=5").wait(upTo: .seconds(60)) == .seconds(5))
         #expect(try query("wait=500").wait(upTo: .seconds(60)) == .seconds(60))
         #expect(try query("").wait(upTo: .seconds(60)) == .zero)
         #expect(throws: Problem.self) { try query("wait=-1").wait(upTo: .seconds(60)) }
     }
 
-    @Test("Ids are UUIDs in any case")
-    func ids() throws {
+    @Test
+    func `Ids are UUIDs in any case`() throws {
         let id = UUID()
         #expect(try query("a=\(id.uuidString)").uuid("a") == id)
         #expect(try query("a=\(id.uuidString.lowercased())").uuid("a") == id)

@@ -22,32 +22,30 @@ struct RoutingTests {
         return ("\(route.method.rawValue) \(route.meters.route)", parameters)
     }
 
-    @Test("Paths find their routes")
-    func paths() throws {
+    @Test
+    func `Paths find their routes`() throws {
         #expect(try #require(route(.get, "/v1/things")) == ("GET /v1/things", []))
         #expect(try #require(route(.post, "/v1/things")) == ("POST /v1/things", []))
         #expect(try #require(route(.get, "/v1/things/7")) == ("GET /v1/things/{id}", ["7"]))
         #expect(try #require(route(.put, "/v1/things/7/parts/x")) == ("PUT /v1/things/{id}/parts/{part}", ["7", "x"]))
     }
 
-    @Test("HEAD is served by GET")
-    func head() throws {
+    @Test
+    func `HEAD is served by GET`() throws {
         #expect(try #require(route(.head, "/v1/things")).0 == "GET /v1/things")
     }
 
-    @Test(
-        "Other paths lead nowhere",
-        arguments: ["", "/", "/v1", "/v1/things/", "/v1/things//parts/x", "/v1/things/7/parts", "/V1/things", "*"]
+    @Test(arguments: ["", "/", "/v1", "/v1/things/", "/v1/things//parts/x", "/v1/things/7/parts", "/V1/things", "*"]
     )
-    func otherPaths(path: String) {
+    func `Other paths lead nowhere`(path: String) {
         guard case .nothing = table.match(.get, path) else {
             Issue.record("\(path) was found")
             return
         }
     }
 
-    @Test("Other methods are told which there are")
-    func otherMethods() {
+    @Test
+    func `Other methods are told which there are`() {
         guard case .otherMethods(let allow) = table.match(.delete, "/v1/things") else {
             Issue.record("DELETE was found")
             return
@@ -59,38 +57,32 @@ struct RoutingTests {
         }
     }
 
-    @Test("Sane request ids are kept", arguments: ["a", "A-1_b.c", String(repeating: "x", count: 128)])
-    func saneRequestIDs(id: String) {
+    @Test(arguments: ["a", "A-1_b.c", String(repeating: "x", count: 128)])
+    func `Sane request ids are kept`(id: String) {
         #expect(RequestID.of([.xRequestID: id]) == id)
     }
 
-    @Test(
-        "Other request ids are replaced",
-        arguments: ["", "a b", "a,b", "é", "a\"", "<script>", String(repeating: "x", count: 129)]
+    @Test(arguments: ["", "a b", "a,b", "é", "a\"", "<script>", String(repeating: "x", count: 129)]
     )
-    func otherRequestIDs(id: String) {
+    func `Other request ids are replaced`(id: String) {
         let made = RequestID.of([.xRequestID: id])
         #expect(made != id)
         #expect(made.count == 36)
     }
 
-    @Test(
-        "Addresses are read",
-        arguments: [
-            ("127.0.0.1:8080", "127.0.0.1", 8080), ("[::1]:0", "::1", 0), ("localhost:65535", "localhost", 65_535),
-        ]
+    @Test(arguments: [
+        ("127.0.0.1:8080", "127.0.0.1", 8080), ("[::1]:0", "::1", 0), ("localhost:65535", "localhost", 65_535),
+    ]
     )
-    func addresses(text: String, host: String, port: Int) throws {
+    func `Addresses are read`(text: String, host: String, port: Int) throws {
         let address = try #require(ListenAddress(parsing: text))
         #expect(address == ListenAddress(host: host, port: port))
         #expect(address.description == text)
     }
 
-    @Test(
-        "Other addresses are not",
-        arguments: ["", "8080", ":8080", "localhost", "localhost:", "localhost:65536", "::1:80", "a:-1", "[]:1"]
+    @Test(arguments: ["", "8080", ":8080", "localhost", "localhost:", "localhost:65536", "::1:80", "a:-1", "[]:1"]
     )
-    func otherAddresses(text: String) {
+    func `Other addresses are not`(text: String) {
         #expect(ListenAddress(parsing: text) == nil)
     }
 }

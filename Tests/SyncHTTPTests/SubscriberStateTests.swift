@@ -16,7 +16,7 @@ import Testing
         state.tick(now: start + after, keepAlive: .seconds(15), writeTimeout: .seconds(60))
     }
 
-    @Test func itBeginsInTheLineAndIsThereOnce() {
+    @Test func `it begins in the line and is there once`() {
         var state = state()
         #expect(!state.note { $0.laneChanged() }, "it stands in the line")
         let work = state.begin()
@@ -28,7 +28,7 @@ import Testing
         #expect(state.note { $0.laneChanged() })
     }
 
-    @Test func aSilentOneIsShownThatItLives() {
+    @Test func `a silent one is shown that it lives`() {
         var state = state()
         _ = state.begin()
         _ = state.finish(left: nil, isLater: false)
@@ -42,7 +42,7 @@ import Testing
         #expect(tick(&state, after: .seconds(30)) == .work)
     }
 
-    @Test func whetherItIsServedIsAskedHoweverMuchIsWritten() {
+    @Test func `whether it is served is asked however much is written`() {
         var state = state()
         _ = state.begin()
         _ = state.finish(left: nil, isLater: false)
@@ -54,7 +54,7 @@ import Testing
         #expect(tick(&state, after: .seconds(16)) == .work, "it was not answered")
     }
 
-    @Test func whatTheDatabaseCouldNotTellIsAskedAgainAtTheNextTick() throws {
+    @Test func `what the database could not tell is asked again at the next tick`() throws {
         var state = state()
         let begun = state.begin()
         let work = try #require(begun)
@@ -63,7 +63,7 @@ import Testing
         #expect(state.begin()?.isFirst == true)
     }
 
-    @Test func whoDoesNotReadIsNotWorkedForAndCutOffInTheEnd() throws {
+    @Test func `who does not read is not worked for and cut off in the end`() throws {
         var state = state()
         let begun = state.begin()
         let work = try #require(begun)
@@ -77,7 +77,7 @@ import Testing
         #expect(tick(&state, after: .seconds(90)) == .nothing)
     }
 
-    @Test func itEndsOnceAndInTime() {
+    @Test func `it ends once and in time`() {
         var state = state(end: .seconds(10))
         #expect(tick(&state, after: .seconds(9)) == .nothing)
         #expect(tick(&state, after: .seconds(10)) == .close(.expired))

@@ -19,12 +19,12 @@ import Testing
         return HeaderRules.refused(root, by: upstream, pointer: "/mutations/3/headers")
     }
 
-    @Test func thoseThatAllMayCarryAreTakenWithoutAnUpstream() throws {
+    @Test func `those that all may carry are taken without an upstream`() throws {
         let names = ["Accept", "accept-language", "Content-Language", "If-Match", "if-none-match", "PREFER"]
         #expect(try refused(names, nil) == [])
     }
 
-    @Test func whatIsNotListedIsRefusedWithAPointerToEach() throws {
+    @Test func `what is not listed is refused with a pointer to each`() throws {
         let found = try refused(["x-app", "accept", "content-type", "accept_language"], nil)
         let names = ["x-app", "content-type", "accept_language"]
         #expect(found.map(\.pointer) == names.map { "/mutations/3/headers/\($0)" })
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: reserved)
-    func whatIsObeyedOrBelievedNobodyCanList(_ name: String) throws {
+    func `what is obeyed or believed nobody can list`(_ name: String) throws {
         let spellings = [
             name, name.uppercased(), name.replacingOccurrences(of: "-", with: "_"),
             name.replacingOccurrences(of: "-", with: "."), name.capitalized,
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func whatIsOursIsNobodyElsesInAnySpelling() {
+    @Test func `what is ours is nobody elses in any spelling`() {
         for name in ["X_Sluice_User", "x-sluice_organization", "Idempotency_Key", "content_length", "X.Sluice.User"] {
             for isCredential in [false, true] {
                 let problem = UpstreamSettings.headerProblem(name: name, value: "x", isCredential: isCredential)
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// Of one that was taken before there was a list, what is not on it stays here; the preview shows what is sent.
-    @Test func whatIsNotOnTheListIsNotSent() throws {
+    @Test func `what is not on the list is not sent`() throws {
         var sample = Sample()
         sample.headers = #"{"X-App":"1","Accept-Language":"nb","X-HTTP-Method-Override":"DELETE","x_sluice_user":"me"}"#
         #expect(try #require(sample.request).headers == ["accept-language": "nb"])

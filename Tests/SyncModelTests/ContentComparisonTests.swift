@@ -181,7 +181,7 @@ import Testing
         return ([meaning(content.entity)] + path + [meaning(content.payload)]).joined(separator: "|")
     }
 
-    @Test func anySubsetOfIDsMayBeRewrittenAndNothingElse() throws {
+    @Test func `any subset of IDs may be rewritten and nothing else`() throws {
         var random = SystemRandomNumberGenerator()
         var (same, other) = (0, 0)
         for _ in 0..<2_000 {
@@ -237,7 +237,7 @@ import Testing
         )
     }
 
-    @Test func aNumberThatHappensToBeAServerIDIsContent() throws {
+    @Test func `a number that happens to be a server ID is content`() throws {
         let first = try update(#"{"count":7,"of":"\#(Self.client)"}"#)
         #expect(isSame(first, try update(#"{"count":7,"of":7}"#), Self.seven))
         for payload in [
@@ -250,7 +250,7 @@ import Testing
         }
     }
 
-    @Test func namesAndPartsOfStringsAreNoIDs() throws {
+    @Test func `names and parts of strings are no IDs`() throws {
         let client = Self.client.uuidString.lowercased()
         #expect(!isSame(try update(#"{"\#(client)":1}"#), try update(#"{"7":1}"#), Self.seven))
         #expect(!isSame(try update(#"{"a":"x \#(client)"}"#), try update(#"{"a":"x 7"}"#), Self.seven))
@@ -259,7 +259,7 @@ import Testing
     }
 
     @Test(arguments: ["a%20b%2Fc", "a%20b%2fc", "%61%20b%2Fc"])
-    func anIDInAPathIsTheSameHoweverItIsEncoded(_ text: String) throws {
+    func `an ID in a path is the same however it is encoded`(_ text: String) throws {
         let ids = [Self.client: [ServerID(text: "a b/c", isInteger: false)]]
         let first = try mutation(
             #""operation":"delete","entity_type":"task","server_id":1,"endpoint":"/x/\#(Self.client)/y?of=\#(Self.client)""#
@@ -276,7 +276,7 @@ import Testing
         #expect(!isSame(first, second, ids))
     }
 
-    @Test func anIDInAPathEndsWhereItEnds() throws {
+    @Test func `an ID in a path ends where it ends`() throws {
         let first = try update("{}", endpoint: "/x/\(Self.client)/y?of=\(Self.client)")
         #expect(isSame(first, try update("{}", endpoint: "/x/7/y?of=7"), Self.seven))
         #expect(isSame(first, try update("{}", endpoint: "/x/\(Self.client)/y?of=7"), Self.seven))
@@ -286,14 +286,14 @@ import Testing
         }
     }
 
-    @Test func typesThatShareAClientIDLeadToEachOfTheirIDs() throws {
+    @Test func `types that share a client ID lead to each of their IDs`() throws {
         let ids = [Self.client: [ServerID(text: "7", isInteger: true), ServerID(text: "t", isInteger: false)]]
         let first = try update(#"{"of":"\#(Self.client)"}"#)
         for payload in [#"{"of":7}"#, #"{"of":"t"}"#] { #expect(isSame(first, try update(payload), ids)) }
         #expect(!isSame(first, try update(#"{"of":8}"#), ids))
     }
 
-    @Test func theEntityGoesByEitherNameAndByBoth() throws {
+    @Test func `the entity goes by either name and by both`() throws {
         let id = "\"local_id\":\"\(Self.client)\""
         let tries = try [id, #""server_id":7"#, id + #","server_id":7"#].map { try update("{}", more: $0) }
         for first in tries {
@@ -307,7 +307,7 @@ import Testing
     // MARK: - What is stored
 
     /// Stored by the versions before: a change of these bytes would make every known key another's.
-    @Test func theFormIsTheOneThatIsStored() throws {
+    @Test func `the form is the one that is stored`() throws {
         let id = UUID().uuidString
         let mutation = try mutation(
             """
@@ -323,7 +323,7 @@ import Testing
     }
 
     /// Rows from before places were noted: UUIDs are compared as they were, and nothing else is taken for the same.
-    @Test func whatHasNoPlacesIsComparedByItsUUIDs() throws {
+    @Test func `what has no places is compared by its UUIDs`() throws {
         let (a, b) = (UUID(), UUID())
         let ids = [a: [ServerID(b)], Self.client: [ServerID(text: "7", isInteger: true)]]
         let first = try update(#"{"a":"\#(a)","of":"\#(Self.client)"}"#)
@@ -334,7 +334,7 @@ import Testing
         #expect(!isSame(first, try update(#"{"a":"\#(b)","of":7}"#), ids, places: [0xff, 0xff]))
     }
 
-    @Test func placesComeBackAsTheyWere() {
+    @Test func `places come back as they were`() {
         var random = SystemRandomNumberGenerator()
         for _ in 0..<200 {
             var places = IDPlaces()
@@ -364,7 +364,7 @@ import Testing
     )
 
     /// A task in a folder; each try may come from another device.
-    @Test func aRelationsNumberAndWhatItLeadsToAreTheSame() throws {
+    @Test func `a relation's number and what it leads to are the same`() throws {
         let tablet = UUID()
         func folder(_ number: Int64, _ device: UUID = Self.device) -> UUID {
             LocalID(entityType: "folder", number: number).clientID(on: device)

@@ -91,7 +91,7 @@ import Testing
 
     private let nine = ServerID(text: "9", isInteger: true)
 
-    @Test func whatIsLookedUpAreTheNumbersOfThePayloadAndTheOwn() throws {
+    @Test func `what is looked up are the numbers of the payload and the own`() throws {
         let edit = try retry(#"{"payload":{"folderId":24,"related":[1,47,"x",null],"n":5}}"#).edit
         let content = SettledContent(subject(.failed), edit)
         #expect(
@@ -105,7 +105,7 @@ import Testing
         #expect(SettledContent(subject(.failed), ContentEdit()).localIDs.map(\.number) == [23, 47])
     }
 
-    @Test func aRetryFindsWhatItsNumbersLeadTo() throws {
+    @Test func `a retry finds what its numbers lead to`() throws {
         let known = knowledge(("folder", 23, nine), ("task", 47, ServerID(text: "7", isInteger: true)))
         let plain = try RestartPlanner.retry(subject(.failed), retry("{}"), known).restart
         #expect(plain.status == .pending && plain.references == nil)
@@ -116,7 +116,7 @@ import Testing
         #expect(edited.payload == Array(#"{"folderId":23,"a":1}"#.utf8))
     }
 
-    @Test func anEditWaitsForACreateThatIsStillToCome() throws {
+    @Test func `an edit waits for a create that is still to come`() throws {
         let restart = try RestartPlanner.retry(
             subject(.failed),
             retry(#"{"payload":{"folderId":24}}"#),
@@ -126,7 +126,7 @@ import Testing
         #expect(restart.references?.map(\.clientID).contains(Self.client("folder", 24)) == true)
     }
 
-    @Test func aNumberThatNobodyKnowsIsRefusedWhereItStands() throws {
+    @Test func `a number that nobody knows is refused where it stands`() throws {
         for (isEdited, pointer) in [(true, "/payload/related/1"), (false, "")] {
             let payload = #"{"folderId":23,"related":[1,2]}"#
             let known = knowledge(("folder", 23, nine), ("task", 1, nine), ("task", 47, nine))
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func anEntityThatLeadsNowhereCannotBeChanged() throws {
+    @Test func `an entity that leads nowhere cannot be changed`() throws {
         let lost = subject(.failed, serverID: nil, payload: "{}")
         let problem = refusal { _ = try RestartPlanner.retry(lost, retry("{}"), knowledge()) }
         #expect(problem?.code == .validationFailed && problem?.detail.contains("local id 47 in 'task'") == true)
@@ -163,7 +163,7 @@ import Testing
     }
 
     /// A merged document holds server ids: a number that is not resolved yet would look like one.
-    @Test func theClientsWayIsSentInServerIDs() throws {
+    @Test func `the client's way is sent in server IDs`() throws {
         let conflict = subject(
             .conflict,
             error: #"{"current":{"id":7,"document":{"folderId":1,"related":[23],"a":2}}}"#
@@ -187,7 +187,7 @@ import Testing
         )
     }
 
-    @Test func adoptionAndDiscardSayWhatBecomesOfTheNumber() throws {
+    @Test func `adoption and discard say what becomes of the number`() throws {
         let lane = LaneState(openCount: 2)
         let conflict = subject(
             .conflict,

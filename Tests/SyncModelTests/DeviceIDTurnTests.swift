@@ -42,7 +42,7 @@ import Testing
         (ServerID(text: "9", isInteger: true), "9"), (ServerID(text: "9", isInteger: false), #""9""#),
         (ServerID(text: "fold/1", isInteger: false), #""fold/1""#),
     ])
-    func numbersInRelationsBecomeServerIDsInTheirOwnKind(_ id: ServerID, _ json: String) {
+    func `numbers in relations become server IDs in their own kind`(_ id: ServerID, _ json: String) {
         var sample = sample(
             .create,
             #"{ "text":"Broccoli", "folderId":23, "n":23, "tags":[1,null,"given",2], "x":{"folderId":23}, "owner":23 }"#
@@ -57,11 +57,11 @@ import Testing
         )
     }
 
-    @Test func nullLeadsNowhere() {
+    @Test func `null leads nowhere`() {
         #expect(body(sample(.create, #"{"folderId":null,"tags":[]}"#)) == #"{"folderId":null,"tags":[]}"#)
     }
 
-    @Test func theUUIDsOfOtherTypesAreReplacedBeside() {
+    @Test func `the UUIDs of other types are replaced beside`() {
         let person = UUID(uuid: (9, 9, 9, 9, 9, 9, 0x49, 9, 0x89, 9, 9, 9, 9, 9, 9, 9))
         var sample = sample(.create, #"{"owner":"\#(person.uuidString)","folderId":23,"also":"\#(person.uuidString)"}"#)
         know("folder", 23, ServerID(text: "1", isInteger: true), in: &sample)
@@ -72,7 +72,7 @@ import Testing
         #expect(body(sample) == #"{"owner":"p","folderId":1,"also":"p"}"#)
     }
 
-    @Test func aNumberWithoutAServerIDNeverGoesOutOrIsKept() throws {
+    @Test func `a number without a server ID never goes out or is kept`() throws {
         for isForwarded in [true, false] {
             var sample = sample(.create, #"{"tags":[1,2]}"#)
             sample.isForwarded = isForwarded
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test func anEntityMayLeadToItself() throws {
+    @Test func `an entity may lead to itself`() throws {
         var change = sample(.update, #"{"parent":47}"#)
         #expect(body(change) == #"{"parent":7}"#)
         change.isForwarded = false
@@ -104,7 +104,7 @@ import Testing
         #expect(found.code == "dependency_rejected" && found.pointer == "/payload/parent")
     }
 
-    @Test func theBuiltInStoreKeepsWhatACreateSaysOfItself() throws {
+    @Test func `the built in store keeps what a create says of itself`() throws {
         var create = sample(.create, #"{"parent":47,"folderId":23}"#)
         create.isForwarded = false
         // a server id that looks like one of the device's
@@ -123,7 +123,7 @@ import Testing
         #expect(stored.clientID == nil)
     }
 
-    @Test func whatAnUpstreamCreatesHasNoClientIDForOthers() throws {
+    @Test func `what an upstream creates has no client ID for others`() throws {
         let create = sample(.create, #"{"text":"x"}"#)
         var outcome = try #require(create.outcome(201, #"{"id":5}"#))
         var entities = EntityTable()
@@ -132,7 +132,7 @@ import Testing
         #expect(stored.clientID == nil && stored.document == Array(#"{"id":5}"#.utf8))
     }
 
-    @Test func theNumberStandsInTheEndpointUntilThereIsAServerID() {
+    @Test func `the number stands in the endpoint until there is a server ID`() {
         var create = sample(.create, "{}")
         create.endpoint = "/contacts/{local_id}"
         #expect(create.request?.path == "/contacts/47")
@@ -144,13 +144,13 @@ import Testing
         #expect(change.request?.path == "/contacts/c%2F7")
     }
 
-    @Test func aChangeOfWhatLeadsNowhereFails() throws {
+    @Test func `a change of what leads nowhere fails`() throws {
         var change = sample(.update, "{}")
         change.serverID = nil
         #expect(try #require(refusal(change)).code == "dependency_rejected")
     }
 
-    @Test func aCreateThatHasItsWayKnowsItsID() {
+    @Test func `a create that has its way knows its ID`() {
         var create = sample(.create, #"{"parent":47}"#)
         create.serverID = ServerID(text: "8", isInteger: true)
         // not even one that met an entity before, unless it goes over it
@@ -160,7 +160,7 @@ import Testing
     }
 
     /// In a merged document stand server ids, too: only what stands for a number is replaced.
-    @Test func whatAPersonLetsWinIsSentWithTheIDsThatWereStillMissing() throws {
+    @Test func `what a person lets win is sent with the IDs that were still missing`() throws {
         var change = sample(.update, #"{"folderId":23,"tags":[2]}"#)
         know("folder", 23, ServerID(text: "9", isInteger: true), in: &change)
         know("tag", 2, ServerID(text: "2", isInteger: true), in: &change)

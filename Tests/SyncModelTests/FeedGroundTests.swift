@@ -75,7 +75,7 @@ import Testing
         ("/contacts/77", false), ("/contacts/7a", false), ("/contacts?id=7", false), ("/contacts", false),
         ("/contacts/(7)", false), ("/x/7;v=1", false),
     ])
-    func aRequestIsAboutTheEntityThatItsPathNames(_ endpoint: String, _ isNamed: Bool) throws {
+    func `a request is about the entity that its path names`(_ endpoint: String, _ isNamed: Bool) throws {
         let table = Self.stored(by: Self.colleague)
         for answer in [nil, "{}", #"{"id":8,"n":"x"}"#] {
             let (patched, outcome) = try effect(shared(.update, endpoint: endpoint), table, 200, answer, etag: "e4")
@@ -101,7 +101,7 @@ import Testing
         #expect(shown.etag == (isNamed ? "e4" : nil))
     }
 
-    @Test func aUUIDInAPathIsTheSameInEitherCase() throws {
+    @Test func `a UUID in a path is the same in either case`() throws {
         let id = UUID()
         var sample = Sample.of(.update)
         sample.serverID = ServerID(id)
@@ -111,7 +111,7 @@ import Testing
         #expect(sample.outcome(204)?.patch == nil)
     }
 
-    @Test func aRequestThatHadItsWayIsAboutWhatItsOwnPathNames() throws {
+    @Test func `a request that had its way is about what its own path names`() throws {
         var sample = shared(.update, endpoint: "/contacts")
         sample.resolution = .clientWins
         sample.override = SentRequest(method: "PUT", payload: Array(#"{"id":7,"n":"mine"}"#.utf8))
@@ -123,7 +123,9 @@ import Testing
 
     // MARK: - What is missing
 
-    @Test(arguments: [404, 410]) func whatIsMissingIsATombstoneOfWhatTheCallerWroteLast(_ status: Int) throws {
+    @Test(arguments: [404, 410]) func `what is missing is a tombstone of what the caller wrote last`(_ status: Int)
+        throws
+    {
         let delete = shared(.delete)
         let (theirs, outcome) = try effect(delete, Self.stored(by: Self.colleague), status)
         #expect(outcome.status == .succeeded && theirs == Effect(version: nil, feed: Self.theirs, etag: "e3"))
@@ -146,7 +148,7 @@ import Testing
 
     // MARK: - Creates
 
-    @Test func aCreateThatNamesAnothersEntityLeavesItAlone() throws {
+    @Test func `a create that names anothers entity leaves it alone`() throws {
         var create = Sample()
         create.visibility = .organization
         let forged = #"{"id":7,"n":"forged"}"#
@@ -170,7 +172,7 @@ import Testing
 
     // MARK: - What was adopted
 
-    @Test func whatWasAdoptedIsNobodysWriteAndDoesNotGoOverWhatCameMeanwhile() throws {
+    @Test func `what was adopted is nobodys write and does not go over what came meanwhile`() throws {
         var sample = shared(.update)
         sample.strategy = .serverWins
         sample.entity = EntityState.known(
@@ -212,7 +214,7 @@ import Testing
         }
     }
 
-    @Test func aConflictWithoutADocumentShowsWhatTheFeedKnows() throws {
+    @Test func `a conflict without a document shows what the feed knows`() throws {
         var sample = shared(.update)
         sample.strategy = .serverWins
         let (effect, outcome) = try effect(sample, Self.stored(by: Self.colleague), 409, nil)
@@ -230,7 +232,7 @@ import Testing
         return "\(outcome.status) \(version) \(outcome.etag ?? "-") \(outcome.resolution?.rawValue ?? "-") \(error)"
     }
 
-    @Test func anotherUsersPrivateEntityIsAnsweredLikeAnIDThatNeverWas() throws {
+    @Test func `another user's private entity is answered like an ID that never was`() throws {
         let answers: [(Int, String?)] = [
             (200, nil), (200, #"{"id":7,"n":"x"}"#), (204, nil), (404, nil), (410, nil), (409, nil),
             (409, #"{"id":7,"n":"x"}"#), (412, #"{"id":7}"#), (403, "{}"),

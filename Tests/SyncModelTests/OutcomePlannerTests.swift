@@ -68,7 +68,9 @@ import Testing
         }
     }
 
-    @Test(arguments: SyncModel.Operation.allCases) func whatAnAnswerMeansIsAsPromised(_ operation: SyncModel.Operation)
+    @Test(arguments: SyncModel.Operation.allCases) func `what an answer means is as promised`(
+        _ operation: SyncModel.Operation
+    )
         throws
     {
         for a in Case.all where a.operation == operation {
@@ -131,7 +133,7 @@ import Testing
 
     // MARK: - The operator's trouble, or its own
 
-    @Test func whatMayBeTheOperatorsTroubleIsTriedForEver() throws {
+    @Test func `what may be the operator's trouble is tried for ever`() throws {
         var sample = Sample(attempts: 4)
         var pauses: [Double] = []
         for count in 1...10 {
@@ -145,7 +147,7 @@ import Testing
         #expect(sample.outcome(401)?.hold?.count == .max)
     }
 
-    @Test func whatOthersAreNotAnsweredIsItsOwn() throws {
+    @Test func `what others are not answered is its own`() throws {
         let held = Sample(attempts: 1, hold: MutationHold(count: 2, since: Sample.now))
         for wasUnknown in [false, true] {
             var sample = held
@@ -179,7 +181,7 @@ import Testing
             (401, nil, nil, ""), (404, "/elsewhere", "Bearer", ""),
         ] as [(Int, String?, String?, String)]
     )
-    func aRedirectsPlaceAndAChallengesSchemeAreNamed(
+    func `a redirect's place and a challenge's scheme are named`(
         _ status: Int,
         _ location: String?,
         _ challenge: String?,
@@ -190,7 +192,7 @@ import Testing
         #expect(outcome.lastError == "the upstream answered \(status)" + words)
     }
 
-    @Test func aHoldOutlivesWhatSaysNothingOfItAndNothingElse() throws {
+    @Test func `a hold outlives what says nothing of it and nothing else`() throws {
         let hold = MutationHold(count: 2, since: Sample.now)
         let sample = Sample.of(.update, .clientWins)
         var held = sample
@@ -204,7 +206,7 @@ import Testing
 
     // MARK: - Without an answer
 
-    @Test func whatWasNotSentIsKnownToHaveHadNoEffect() throws {
+    @Test func `what was not sent is known to have had no effect`() throws {
         let outcome = try #require(Sample().outcome(.notSent("connection refused")))
         #expect(outcome.status == .pending && outcome.kind == .unreachable && !outcome.isOutcomeUnknown)
         #expect(outcome.attemptCount == 1 && outcome.pause == 4)
@@ -212,7 +214,7 @@ import Testing
         #expect(try #require(Sample(isOutcomeUnknown: true).outcome(.notSent("x"))).isOutcomeUnknown)
     }
 
-    @Test func whatWasNotAnsweredMayHaveTakenEffect() throws {
+    @Test func `what was not answered may have taken effect`() throws {
         let outcome = try #require(Sample().outcome(.unknown("timed out")))
         #expect(outcome.status == .pending && outcome.kind == .unreachable && outcome.isOutcomeUnknown)
         let last = try #require(Sample(attempts: 4).outcome(.unknown("timed out")))
@@ -220,7 +222,7 @@ import Testing
         #expect(last.lastError != nil)
     }
 
-    @Test func whatTheGatewayGaveUpComesAgainUnlessItWasTheLastAttempt() throws {
+    @Test func `what the gateway gave up comes again unless it was the last attempt`() throws {
         let planner = OutcomePlanner(policy: RetryPolicy())
         let first = planner.abandoned(try #require(Sample().dispatch))
         #expect(first.status == .pending && first.isOutcomeUnknown && first.attemptCount == 1)
@@ -229,7 +231,7 @@ import Testing
         #expect(last.status == .failed && last.code == "max_attempts_reached" && last.isOutcomeUnknown)
     }
 
-    @Test func aLostMutationComesAgainUnlessItWasTheLastAttempt() throws {
+    @Test func `a lost mutation comes again unless it was the last attempt`() throws {
         // its attempt was counted before it was sent
         let first = Outcome(ofLost: Sample(attempts: 4).mutation, wasSent: true)
         #expect(first.status == .pending && first.isOutcomeUnknown && first.attemptCount == 4)
@@ -253,7 +255,12 @@ import Testing
         ("/data/0/id", #"{"data":[{"id":-4}]}"#, "-4", true),
         ("/a~1b", #"{"a/b":"y"}"#, "y", false),
     ])
-    func aCreatesIDIsWhatTheUpstreamSaysItIs(_ pointer: String, _ json: String, _ text: String, _ isInteger: Bool)
+    func `a create's ID is what the upstream says it is`(
+        _ pointer: String,
+        _ json: String,
+        _ text: String,
+        _ isInteger: Bool
+    )
         throws
     {
         var sample = Sample()
@@ -262,7 +269,7 @@ import Testing
         #expect(outcome.serverID == ServerID(text: text, isInteger: isInteger))
     }
 
-    @Test func theDocumentIsTheObjectThatTheIDStandsIn() throws {
+    @Test func `the document is the object that the ID stands in`() throws {
         var sample = Sample()
         sample.upstream?.idPointer = "/data/id"
         #expect(sample.outcome(201, #"{"data":{"id":"x","n":1},"ok":true}"#)?.document == #"{"id":"x","n":1}"#)
@@ -276,7 +283,7 @@ import Testing
         ("//host/contacts/3", "3", true),
         ("/c/AAAAAAAA-0000-4000-8000-00000000000F", "aaaaaaaa-0000-4000-8000-00000000000f", false),
     ])
-    func aCreatesIDMayStandInLocation(_ location: String, _ text: String, _ isInteger: Bool) {
+    func `a create's ID may stand in location`(_ location: String, _ text: String, _ isInteger: Bool) {
         #expect(Sample().outcome(201, nil, location: location)?.serverID == ServerID(text: text, isInteger: isInteger))
         #expect(Sample().outcome(201, #"{"name":"x"}"#, location: location)?.serverID?.text == text)
     }
@@ -290,7 +297,7 @@ import Testing
             (nil, "/contacts/%00"), (nil, "/contacts/" + String(repeating: "x", count: 201)),
         ] as [(String?, String?)]
     )
-    func aCreateWhoseAnswerNamesNoIDFails(_ json: String?, _ location: String?) throws {
+    func `a create whose answer names no ID fails`(_ json: String?, _ location: String?) throws {
         let outcome = try #require(Sample().outcome(201, json, location: location))
         #expect(outcome.status == .failed && outcome.code == "upstream_rejected")
         #expect(outcome.detail?.contains("names the new entity neither at /id nor in Location") == true)
@@ -298,7 +305,7 @@ import Testing
     }
 
     /// The head of a success says that the request took effect, whatever became of the rest.
-    @Test func aSuccessThatBrokeOffIsOne() throws {
+    @Test func `a success that broke off is one`() throws {
         let broken = UpstreamResponse(status: 200, etag: "e", isCutOff: true)
         for operation in [SyncModel.Operation.update, .replace, .delete] {
             let outcome = try #require(Sample.of(operation).outcome(.response(broken)))
@@ -315,7 +322,7 @@ import Testing
         #expect(last.status == .failed && last.isOutcomeUnknown && last.code == "max_attempts_reached")
     }
 
-    @Test func anUpdatesAnswerCountsAsTheEntityOnlyIfItBearsItsID() {
+    @Test func `an update's answer counts as the entity only if it bears its ID`() {
         let update = Sample.of(.update)
         #expect(update.outcome(200, #"{"id":7,"n":1}"#, etag: "e")?.document == #"{"id":7,"n":1}"#)
         #expect(update.outcome(200, #"{"id":"7","n":1}"#)?.document == #"{"id":"7","n":1}"#)
@@ -328,7 +335,7 @@ import Testing
 
     // MARK: - Conflicts
 
-    @Test func anEchoIsTakenForOneTwiceAtMost() throws {
+    @Test func `an echo is taken for one twice at most`() throws {
         var sample = Sample(strategy: .manual, isOutcomeUnknown: true)
         for count in 1...2 {
             let outcome = try #require(sample.outcome(409))
@@ -340,7 +347,8 @@ import Testing
     }
 
     @Test(arguments: SyncModel.Operation.allCases)
-    func aRevisionThatHadItsWayOnceAndConflictsAgainIsForAPerson(_ operation: SyncModel.Operation) throws {
+    func `a revision that had its way once and conflicts again is for a person`(_ operation: SyncModel.Operation) throws
+    {
         for strategy in ConflictResolution.allCases {
             var sample = Sample.of(operation, strategy)
             sample.resolution = .clientWins
@@ -350,7 +358,7 @@ import Testing
         }
     }
 
-    @Test func whatHadItsWayKeepsItOverFurtherAttempts() throws {
+    @Test func `what had its way keeps it over further attempts`() throws {
         let first = Sample.of(.replace, .clientWins)
         let overridden = first.after(try #require(first.outcome(412)))
         for answer in [UpstreamAnswer.notSent("x"), .unknown("x"), .response(UpstreamResponse(status: 503))] {
@@ -361,7 +369,7 @@ import Testing
         #expect(overridden.outcome(401)?.override == overridden.override)
     }
 
-    @Test func aCreateThatHadItsWayIsTheEntityThatItWroteOver() throws {
+    @Test func `a create that had its way is the entity that it wrote over`() throws {
         let create = Sample.of(.create, .clientWins)
         let conflict = try #require(create.outcome(409, #"{"id":7,"name":"Ola"}"#))
         #expect(conflict.override?.line == "PUT /contacts/7 -")
@@ -377,7 +385,7 @@ import Testing
         #expect(overridden.after(again).outcome(201, #"{"id":9}"#)?.serverID?.text == "9")
     }
 
-    @Test func aCreateWithoutAnIDInTheAnswerIsForAPerson() {
+    @Test func `a create without an ID in the answer is for a person`() {
         for strategy in ConflictResolution.allCases {
             for json in [nil, "{}", #"{"error":"exists"}"#] {
                 let outcome = Sample.of(.create, strategy).outcome(409, json)
@@ -393,13 +401,13 @@ import Testing
         #expect(shared.outcome(409, #"{"id":"g-1"}"#)?.status == .discarded)
     }
 
-    @Test func anAnswerAboutAnotherEntityIsNotShownAsTheServersState() {
+    @Test func `an answer about another entity is not shown as the server's state`() {
         let outcome = Sample.of(.update).outcome(412, #"{"id":8,"secret":1}"#)
         #expect(outcome?.status == .conflict && outcome?.current == nil)
         #expect(Sample.of(.update, .serverWins).outcome(412, #"{"id":8}"#)?.document == nil)
     }
 
-    @Test func lastErrorHoldsTheAnswerUpToABound() {
+    @Test func `last error holds the answer up to a bound`() {
         let long = #"{"error":"\#(String(repeating: "å", count: 5_000))"}"#
         let outcome = Sample().outcome(422, long)
         #expect(outcome?.lastError?.hasPrefix(#"the upstream answered 422: {"error":"å"#) == true)
@@ -432,19 +440,19 @@ import Testing
         )?.line
     }
 
-    @Test func replacesAndDeletesAreSentWhateverIsThere() {
+    @Test func `replaces and deletes are sent whatever is there`() {
         for current in [nil, #"{"id":7,"b":1}"#] {
             #expect(plan(.replace, current: current) == "PUT - -")
             #expect(plan(.delete, current: current, payload: nil) == "DELETE - -")
         }
     }
 
-    @Test func anUpdateIsMergedIntoTheServersDocument() {
+    @Test func `an update is merged into the server's document`() {
         #expect(plan(.update, current: #"{"id":7,"b":1,"c":3}"#) == #"PUT - {"id":7,"c":3,"a":2}"#)
         #expect(plan(.update) == "PATCH - -")
     }
 
-    @Test func aCreateGoesToTheEntityThatIsThere() {
+    @Test func `a create goes to the entity that is there`() {
         #expect(plan(.create, endpoint: "/contacts?full=1") == "PUT /contacts/7?full=1 -")
         #expect(
             plan(.create, serverID: ServerID(text: "a/b", isInteger: false), endpoint: "/contacts/")
@@ -454,7 +462,7 @@ import Testing
         #expect(plan(.create, idSpace: .shared) == nil)
     }
 
-    @Test func whatTheGatewayItselfRefusesFailsAtOnceAndSpendsNoAttempt() throws {
+    @Test func `what the gateway itself refuses fails at once and spends no attempt`() throws {
         for (attempts, isUnknown) in [(Int16(0), false), (3, true)] {
             var sample = Sample.of(.update)
             (sample.attempts, sample.isOutcomeUnknown) = (attempts, isUnknown)
@@ -468,7 +476,7 @@ import Testing
         }
     }
 
-    @Test func whatCannotBeSentAsTheUpstreamIsSetUpWaitsAndSpendsNoAttempt() throws {
+    @Test func `what cannot be sent as the upstream is set up waits and spends no attempt`() throws {
         let outcome = try #require(
             Sample(attempts: 4, maxAttempts: 5).outcome(.unready("no signing key is configured"))
         )

@@ -157,7 +157,7 @@ extension UUID {
 }
 
 @Suite struct PreviewPlannerTests {
-    @Test func whatIsNotResolvedStaysAndIsListed() throws {
+    @Test func `what is not resolved stays and is listed`() throws {
         var draft = Draft()
         let (local, company) = (Sample.local, Draft.company)
         draft.map(company, "company", nil)
@@ -176,7 +176,7 @@ extension UUID {
         #expect(try draft.results().map { $0["status"]?.string } == ["pending", "blocked", "blocked"])
     }
 
-    @Test func whatIsResolvedStandsInPlaceInItsOwnKind() throws {
+    @Test func `what is resolved stands in place in its own kind`() throws {
         var draft = Draft()
         draft.map(Sample.local, "contact", ServerID(text: "17", isInteger: true))
         draft.map(Draft.company, "company", ServerID(text: "a b", isInteger: false))
@@ -192,7 +192,7 @@ extension UUID {
         #expect(try draft.results()[0]["server_id"]?.int64 == 17)
     }
 
-    @Test func aCreatesOwnIDIsSentAsItIs() throws {
+    @Test func `a create's own ID is sent as it is`() throws {
         var draft = Draft()
         let payload = #"{"ref":\#(Sample.local.quoted)}"#
         draft.add(
@@ -204,7 +204,7 @@ extension UUID {
     }
 
     /// Made-up ids pass through results, documents and conflicts; `text()` looks for each of them.
-    @Test func idsThatOnlyAPushMakesAreNeverShown() throws {
+    @Test func `ids that only a push makes are never shown`() throws {
         var draft = Draft()
         let (task, other) = (UUID(), UUID())
         let stranger = Writer(user: UUID(), device: UUID())
@@ -238,7 +238,7 @@ extension UUID {
         #expect(try draft.text().hasSuffix(#""id_mappings":[]}"#))
     }
 
-    @Test func whatRefersToABuiltInCreateOfTheBatchNamesItByItsClientID() throws {
+    @Test func `what refers to a built in create of the batch names it by its client ID`() throws {
         var draft = Draft()
         let task = UUID()
         draft.add("create", "task", ["local_id": task.quoted, "payload": "{}"])
@@ -255,7 +255,7 @@ extension UUID {
         #expect(try draft.results().map { $0["status"]?.string } == ["succeeded", "pending"])
     }
 
-    @Test func headersAreTheMutationsAndOurs() throws {
+    @Test func `headers are the mutations and ours`() throws {
         var draft = Draft()
         let headers = #"{"Accept-Language":"nb","X-Own":"1","Content-Type":"text/x"}"#
         let endpoint = #""/contacts/{local_id}""#
@@ -283,7 +283,7 @@ extension UUID {
         }
     }
 
-    @Test func ifMatchIsOursBeforeTheMutationsAndOfWhatTheCallerMaySee() throws {
+    @Test func `if match is ours before the mutations and of what the caller may see`() throws {
         let update = [
             "server_id": "7", "endpoint": #""/contacts/7""#, "payload": "{}", "base_version": "4",
             "headers": #"{"If-Match":"theirs"}"#,
@@ -301,7 +301,7 @@ extension UUID {
         #expect(try ifMatch(owner: UUID()) == ["if-match: theirs"], "another's state is not told")
     }
 
-    @Test func aPreviewTellsTheConflictThatAForwardedMutationWouldMeet() throws {
+    @Test func `a preview tells the conflict that a forwarded mutation would meet`() throws {
         let colleague = Writer(user: UUID(), device: UUID())
         func results(_ strategy: String, base: Int, _ visibility: Visibility = .organization) throws -> [JSONValue] {
             var draft = Draft()
@@ -342,7 +342,7 @@ extension UUID {
         #expect(fits["conflict"]?.isNull == true && fits.headers.contains("if-match: e4"))
     }
 
-    @Test func whatIsNotToBeSentHasNoRequest() throws {
+    @Test func `what is not to be sent has no request`() throws {
         var draft = Draft()
         let endpoint = ["endpoint": #""/contacts""#]
         draft.add("create", "task", ["local_id": UUID().quoted, "payload": "{}"])
@@ -369,14 +369,14 @@ extension UUID {
         #expect(try draft.requests() == Array(repeating: "-", count: 6), "nowhere to go")
     }
 
-    @Test func theKeyIsTheOneThatWillBeSent() throws {
+    @Test func `the key is the one that will be sent`() throws {
         var draft = Draft()
         draft.add("create", "contact", ["id": Sample.id.quoted, "local_id": UUID().quoted, "endpoint": #""/c""#])
         let key = TurnPlanner.idempotencyKey(of: Sample().mutation, in: Sample.lane)
         #expect(try draft.results()[0].headers.first == "idempotency-key: \(key.text)")
     }
 
-    @Test func aStrictPreviewIsRefusedAsThePushWouldBe() throws {
+    @Test func `a strict preview is refused as the push would be`() throws {
         var draft = Draft()
         draft.add("create", "task", ["local_id": UUID().quoted, "payload": "[]"])
         #expect(throws: PushRefusal.self) { try draft.text(isStrict: true) }

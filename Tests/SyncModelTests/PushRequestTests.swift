@@ -33,7 +33,7 @@ import Testing
         try read(body, limits: limits).entries[0].refusal
     }
 
-    @Test func everyMemberIsRead() throws {
+    @Test func `every member is read`() throws {
         let push = try Self.read(
             Self.body([
                 "endpoint": #""/api/v1/activities/{local_id}?x=1""#, "headers": #"{"accept-language":"nb"}"#,
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test(arguments: [("POST", SyncModel.Operation.create), ("PATCH", .update), ("PUT", .replace), ("DELETE", .delete)])
-    func anHTTPVerbIsASynonym(_ verb: String, _ operation: SyncModel.Operation) throws {
+    func `an HTTP verb is a synonym`(_ verb: String, _ operation: SyncModel.Operation) throws {
         let push = try Self.read(Self.body(["operation": #""\#(verb)""#]))
         #expect(push.entries[0].mutation?.operation == operation)
     }
@@ -88,7 +88,7 @@ import Testing
         ("payload", "1e400000", "payload_must_be_valid_json"),
         ("endpoint", "7", "endpoint_must_be_relative_path"), ("unheard_of", "1", "member_unknown"),
     ])
-    func aWrongMemberRefusesItsEntryWithAPointer(_ member: String, _ value: String, _ rule: String) throws {
+    func `a wrong member refuses its entry with a pointer`(_ member: String, _ value: String, _ rule: String) throws {
         let problem = try #require(try Self.problem(Self.body([member: value])))
         #expect(problem.code == .validationFailed)
         #expect(problem.errors.map(\.rule).contains(rule), "\(problem)")
@@ -96,20 +96,20 @@ import Testing
     }
 
     @Test(arguments: ["id", "idempotency_key", "sequence_number", "operation", "entity_type", "created_at"])
-    func aMissingMemberIsNamed(_ member: String) throws {
+    func `a missing member is named`(_ member: String) throws {
         let problem = try #require(try Self.problem(Self.body([member: String?.none])))
         #expect(problem.errors.map(\.pointer) == ["/mutations/0/\(member)"])
         #expect(problem.errors.map(\.rule) == ["member_required"])
     }
 
-    @Test func aDuplicateMemberIsNamed() throws {
+    @Test func `a duplicate member is named`() throws {
         let problem = try #require(try Self.problem(Self.body(raw: #","priority":1,"priority":2"#)))
         #expect(problem.errors.map(\.rule) == ["member_duplicate"])
         #expect(problem.errors[0].pointer.contains("priority") || problem.errors[0].detail.contains("priority"))
     }
 
     /// However many defects the mutations have, those around them are found.
-    @Test func aMemberOfTheEnvelopeThatIsThereTwiceIsFoundBehindManyDefects() throws {
+    @Test func `a member of the envelope that is there twice is found behind many defects`() throws {
         let doubles = (0..<70).map { #""a\#($0)":1,"a\#($0)":1"# }.joined(separator: ",")
         let device = #""device_id":"\#(Self.device)""#
         let error = #expect(throws: Problem.self) {
@@ -119,7 +119,7 @@ import Testing
         #expect(error?.errors.map(\.rule) == ["member_duplicate"])
     }
 
-    @Test func everythingThatIsWrongIsToldAtOnce() throws {
+    @Test func `everything that is wrong is told at once`() throws {
         let problem = try #require(try Self.problem(Self.body(["id": "1", "priority": "-1", "x": "1"])))
         #expect(problem.errors.count == 3)
     }
@@ -129,7 +129,7 @@ import Testing
         "/a%5cb",
         "/a%252fb", "/a;x=1/.b", "/%c3%a6?%c3%28&..", "/100%25/a", "/%25zz", "/a/b;..", "/a?b=%",
     ])
-    func relativePathsAreTaken(_ path: String) throws {
+    func `relative paths are taken`(_ path: String) throws {
         let problem = try Self.problem(Self.body(["endpoint": #""\#(path)""#]))
         #expect((problem == nil) == !path.isEmpty)
     }
@@ -142,7 +142,7 @@ import Testing
         "/a%2f..%2fb", "/%2fhost/x", "/%5chost/x", "/%252fhost", "/..%2500/a", "/..%3fx", "/a/..%23", "/%c3%28",
         "/%c0%ae%c0%ae/x", "/%ff", "/a%7fb",
     ])
-    func whatCouldLeaveTheBaseURLIsRefused(_ path: String) throws {
+    func `what could leave the base URL is refused`(_ path: String) throws {
         let problem = try #require(try Self.problem(Self.body(["endpoint": #""\#(path)""#])))
         #expect(problem.errors.map(\.rule) == ["endpoint_must_be_relative_path"])
         #expect(problem.errors.map(\.pointer) == ["/mutations/0/endpoint"])
@@ -155,20 +155,20 @@ import Testing
         ("/a%0a", "endpoint has an encoded control character"),
         ("/%2fx", "endpoint names a host once it is decoded: '//'"),
     ])
-    func aPathIsRefusedForTheRightReason(_ path: String, _ detail: String) throws {
+    func `a path is refused for the right reason`(_ path: String, _ detail: String) throws {
         let problem = try #require(try Self.problem(Self.body(["endpoint": #""\#(path)""#])))
         #expect(problem.errors.map(\.detail) == [detail])
     }
 
     /// However often it was encoded, reading it takes one pass.
-    @Test func aPathOfEscapesIsReadInOnePass() {
+    @Test func `a path of escapes is read in one pass`() {
         let deep = "/%" + String(repeating: "25", count: 1_000) + "2e%2e"
         #expect(PathRules.problem(in: deep) == "has a '.' or '..' segment")
         #expect(PercentEncoding.fullyDecoded(deep.utf8) == Array("/..".utf8))
         #expect(PercentEncoding.fullyDecoded("%%32%65.%".utf8) == Array("..%".utf8))
     }
 
-    @Test func aPayloadPastItsLimitsIsItsEntrysProblem() throws {
+    @Test func `a payload past its limits is its entrys problem`() throws {
         var limits = IntakeLimits()
         limits.payloadBytes = 20
         #expect(try Self.problem(Self.body(["payload": #"{"a":"0123456789abcdef"}"#]), limits: limits) != nil)
@@ -192,12 +192,12 @@ import Testing
         (#"{"device_id":"11111111-1111-4111-8111-111111111111","mutations":[],"after_sequence":-1}"#, .invalidRequest),
         (#"{"device_id":"11111111-1111-4111-8111-111111111111","mutations":[],"mutations":[]}"#, .invalidRequest),
     ])
-    func aWrongEnvelopeRefusesTheWholePush(_ body: String, _ code: ProblemCode) {
+    func `a wrong envelope refuses the whole push`(_ body: String, _ code: ProblemCode) {
         let problem = #expect(throws: Problem.self) { try Self.read(body) }
         #expect(problem?.code == code)
     }
 
-    @Test func tooManyMutationsOrBytesRefuseTheWholePush() {
+    @Test func `too many mutations or bytes refuse the whole push`() {
         var limits = IntakeLimits()
         limits.mutations = 0
         #expect(#expect(throws: Problem.self) { try Self.read(Self.body(), limits: limits) }?.code == .payloadTooLarge)
@@ -206,7 +206,7 @@ import Testing
         #expect(#expect(throws: Problem.self) { try Self.read(Self.body(), limits: limits) }?.code == .payloadTooLarge)
     }
 
-    @Test func bytesThatAreNotUTF8AreNotJSON() {
+    @Test func `bytes that are not UTF 8 are not JSON`() {
         let problem = #expect(throws: Problem.self) {
             try PushRequest(body: Array(#"{"device_id":""#.utf8) + [0xff, 0x22, 0x7d], limits: IntakeLimits())
         }

@@ -30,14 +30,14 @@ import Testing
         return resolved.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    @Test func aPathHoldsServerIDsPercentEncodedAndWhatIsJustDataAsItIs() throws {
+    @Test func `a path holds server IDs percent encoded and what is just data as it is`() throws {
         let path = try Endpoint("/tasks/{local_id}/\(Self.own)/\(Self.other)/\(Self.data)")
         let data = Self.data.uuidString
         #expect(resolver(Self.seven).path(path, own: Self.seven) == "/tasks/7/7/a%2Fb/\(data)")
         #expect(resolver(nil).path(path, own: nil) == "/tasks/{local_id}/\(Self.own.uuidString)/a%2Fb/\(data)")
     }
 
-    @Test func aPayloadHoldsServerIDsInTheirOwnKind() throws {
+    @Test func `a payload holds server IDs in their own kind`() throws {
         let text = #"{"own":"\#(Self.own)","of":["\#(Self.other)",1],"folderIds":[23,24]}"#
         #expect(try payload(text, Self.seven) == #"{"own":7,"of":["a/b",1],"folderIds":[7,24]}"#)
         let standIn = Self.data.uuidString.lowercased()
@@ -47,7 +47,7 @@ import Testing
         #expect(try payload(#"{"n":23}"#, Self.seven) == nil)
     }
 
-    @Test func whatLeadsNowhereMayRefuseThePayload() throws {
+    @Test func `what leads nowhere may refuse the payload`() throws {
         struct Refused: Error {}
         let root = try JSONTree(parsing: Array(#"{"folderIds":[23,24]}"#.utf8)).root
         let related = Self.type.localReferences(in: root, on: Sample.device)
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func aNameIsOfOneIDSpace() {
+    @Test func `a name is of one ID space`() {
         let number = LocalID(entityType: "task", number: 47)
         let byNumber = EntityName(type: "task", client: number.name(on: Sample.device))
         let byID = EntityName(type: "task", client: .id(Self.own), serverID: Self.seven)

@@ -2,7 +2,7 @@ import SyncModel
 import Testing
 
 @Suite struct RetentionPaceTests {
-    @Test func batchesGrowWhileTheyAreQuickAndShrinkWhenTheyAreNot() {
+    @Test func `batches grow while they are quick and shrink when they are not`() {
         var pace = RetentionPace()
         let first = pace.limit
         for _ in 0..<40 { _ = pace.pause(after: RetentionPace.aim / 4, rows: pace.limit, waiting: 0) }
@@ -12,20 +12,20 @@ import Testing
         #expect(pace.limit == RetentionPace.limits.lowerBound)
     }
 
-    @Test func aBatchThatWasNotFullDoesNotMakeThemGrow() {
+    @Test func `a batch that was not full does not make them grow`() {
         var pace = RetentionPace()
         let first = pace.limit
         _ = pace.pause(after: 0.001, rows: 3, waiting: 0)
         #expect(pace.limit == first)
     }
 
-    @Test func halfOfTheTimeBelongsToOthersAndUnderLoadNineTenths() {
+    @Test func `half of the time belongs to others and under load nine tenths`() {
         var pace = RetentionPace()
         #expect(pace.pause(after: 0.02, rows: 200, waiting: 0) == 0.02)
         #expect(abs(pace.pause(after: 0.02, rows: 200, waiting: 1) - 0.18) < 1e-9)
     }
 
-    @Test func rowsThatHaveBecomeDearSayThatOthersUseTheDatabase() {
+    @Test func `rows that have become dear say that others use the database`() {
         var pace = RetentionPace()
         #expect(pace.pause(after: 0.01, rows: 200, waiting: 0) == 0.01)
         #expect(abs(pace.pause(after: 0.04, rows: 200, waiting: 0) - 0.36) < 1e-9)
@@ -33,13 +33,13 @@ import Testing
         #expect(pace.pause(after: 0.01, rows: 2, waiting: 0) == 0.01)
     }
 
-    @Test func pausesAreBounded() {
+    @Test func `pauses are bounded`() {
         var pace = RetentionPace()
         #expect(pace.pause(after: 60, rows: 50, waiting: 9) == 5)
         #expect(pace.pause(after: 0, rows: 0, waiting: 0) == 0.001)
     }
 
-    @Test func payloadsGoNoLaterThanTheirRecords() {
+    @Test func `payloads go no later than their records`() {
         let now = Timestamp(microseconds: 1_795_000_000_000_000)
         let cutoffs = RetentionPolicy(payloadDays: 90, days: 30).cutoffs(at: now)
         #expect(cutoffs.payloads == cutoffs.everything)
@@ -47,7 +47,7 @@ import Testing
         #expect(RetentionPolicy().cutoffs(at: now).payloads == now.adding(seconds: -7 * 86_400))
     }
 
-    @Test func aReportHasAMemberForEveryKind() {
+    @Test func `a report has a member for every kind`() {
         var report = RetentionReport()
         report[.tombstones] = 3
         report[.payloads] += 4

@@ -13,7 +13,7 @@ import Testing
         ("Sunday, 06-Nov-94 08:49:37 GMT", 0), ("Sun Nov  6 08:49:37 1994", 0),
         ("Fri, 01 Jan 2100 00:00:00 GMT", 86_400), ("Sat, 20 Nov 2027 07:00:00 GMT", 86_400),
     ])
-    func readsSecondsAndDates(_ text: String, _ seconds: Double) {
+    func `reads seconds and dates`(_ text: String, _ seconds: Double) {
         #expect(Timestamp(retryAfter: text, now: now) == now.adding(seconds: seconds))
     }
 
@@ -25,7 +25,7 @@ import Testing
         "Fri, 20 Nov 2026 07:01:40 GMT; x", "Fri, 20 Nov 0026 07:01:40 GMT", "Fri, 20 Nov 2026 07:01 GMT", "Fri",
         "\u{661}",
     ])
-    func refusesAnythingElse(_ text: String) {
+    func `refuses anything else`(_ text: String) {
         #expect(Timestamp(retryAfter: text, now: now) == nil)
     }
 }

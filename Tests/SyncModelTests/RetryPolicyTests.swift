@@ -13,11 +13,11 @@ import Testing
         (1, 4), (2, 8), (3, 16), (4, 32), (5, 64), (6, 128), (7, 256), (8, 512), (9, 1_024), (10, 1_800), (11, 1_800),
         (50, 1_800), (62, 1_800), (63, 1_800), (100, 1_800), (Int(Int16.max), 1_800),
     ])
-    func thePauseDoublesUpToHalfAnHour(_ attempts: Int, _ seconds: Double) {
+    func `the pause doubles up to half an hour`(_ attempts: Int, _ seconds: Double) {
         #expect(Self.pause(Int16(attempts), 0) == seconds)
     }
 
-    @Test func jitterNeverShortensAPauseAndAddsAFifthAtMost() {
+    @Test func `jitter never shortens a pause and adds a fifth at most`() {
         for attempts in 1...100 {
             let base = Self.pause(Int16(attempts), 0)
             for step in 0...20 {
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func nothingIsTriedBeforeTheUpstreamSaid() {
+    @Test func `nothing is tried before the upstream said`() {
         let policy = RetryPolicy()
         let late = Self.now.adding(seconds: 3_600)
         #expect(policy.nextTry(after: 1, now: Self.now, notBefore: late, jitter: 1) == late)
@@ -39,7 +39,7 @@ import Testing
         #expect(policy.nextTry(after: 1, now: Self.now, notBefore: past, jitter: 0) == Self.now.adding(seconds: 4))
     }
 
-    @Test func baseAndCapAreSettings() {
+    @Test func `base and cap are settings`() {
         let policy = RetryPolicy(base: 0.5, cap: 3)
         #expect((1...4).map { Self.pause($0, 0, policy) } == [1, 2, 3, 3])
     }

@@ -26,7 +26,7 @@ import Testing
         Seal(of: organization ?? self.organization, keys, try masters())
     }
 
-    @Test func whatIsSealedOpensToTheByteAndShowsNothing() throws {
+    @Test func `what is sealed opens to the byte and shows nothing`() throws {
         let seal = try seal([wrapped()])
         let stored = try #require(try seal.seal(json: plain, as: place))
         let text = String(decoding: stored, as: UTF8.self)
@@ -43,7 +43,7 @@ import Testing
         #expect(try seal.open(text: words, as: place) == "the upstream answered 500")
     }
 
-    @Test func whatWasMovedDoesNotOpen() throws {
+    @Test func `what was moved does not open`() throws {
         let key = try wrapped()
         let seal = try seal([key])
         let stored = try seal.seal(json: plain, as: place)
@@ -65,7 +65,7 @@ import Testing
         #expect(throws: SealError.self) { try seal.open(json: document, as: .document(type: "ab", id: "c")) }
     }
 
-    @Test func whatWasChangedInAnyByteDoesNotOpen() throws {
+    @Test func `what was changed in any byte does not open`() throws {
         let seal = try seal([wrapped()])
         let stored = try #require(try seal.seal(json: plain, as: place))
         for index in stored.indices.dropFirst(1) {
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func plainValuesThatLookSealedAreWrittenAnotherWay() throws {
+    @Test func `plain values that look sealed are written another way`() throws {
         for spoof in [#""sluice-sealed:1:1:AAAABBBB""#, #" "sluice-sealed:1:1:AA""#, #"    "sluice-sealed:1:""#] {
             let stored = try #require(try Seal.plain.seal(json: Array(spoof.utf8), as: place))
             #expect(String(decoding: stored, as: UTF8.self) == " " + spoof)
@@ -110,7 +110,7 @@ import Testing
 
     /// Whatever goes in comes out, to the byte, whoever sealed it or did not, in every column.
     @Test(arguments: [UInt64.random(in: .min ... .max)])
-    func whatGoesInComesOut(_ number: UInt64) throws {
+    func `what goes in comes out`(_ number: UInt64) throws {
         var random = SeededRandom(number)
         let places: [SealedPlace] =
             [.payload, .headers, .sentPayload, .responseBody, .error, .lastError].map {
@@ -156,7 +156,7 @@ import Testing
     }
 
     /// A reader gets past a value that will never open, and says which; one that may open soon is an error.
-    @Test func whatStaysClosedIsLeftOutAndNamed() throws {
+    @Test func `what stays closed is left out and named`() throws {
         let (one, two) = (try wrapped(1), try wrapped(2))
         let observed = Mutex<[String]>([])
         let observer: @Sendable (SealedPlace, SealError) -> Void = { place, _ in
@@ -187,7 +187,7 @@ import Testing
         #expect(throws: SealError.locked("why")) { try locked.lastWord.read(json: old, as: place, &unreadable) }
     }
 
-    @Test func olderKeysOpenAndTheNewestSeals() throws {
+    @Test func `older keys open and the newest seals`() throws {
         let (one, two) = (try wrapped(1), try wrapped(2))
         let before = try seal([one])
         let stored = try before.seal(json: plain, as: place)
@@ -202,7 +202,7 @@ import Testing
         #expect(try after.open(json: plain, as: place) == plain)
     }
 
-    @Test func withoutItsMasterKeyAnOrganizationIsLocked() throws {
+    @Test func `without its master key an organization is locked`() throws {
         let key = try wrapped()
         for masters in [nil, try masters(Self.others), try masters("first:" + String(Self.others.dropFirst(7)))] {
             let seal = Seal(of: organization, [key], masters)
@@ -216,7 +216,7 @@ import Testing
         #expect(try seal([]).isPlain)
     }
 
-    @Test func rewrappingKeepsTheDataKey() throws {
+    @Test func `rewrapping keeps the data key`() throws {
         let key = try wrapped()
         let stored = try seal([key]).seal(json: plain, as: place)
         let both = try masters(Self.others + "\n" + Self.keys)
@@ -232,7 +232,7 @@ import Testing
 }
 
 @Suite struct MasterKeyTests {
-    @Test func aFileHasALineAKey() throws {
+    @Test func `a file has a line a key`() throws {
         let text =
             "# of 2027\n\n  \(SealTests.others)  \r\n\(SealTests.keys.uppercased().replacing("FIRST", with: "first"))\n"
         let keys = try MasterKeys(parsing: text)
@@ -244,7 +244,7 @@ import Testing
         #expect(try MasterKeys(parsing: "-\n" + SealTests.keys)[first.label] != nil)
     }
 
-    @Test func aNewLineIsAGoodOne() throws {
+    @Test func `a new line is a good one`() throws {
         let line = MasterKey.newLine(name: "main")
         #expect(try MasterKeys(parsing: line).wrapping?.name == "main")
         #expect(MasterKey.newLine(name: "main") != line)
@@ -257,7 +257,7 @@ import Testing
         ("zero:" + String(repeating: "0", count: 64), "random"), (SealTests.keys + "\n-", "line 2"),
         ("first:zz" + SealTests.keys.dropFirst(8), "64 hex digits"), (":" + SealTests.keys.dropFirst(6), "line 1"),
     ])
-    func aBadFileIsRefusedWithoutShowingIt(_ text: String, _ words: String) throws {
+    func `a bad file is refused without showing it`(_ text: String, _ words: String) throws {
         let error = #expect(throws: MasterKeyError.self) { try MasterKeys(parsing: text) }
         let description = error?.description ?? ""
         #expect(description.contains(words), "\(description)")

@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func onlyWhatStandsStillIsSettled() throws {
+    @Test func `only what stands still is settled`() throws {
         for status in Self.statuses {
             let subject = subject(status, error: #"{"current":{"id":7}}"#)
             let retry = code { _ = try RestartPlanner.retry(subject, RetryRequest(), .init()) }
@@ -86,7 +86,12 @@ import Testing
         (true, #"{"payload":{},"force":true}"#, 4, false), (true, #"{"endpoint":"/x","force":true}"#, 4, false),
         (true, #"{"force":true}"#, 3, true),
     ])
-    func aRevisionIsRaisedExactlyWhenItMustBe(_ isUnknown: Bool, _ body: String, _ revision: Int32, _ stays: Bool)
+    func `a revision is raised exactly when it must be`(
+        _ isUnknown: Bool,
+        _ body: String,
+        _ revision: Int32,
+        _ stays: Bool
+    )
         throws
     {
         let subject = subject(.failed, isOutcomeUnknown: isUnknown)
@@ -96,7 +101,7 @@ import Testing
         #expect(restart.status == .pending)
     }
 
-    @Test func anEditAfterAnUnknownOutcomeNeedsForce() throws {
+    @Test func `an edit after an unknown outcome needs force`() throws {
         for subject in [subject(.failed, isOutcomeUnknown: true), subject(.failed, .create, answer: 201)] {
             for body in [#"{"payload":{}}"#, #"{"endpoint":"/x"}"#, #"{"payload":{},"force":false}"#] {
                 let request = try request(body)
@@ -112,13 +117,13 @@ import Testing
         (201, #"{"force":true}"#, 3, true), (201, #"{"payload":{},"force":true}"#, 4, false),
         (301, "{}", 4, false), (422, "{}", 4, false),
     ])
-    func whatTookEffectKeepsItsKey(_ answer: Int16, _ body: String, _ revision: Int32, _ stays: Bool) throws {
+    func `what took effect keeps its key`(_ answer: Int16, _ body: String, _ revision: Int32, _ stays: Bool) throws {
         let subject = subject(.failed, .create, answer: answer)
         let restart = try RestartPlanner.retry(subject, try request(body), .init()).restart
         #expect(restart.revision == revision && restart.isOutcomeUnknown == stays)
     }
 
-    @Test func builtInDocumentsAreObjects() throws {
+    @Test func `built in documents are objects`() throws {
         for (operation, isForwarded, isTaken) in [
             (SyncModel.Operation.update, false, false), (.replace, false, false), (.delete, false, false),
             (.update, true, true), (.delete, true, false),
@@ -131,7 +136,7 @@ import Testing
     }
 
     /// Product rule 12.
-    @Test func theClientsWayFollowsTheOperation() throws {
+    @Test func `the client's way follows the operation`() throws {
         let patch = try JSONTree(parsing: Array(#"{"a":null,"b":2}"#.utf8)).root
         let list = try JSONTree(parsing: Array("[1]".utf8)).root
         let document = Array(#"{"a":1,"c":3}"#.utf8)
@@ -167,7 +172,7 @@ import Testing
         #expect(plan(.create, id: id, at: "/tasks/?a=b/") == SentRequest(method: "PUT", endpoint: "/tasks/x%20y?a=b/"))
     }
 
-    @Test func aCreateIsAdoptedOnlyByAnIdThatTheServerNamed() throws {
+    @Test func `a create is adopted only by an id that the server named`() throws {
         for (error, response, id) in [
             (nil, nil, nil), (nil, #"{"id":9}"#, "9"), (#"{"current":{"id":"c"}}"#, nil, "c"),
             (#"{"current":{"id":"c"}}"#, #"{"id":9}"#, "9"), (nil, #"{"data":{"id":9}}"#, nil), (nil, "[]", nil),
@@ -193,7 +198,7 @@ import Testing
         )
     }
 
-    @Test func whatDependsOnAMutationComesBehindAllThatItDependsOn() {
+    @Test func `what depends on a mutation comes behind all that it depends on`() {
         let ids = (0..<6).map { _ in UUID() }
         let graph = DependencyGraph([
             node(ids[1], on: [ids[0]], at: 1), node(ids[2], on: [ids[0], ids[3]], at: 2),
@@ -208,7 +213,7 @@ import Testing
 
     /// Nobody's dependants are left behind, and none is looked at twice: a chain of which the last is needed drops out
     /// from its end.
-    @Test func whatSomethingDependsOnThatStaysIsNotUnneeded() {
+    @Test func `what something depends on that stays is not unneeded`() {
         let ids = (0..<50_000).map { _ in UUID() }
         let chain = (1..<ids.count).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0)) }
         let graph = DependencyGraph(chain)
@@ -219,7 +224,7 @@ import Testing
         #expect(side.unneeded(among: Set(ids)) == Set(ids.dropFirst(21)))
     }
 
-    @Test func aLongChainAndACircleEnd() {
+    @Test func `a long chain and a circle end`() {
         let ids = (0..<100_000).map { _ in UUID() }
         let chain = (1..<ids.count).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0)) }
         #expect(DependencyGraph(chain).all(of: [ids[0]]).map(\.id) == Array(ids[1...]))
@@ -227,7 +232,7 @@ import Testing
         #expect(circle.all(of: [ids[0]]).map(\.id) == [ids[1]])
     }
 
-    @Test func aPartOfADiscardLeavesNothingThatWaitsForWhatIsGone() throws {
+    @Test func `a part of a discard leaves nothing that waits for what is gone`() throws {
         let subject = subject(.failed)
         let ids = [subject.record.id] + (0..<7).map { _ in UUID() }
         let graph = DependencyGraph((1..<8).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0 + 1)) })
@@ -242,7 +247,7 @@ import Testing
         #expect(plan.lane.changePosition == lane.changePosition + 1)
     }
 
-    @Test func aBulkRequestSaysWhatItMeans() throws {
+    @Test func `a bulk request says what it means`() throws {
         let id = UUID().lowercased
         func request(_ body: String, _ move: BulkRequest.Move = .discard) throws -> BulkRequest {
             try BulkRequest(body: Array(body.utf8), limit: 65_536, for: move)
@@ -288,7 +293,7 @@ import Testing
     }
 
     /// Two types share a client id: a retry waits for the one that was meant, and the client's way names that.
-    @Test func whatWasDecidedAtThePushHoldsInARetry() throws {
+    @Test func `what was decided at the push holds in a retry`() throws {
         let create = UUID()
         let both = RestartPlanner.Knowledge(mappings: [
             Self.named: [mapping("a_first", "wrong"), mapping("contact", nil, by: create)]
@@ -312,7 +317,7 @@ import Testing
         #expect(edited.restart.references == [ClientReference(clientID: Self.named, entityType: "contact")])
     }
 
-    @Test func whatWasNotNotedIsNotGuessedAt() throws {
+    @Test func `what was not noted is not guessed at`() throws {
         let known = RestartPlanner.Knowledge(mappings: [
             Self.named: [mapping("a_first", "x"), mapping("contact", "y")]
         ])
@@ -325,7 +330,7 @@ import Testing
         #expect(code { _ = try RestartPlanner.retry(naming("contact"), RetryRequest(), gone) } == .validationFailed)
     }
 
-    @Test func whatWasDataAtThePushIsDataInARetry() throws {
+    @Test func `what was data at the push is data in a retry`() throws {
         let known = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", nil)]])
         let restart = try RestartPlanner.retry(naming(nil, isReference: false), RetryRequest(), known).restart
         #expect(restart.status == .pending && restart.references == nil)
@@ -338,7 +343,7 @@ import Testing
     }
 
     /// A document that was merged before its ids are known would go out with client ids in it.
-    @Test func theClientsWayMergesNothingThatWaitsForIDs() throws {
+    @Test func `the client's way merges nothing that waits for IDs`() throws {
         let known = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", nil)]])
         let restart = try RestartPlanner.clientWins(
             naming("contact", status: .conflict),

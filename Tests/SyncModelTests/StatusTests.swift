@@ -3,20 +3,20 @@ import SyncModel
 import Testing
 
 @Suite struct StatusTests {
-    @Test func nothingLeavesAFinalStatus() {
+    @Test func `nothing leaves a final status`() {
         for status in MutationStatus.allCases where status.isFinal || status == .rejected {
             #expect(MutationStatus.allCases.allSatisfy { !status.canBecome($0) })
         }
     }
 
-    @Test func nothingBecomesRejectedOrStaysInPlace() {
+    @Test func `nothing becomes rejected or stays in place`() {
         for status in MutationStatus.allCases {
             #expect(!status.canBecome(.rejected))
             #expect(!status.canBecome(status))
         }
     }
 
-    @Test func onlyAPersonMovesWhatFailed() {
+    @Test func `only a person moves what failed`() {
         let moves = MutationStatus.allCases.filter { MutationStatus.failed.canBecome($0) }
         #expect(moves == [.pending, .blocked, .discarded])
     }

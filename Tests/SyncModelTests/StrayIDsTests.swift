@@ -4,7 +4,7 @@ import Testing
 @testable import SyncModel
 
 @Suite struct StrayIDsTests {
-    @Test func theLastOnesAreRemembered() throws {
+    @Test func `the last ones are remembered`() throws {
         let ids = (0..<StrayIDs.limit + 5).map { _ in UUID() }
         let few = try #require(StrayIDs().adding(ids.prefix(3).reversed()))
         #expect(few.stored.count == 18 && ids.prefix(3).allSatisfy(few.contains) && !few.contains(ids[3]))
@@ -18,7 +18,7 @@ import Testing
     }
 
     /// Ids that count differ in a few of their bytes, be these in front or behind.
-    @Test func idsThatCountAreToldApart() {
+    @Test func `ids that count are told apart`() {
         for place in [0, 3, 5, 11, 13] {
             let ids = (0..<20).map { number in
                 var uuid = UUID().uuid

@@ -12,7 +12,7 @@ import Testing
         ("0001-01-01T00:00:00Z", -62_135_596_800_000_000, "0001-01-01T00:00:00.000Z"),
         ("9999-12-31T23:59:59.999Z", 253_402_300_799_999_000, "9999-12-31T23:59:59.999Z"),
     ])
-    func readsAndWritesRFC3339(_ text: String, _ microseconds: Int64, _ written: String) {
+    func `reads and writes RFC 3339`(_ text: String, _ microseconds: Int64, _ written: String) {
         let timestamp = Timestamp(rfc3339: text)
         #expect(timestamp?.microseconds == microseconds)
         #expect(timestamp?.rfc3339 == written)
@@ -24,7 +24,7 @@ import Testing
         "2026-11-20T07:00:00.Z", "2026-11-20T07:00:00+1:00", "2026-11-20T07:00:00Zx", "20261120T070000Z",
         "+2026-11-20T07:00:00Z", "0000-01-01T00:00:00Z",
     ])
-    func refusesWhatIsNotRFC3339(_ text: String) {
+    func `refuses what is not RFC 3339`(_ text: String) {
         #expect(Timestamp(rfc3339: text) == nil)
     }
 }

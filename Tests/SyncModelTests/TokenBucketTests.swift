@@ -9,7 +9,7 @@ import Testing
     private static let start = Timestamp(microseconds: 1_795_000_000_000_000)
     private static let daily = Quota(.mutations, limit: 7)
 
-    @Test func aDaysQuotaMayBeUsedAtOnceAndComesBackEvenly() {
+    @Test func `a day's quota may be used at once and comes back evenly`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(5, of: Self.daily, at: Self.start) == .taken)
         #expect(bucket.take(2, of: Self.daily, at: Self.start) == .taken)
@@ -23,7 +23,7 @@ import Testing
         #expect(bucket.standing(of: Self.daily, at: day) == QuotaStanding(quota: Self.daily, left: 7, seconds: 0))
     }
 
-    @Test func whatIsRefusedIsNotTakenAndFitsExactlyWhenItWasSaid() {
+    @Test func `what is refused is not taken and fits exactly when it was said`() {
         var random = SeededRandom(7)
         for _ in 0..<2_000 {
             let quota = Quota(
@@ -51,7 +51,7 @@ import Testing
     }
 
     /// Whatever is asked when: over any time no more is given than the rate and one full bucket.
-    @Test(arguments: [1, 3, 7, 1_000, 999_983] as [Int64]) func theRateHoldsOverAnyTime(limit: Int64) {
+    @Test(arguments: [1, 3, 7, 1_000, 999_983] as [Int64]) func `the rate holds over any time`(limit: Int64) {
         var random = SeededRandom(UInt64(limit))
         for kind in Quota.Kind.allCases {
             let quota = Quota(kind, limit: limit)
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func aPushThatIsMoreThanADaysFitsOnceNothingIsInUse() {
+    @Test func `a push that is more than a days fits once nothing is in use`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(20, of: Self.daily, at: Self.start) == .taken)
         #expect(bucket.left(of: Self.daily) == 0)
@@ -82,7 +82,7 @@ import Testing
         #expect(bucket.take(8, of: Self.daily, at: later) == .taken)
     }
 
-    @Test func anotherLimitKeepsWhatWasUsed() {
+    @Test func `another limit keeps what was used`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(5, of: Self.daily, at: Self.start) == .taken)
         #expect(bucket.left(of: Quota(.mutations, limit: 100)) == 95)
@@ -90,7 +90,7 @@ import Testing
         #expect(bucket.left(of: Quota(.mutations, limit: 1)) == 0)
     }
 
-    @Test func aClockThatGoesBackGivesNothingAndOneThatWasFarAheadLocksNobodyOut() {
+    @Test func `a clock that goes back gives nothing and one that was far ahead locks nobody out`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(7, of: Self.daily, at: Self.start) == .taken)
         let state = bucket
@@ -101,7 +101,7 @@ import Testing
         #expect(wrong.take(1, of: Self.daily, at: Self.start.adding(seconds: 12_342.858)) == .taken)
     }
 
-    @Test func theLargestNumbersDoNotOverflow() {
+    @Test func `the largest numbers do not overflow`() {
         let quota = Quota(.mutations, limit: 1_000_000_000)
         var bucket = TokenBucket(fullAt: Timestamp(microseconds: 0))
         #expect(bucket.take(10_000, of: quota, at: Timestamp(microseconds: 0)) == .taken)
@@ -115,14 +115,14 @@ import Testing
 @Suite struct RequestPortionTests {
     private static let start = Timestamp(microseconds: 1_795_000_000_000_000)
 
-    @Test func nothingIsAdmittedBeforeTheBucketWasAsked() {
+    @Test func `nothing is admitted before the bucket was asked`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         #expect(portion.ask(portion.quota, at: Self.start) == .unknown)
         #expect(portion.size == 25 && portion.wanted(waiting: 3) == 28)
         #expect(RequestPortion(Quota(.requests, limit: 1)).size == 1)
     }
 
-    @Test func whatWasDrawnIsAdmittedAndIsLowWhenHalfIsGone() {
+    @Test func `what was drawn is admitted and is low when half is gone`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         var bucket = TokenBucket(fullAt: Self.start)
         let granted = bucket.take(upTo: 25, of: portion.quota, at: Self.start)
@@ -136,14 +136,14 @@ import Testing
         #expect(portion.ask(portion.quota, at: Self.start) == .unknown)
     }
 
-    @Test func whatIsNotUsedWithinASecondIsGivenUp() {
+    @Test func `what is not used within a second is given up`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1)) != .unknown)
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.01)) == .unknown)
     }
 
-    @Test func anEmptyBucketIsAskedAgainOnlyWhenItHasSomething() {
+    @Test func `an empty bucket is asked again only when it has something`() {
         var portion = RequestPortion(Quota(.requests, limit: 1))
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(upTo: 1, of: portion.quota, at: Self.start) == 1)
@@ -158,7 +158,7 @@ import Testing
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: -3_600)) == .unknown)
     }
 
-    @Test func anotherLimitCountsAtOnce() {
+    @Test func `another limit counts at once`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
         let small = Quota(.requests, limit: 4)

@@ -7,8 +7,8 @@ struct TraceContextTests {
     static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     static let span = "00f067aa0ba902b7"
 
-    @Test("A header is read and written back")
-    func roundTrip() throws {
+    @Test
+    func `A header is read and written back`() throws {
         let text = "00-\(Self.trace)-\(Self.span)-01"
         let context = try #require(TraceContext(traceparent: text))
         #expect(context.traceparent == text)
@@ -17,36 +17,34 @@ struct TraceContextTests {
         #expect(context.isSampled)
     }
 
-    @Test("Unknown flags are accepted and not passed on")
-    func flags() throws {
+    @Test
+    func `Unknown flags are accepted and not passed on`() throws {
         let context = try #require(TraceContext(traceparent: "00-\(Self.trace)-\(Self.span)-fe"))
         #expect(!context.isSampled)
         #expect(context.traceparent.hasSuffix("-00"))
     }
 
-    @Test("Higher versions are read as far as version 00 goes", arguments: ["", "-", "-future.stuff"])
-    func higherVersions(rest: String) throws {
+    @Test(arguments: ["", "-", "-future.stuff"])
+    func `Higher versions are read as far as version 00 goes`(rest: String) throws {
         let context = try #require(TraceContext(traceparent: "cc-\(Self.trace)-\(Self.span)-01" + rest))
         #expect(context.traceparent == "00-\(Self.trace)-\(Self.span)-01")
     }
 
-    @Test(
-        "What the specification forbids is refused",
-        arguments: [
-            "", "00", "00-\(trace)-\(span)", "00-\(trace)-\(span)-1", "00-\(trace)-\(span)-01-",
-            "00-\(trace)-\(span)-011",
-            "ff-\(trace)-\(span)-01", "cc-\(trace)-\(span)-01x", "0g-\(trace)-\(span)-01", "00-\(trace)-\(span)-0G",
-            "00-00000000000000000000000000000000-\(span)-01", "00-\(trace)-0000000000000000-01",
-            "00-\(trace.uppercased())-\(span)-01", "00_\(trace)_\(span)_01", " 00-\(trace)-\(span)-01",
-            "00-\(trace)-\(span)-01 ", "00-4bf92f3577b34da6a3ce929d0e0e473é-\(span)-01",
-        ]
+    @Test(arguments: [
+        "", "00", "00-\(trace)-\(span)", "00-\(trace)-\(span)-1", "00-\(trace)-\(span)-01-",
+        "00-\(trace)-\(span)-011",
+        "ff-\(trace)-\(span)-01", "cc-\(trace)-\(span)-01x", "0g-\(trace)-\(span)-01", "00-\(trace)-\(span)-0G",
+        "00-00000000000000000000000000000000-\(span)-01", "00-\(trace)-0000000000000000-01",
+        "00-\(trace.uppercased())-\(span)-01", "00_\(trace)_\(span)_01", " 00-\(trace)-\(span)-01",
+        "00-\(trace)-\(span)-01 ", "00-4bf92f3577b34da6a3ce929d0e0e473é-\(span)-01",
+    ]
     )
-    func refused(text: String) {
+    func `What the specification forbids is refused`(text: String) {
         #expect(TraceContext(traceparent: text) == nil)
     }
 
-    @Test("What nobody traces has a trace of its own id, again and again")
-    func ownTraces() throws {
+    @Test
+    func `What nobody traces has a trace of its own id, again and again`() throws {
         let id = try #require(UUID(uuidString: "019BB000-001D-7000-8000-00000000ABCD"))
         let context = TraceContext(of: id)
         #expect(context.traceIDText == "019bb000001d7000800000000000abcd")
@@ -57,8 +55,8 @@ struct TraceContextTests {
         #expect(TraceContext(traceparent: zero.traceparent) == zero)
     }
 
-    @Test("A child shares the trace and has its own span")
-    func children() {
+    @Test
+    func `A child shares the trace and has its own span`() {
         let root = TraceContext(sampled: true)
         let child = root.child()
         #expect(child.traceID == root.traceID)

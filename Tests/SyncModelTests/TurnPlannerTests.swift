@@ -25,7 +25,7 @@ import Testing
         (ServerID(text: "a b/ü", isInteger: false), "a%20b%2F%C3%BC", #""a b/ü""#),
         (ServerID(Sample.id), Sample.id.uuidString.lowercased(), #""\#(Sample.id.uuidString.lowercased())""#),
     ])
-    func idsArePutInPlaceInTheirOwnKind(_ id: ServerID, _ inPath: String, _ inJSON: String) throws {
+    func `ids are put in place in their own kind`(_ id: ServerID, _ inPath: String, _ inJSON: String) throws {
         let text = Self.other.uuidString.lowercased()
         var sample = Sample.of(.update)
         sample.endpoint = "/companies/\(text)/contacts/{local_id}?of=\(text)"
@@ -41,7 +41,7 @@ import Testing
         )
     }
 
-    @Test func theOwnIDComesFromTheMappingOfItsType() throws {
+    @Test func `the own ID comes from the mapping of its type`() throws {
         var sample = Sample.of(.update)
         sample.serverID = nil
         sample.payload = #"{"me":"\#(Sample.local.uuidString)"}"#
@@ -62,7 +62,7 @@ import Testing
 
     /// The type was decided when the mutation was pushed; what shares the client id since is not meant.
     @Test(arguments: ["a_first", "company"])
-    func aReferenceLeadsToTheTypeThatItWasTakenFor(_ type: String) throws {
+    func `a reference leads to the type that it was taken for`(_ type: String) throws {
         let text = Self.other.uuidString.lowercased()
         var sample = Sample.of(.update)
         sample.endpoint = "/x/\(text)"
@@ -86,7 +86,7 @@ import Testing
         #expect(outcome.status == .failed && outcome.code == "reference_ambiguous")
     }
 
-    @Test func whatIsNoReferenceOfTheMutationStaysAsItIs() throws {
+    @Test func `what is no reference of the mutation stays as it is`() throws {
         var sample = Sample()
         let text = Self.other.uuidString.lowercased()
         sample.endpoint = "/x/\(text)"
@@ -97,7 +97,7 @@ import Testing
         #expect(request.body == Array(#"{"a":"\#(text)"}"#.utf8))
     }
 
-    @Test func aCreateKeepsItsClientIDSinceItHasNoOther() throws {
+    @Test func `a create keeps its client ID since it has no other`() throws {
         var sample = Sample()
         let text = Sample.local.uuidString.lowercased()
         sample.endpoint = "/contacts/{local_id}"
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: ["..", ".", "../../admin", "a/../b", "..\\x", "%2e%2e", "%252e.", "..;x", "..?x", "a%2f..%2fb"])
-    func anIDThatLeadsElsewhereIsRefused(_ text: String) throws {
+    func `an ID that leads elsewhere is refused`(_ text: String) throws {
         var sample = Sample.of(.update)
         sample.serverID = ServerID(text: text, isInteger: false)
         let outcome = try #require(reason(sample.decision()))
@@ -116,14 +116,14 @@ import Testing
     }
 
     @Test(arguments: ["a/b", "a\\b", "a%2fb", "100%", ";", "a;..", "\u{e6}", "a b"])
-    func anyOtherIDIsSentAsItIsAndItsPathIsTakenFromAWorkerThatPutItIn(_ text: String) throws {
+    func `any other ID is sent as it is and its path is taken from a worker that put it in`(_ text: String) throws {
         var sample = Sample.of(.update)
         sample.serverID = ServerID(text: text, isInteger: false)
         let path = try #require(sample.request?.path)
         #expect(try Endpoint(path).text == path)
     }
 
-    @Test func whatIsRefusedAfterAnAttemptOfUnknownOutcomeStaysUnknown() throws {
+    @Test func `what is refused after an attempt of unknown outcome stays unknown`() throws {
         var sample = Sample.of(.update)
         sample.serverID = ServerID(text: "..", isInteger: false)
         (sample.isOutcomeUnknown, sample.attempts) = (true, 2)
@@ -131,7 +131,7 @@ import Testing
         #expect(outcome.isOutcomeUnknown && outcome.attemptCount == 2)
     }
 
-    @Test func idsOfTwoPlacesMakeNoDotSegmentTogether() throws {
+    @Test func `ids of two places make no dot segment together`() throws {
         var sample = Sample.of(.update)
         sample.endpoint = "/{local_id}{local_id}"
         sample.serverID = ServerID(text: ".", isInteger: false)
@@ -142,7 +142,7 @@ import Testing
 
     // MARK: - If-Match
 
-    @Test func ofAnEntityThatIsSomebodyElsesNothingIsSent() {
+    @Test func `of an entity that is somebody elses nothing is sent`() {
         for operation in [SyncModel.Operation.update, .replace, .delete] {
             var sample = Sample.of(operation)
             sample.baseVersion = 5
@@ -162,7 +162,7 @@ import Testing
         }
     }
 
-    @Test func ifMatchIsTheLastAnswersWithinAWritersRun() {
+    @Test func `if match is the last answers within a writer's run`() {
         let stranger = Writer(user: Sample.lane.user, device: Self.other)
         let ours = EntityState.known(
             etag: "e5",
@@ -211,7 +211,7 @@ import Testing
         #expect(create.request?.ifMatch == nil)
     }
 
-    @Test func whatIsToHaveItsWayIsSentWithoutACondition() throws {
+    @Test func `what is to have its way is sent without a condition`() throws {
         var sample = Sample.of(.update)
         sample.entity = EntityState.known(
             etag: "e5",
@@ -229,7 +229,7 @@ import Testing
 
     // MARK: - The upstream's key
 
-    @Test func theKeyIsStableOverAttemptsAndDiffersBetweenWhatDiffers() throws {
+    @Test func `the key is stable over attempts and differs between what differs`() throws {
         let first = Sample()
         let key = try #require(first.request?.idempotencyKey)
         var again = first
@@ -253,7 +253,7 @@ import Testing
 
     // MARK: - When
 
-    @Test func aHeadIsHeldWhileItsTimeHasNotCome() throws {
+    @Test func `a head is held while its time has not come`() throws {
         let later = Sample.now.adding(seconds: 9)
         var sample = Sample()
         sample.nextRetryAt = later
@@ -269,7 +269,7 @@ import Testing
         #expect(try #require(hold(sample.decision())) > Sample.now)
     }
 
-    @Test func theBuiltInStoreWaitsForNoUpstream() throws {
+    @Test func `the built in store waits for no upstream`() throws {
         var sample = Sample()
         sample.isForwarded = false
         sample.upstream = nil
@@ -283,7 +283,7 @@ import Testing
         #expect(payload == Array(#"{"name":"Kari"}"#.utf8))
     }
 
-    @Test func aMutationWithoutAnEndpointFailsOnceItsTypeIsForwarded() throws {
+    @Test func `a mutation without an endpoint fails once its type is forwarded`() throws {
         var sample = Sample()
         sample.endpoint = nil
         let outcome = try #require(reason(sample.decision()))
@@ -293,7 +293,7 @@ import Testing
     }
 
     @Test(arguments: [(30, 120.0, 30.0), (90, 120, 90), (90, 60, 50), (90, 12, 9), (90, 5, 3.75)])
-    func aRequestTimesOutWellBeforeItsLeaseEnds(_ timeout: Int, _ lease: Double, _ expected: Double) throws {
+    func `a request times out well before its lease ends`(_ timeout: Int, _ lease: Double, _ expected: Double) throws {
         var sample = Sample()
         sample.upstream?.timeoutSeconds = timeout
         guard case .run(let dispatch) = sample.decision(leaseSeconds: lease),

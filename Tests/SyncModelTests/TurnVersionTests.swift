@@ -45,7 +45,7 @@ import Testing
 
     private static let changes: [SyncModel.Operation] = [.update, .replace, .delete]
 
-    @Test func whatAnotherWriterHasPassedAndWhatIsAheadIsAConflict() {
+    @Test func `what another writer has passed and what is ahead is a conflict`() {
         let own = entity(by: Sample.writer)
         let cases: [(Int64?, EntityState?, Bool)] = [
             (5, entity(), false), (4, entity(), true), (3, entity(), true), (0, entity(), true), (6, entity(), true),
@@ -64,7 +64,7 @@ import Testing
         #expect(conflict(sample(.create, base: 1, entity())) == nil)
     }
 
-    @Test func aPersonIsShownWhatStandsThere() throws {
+    @Test func `a person is shown what stands there`() throws {
         for operation in Self.changes {
             let (outcome, version) = try #require(conflict(sample(operation, base: 4, entity())))
             #expect(outcome.status == .conflict && outcome.code == "conflict" && version == nil)
@@ -79,7 +79,7 @@ import Testing
         #expect(ahead.outcome.lastError == "base_version is 9, but the entity is at version 5 only")
     }
 
-    @Test func theServersWayDiscardsAndTheClientsIsSentWithoutACondition() throws {
+    @Test func `the server's way discards and the clients is sent without a condition`() throws {
         for operation in Self.changes {
             let (server, version) = try #require(conflict(sample(operation, .serverWins, base: 4, entity())))
             #expect(server.status == .discarded && server.resolution == .serverWins && version == 5)
@@ -97,14 +97,14 @@ import Testing
         }
     }
 
-    @Test func whatIsGoneCanBeDeletedAgainButNotChanged() {
+    @Test func `what is gone can be deleted again but not changed`() {
         let gone = entity(isDeleted: true)
         #expect(conflict(sample(.delete, base: 4, gone)) == nil)
         #expect(conflict(sample(.update, base: 4, gone))?.outcome.lastError == "another writer deleted the entity")
     }
 
     /// Only the upstream knows what came of it: the request goes out under its key, with a condition that nothing meets.
-    @Test func whatMayHaveTakenEffectIsNotJudgedByWhatCameLater() throws {
+    @Test func `what may have taken effect is not judged by what came later`() throws {
         var sent = sample(base: 4, entity())
         sent.isOutcomeUnknown = true
         let request = try #require(sent.request)
@@ -117,13 +117,13 @@ import Testing
         #expect(conflict(sent)?.outcome.isOutcomeUnknown == true)
     }
 
-    @Test func whatAPersonLetWinIsNotJudgedAgain() {
+    @Test func `what a person let win is not judged again`() {
         var sample = sample(base: 4, entity())
         sample.resolution = .clientWins
         #expect(sample.request != nil && sample.request?.ifMatch == nil)
     }
 
-    @Test func aConflictIsKnownWhileTheCircuitIsOpen() {
+    @Test func `a conflict is known while the circuit is open`() {
         let later = Sample.now.adding(seconds: 9)
         if case .conflict = sample(base: 4, entity()).decision(heldUntil: later) {} else { Issue.record("held") }
     }

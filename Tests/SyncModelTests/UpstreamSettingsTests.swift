@@ -8,7 +8,7 @@ import Testing
         "http://localhost:65535///", "http://my_service.internal./a%20b/c;d=1", "http://[1:2:3:4:5:6:7:8]",
         "http://a/api/group%2Fproject",
     ])
-    func takesBaseURLs(_ text: String) {
+    func `takes base URLs`(_ text: String) {
         #expect(problem(text) == nil)
     }
 
@@ -31,7 +31,7 @@ import Testing
         ("http://a/%zz", "hex"), ("http://a//b", "path"), ("http://a/..;/b", "segment"), ("http://a/%c3%28", "UTF-8"),
         ("http://a\\b/", "host"),
     ])
-    func refusesOtherBaseURLs(_ text: String, _ reason: String) {
+    func `refuses other base URLs`(_ text: String, _ reason: String) {
         #expect(problem(text)?.contains(reason) == true)
     }
 
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func aBaseURLHasABound() {
+    @Test func `a base URL has a bound`() {
         let longest = "http://a/" + String(repeating: "b", count: 1_991)
         #expect(problem(longest) == nil)
         #expect(problem(longest + "b") != nil)
@@ -55,7 +55,7 @@ import Testing
         ("HTTPS://API.Example.com/V1//", "https://api.example.com/V1"),
         ("http://[2001:DB8::1]:80/", "http://[2001:db8::1]:80"),
     ])
-    func baseURLsHaveOneForm(_ text: String, _ normalized: String) throws {
+    func `base URLs have one form`(_ text: String, _ normalized: String) throws {
         #expect(try BaseURL(text).text == normalized)
         #expect(try BaseURL(normalized).text == normalized)
     }
@@ -64,7 +64,7 @@ import Testing
         ("X-Api-Key", "abc", true), ("Authorization", "Basic YTpi", true), ("cookie", "a=b", true),
         ("accept-language", "nb", false), ("x-empty", "", false), ("x-tab", "a\tb", false), ("x-utf8", "\u{e4}", false),
     ])
-    func takesHeaders(_ name: String, _ value: String, _ isCredential: Bool) {
+    func `takes headers`(_ name: String, _ value: String, _ isCredential: Bool) {
         #expect(UpstreamSettings.headerProblem(name: name, value: value, isCredential: isCredential) == nil)
     }
 
@@ -77,7 +77,7 @@ import Testing
         ("x", "a\r\nb", false), ("x", "a\u{0}", true), ("x", "\u{7f}", false), ("x-api-key", "", true),
         ("x", String(repeating: "x", count: 4_097), false),
     ])
-    func refusesOtherHeaders(_ name: String, _ value: String, _ isCredential: Bool) {
+    func `refuses other headers`(_ name: String, _ value: String, _ isCredential: Bool) {
         #expect(UpstreamSettings.headerProblem(name: name, value: value, isCredential: isCredential) != nil)
     }
 }

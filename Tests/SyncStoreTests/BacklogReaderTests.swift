@@ -19,7 +19,7 @@ import Testing
         open.map { counts[$0] }.reduce(0, +)
     }
 
-    @Test func aBacklogIsOfOneMomentWhileDevicesPushAndAPersonSettles() async throws {
+    @Test func `a backlog is of one moment while devices push and a person settles`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let first = try await Phone.forwarding()
@@ -64,7 +64,7 @@ import Testing
         #expect(try await Self.backlog(phones[0]).devices.count == 3)
     }
 
-    @Test func whatIsFinalIsNoBacklogAndWhatFailedHoldsNothing() async throws {
+    @Test func `what is final is no backlog and what failed holds nothing`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<3).map { _ in phone.forward("create", local: UUID(), payload: "{}") }
         try await phone.push(entries)
@@ -81,7 +81,7 @@ import Testing
         #expect(backlog.devices.first?.oldestPending == nil)
     }
 
-    @Test func whatWasRetriedIsTheHeadAtItsOldPlace() async throws {
+    @Test func `what was retried is the head at its old place`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<3).map { _ in phone.forward("create", local: UUID(), payload: "{}") }
         try await phone.push(entries)
@@ -92,7 +92,7 @@ import Testing
         #expect(try await Self.backlog(phone).head?.id == entries[0].id)
     }
 
-    @Test func theFirstThatIsBlockedIsTheHeadWhereNothingIsQueued() async throws {
+    @Test func `the first that is blocked is the head where nothing is queued`() async throws {
         let phone = try await Phone.forwarding()
         let other = Phone(phone.gateway, phone.organization, user: phone.user)
         let local = UUID()
@@ -108,7 +108,7 @@ import Testing
         #expect(oldest == [phone.device: nil, other.device: updates[0].id])
     }
 
-    @Test func devicesComeByTheirLastSignOfLifeAndNoMoreThanAThousand() async throws {
+    @Test func `devices come by their last sign of life and no more than a thousand`() async throws {
         let phone = try await Phone.new()
         try await phone.execute(
             """
@@ -122,7 +122,7 @@ import Testing
         #expect(devices.map(\.acceptedSequence) == (101...1_100).reversed().map { Int64($0) })
     }
 
-    @Test func countingEndsAtItsLimitAndTheAnswerSaysSo() async throws {
+    @Test func `counting ends at its limit and the answer says so`() async throws {
         let phone = try await Phone.forwarding()
         let entry = phone.forward("create", local: UUID(), payload: "{}")
         try await phone.push([entry])
@@ -152,7 +152,7 @@ import Testing
     }
 
     /// What a user did before costs nothing.
-    @Test func onlyOpenMutationsAreLookedAt() async throws {
+    @Test func `only open mutations are looked at`() async throws {
         let phone = try await Phone.forwarding()
         let entry = phone.forward("create", local: UUID(), payload: "{}")
         try await phone.push([entry])
@@ -181,7 +181,7 @@ import Testing
         connection.close()
     }
 
-    @Test func anotherUsersBacklogIsNotSeen() async throws {
+    @Test func `another user's backlog is not seen`() async throws {
         let phone = try await Phone.forwarding()
         try await phone.push([phone.forward("create", local: UUID(), payload: "{}")])
         for user in [UUID(), UUID()] {

@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func twoOfflineEditsOnOneVersionDoNotConflictWithEachOther() async throws {
+    @Test func `two offline edits on one version do not conflict with each other`() async throws {
         let scene = try await Scene()
         let answer = try await scene.alice.push([
             scene.update(scene.alice, #"{"a":1}"#, base: 1), scene.update(scene.alice, #"{"b":1}"#, base: 1),
@@ -50,7 +50,7 @@ import Testing
     }
 
     /// As after a restore: the version is one that the store has not come to yet, or not come to again.
-    @Test func aVersionThatIsNotKnownYetIsAConflictOfEveryWriter() async throws {
+    @Test func `a version that is not known yet is a conflict of every writer`() async throws {
         for (operation, isOwn) in [("update", true), ("replace", false), ("delete", true)] {
             let scene = try await Scene()
             let phone = isOwn ? scene.alice : scene.bob
@@ -70,7 +70,7 @@ import Testing
         #expect(won.results[0]["etag"]?.isNull == true)
     }
 
-    @Test func anotherWritersEditInBetweenIsAConflict() async throws {
+    @Test func `another writer's edit in between is a conflict`() async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let answer = try await scene.alice.push([scene.update(scene.alice, #"{"alice":1}"#, base: 1)])
@@ -82,7 +82,7 @@ import Testing
         #expect(current?["document"]?.text == #"{"n":1,"bob":1}"#)
     }
 
-    @Test func theSameUserOnAnotherDeviceIsAnotherWriter() async throws {
+    @Test func `the same user on another device is another writer`() async throws {
         let scene = try await Scene()
         let tablet = Phone(scene.alice.gateway, scene.alice.organization, user: scene.alice.user)
         try await tablet.push([scene.update(tablet, #"{"t":1}"#, base: 1)])
@@ -90,7 +90,7 @@ import Testing
         #expect(answer.results[0].status == "conflict")
     }
 
-    @Test func aConflictInTheMiddleOfABatchHaltsTheLane() async throws {
+    @Test func `a conflict in the middle of a batch halts the lane`() async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let first = scene.alice.create()
@@ -106,7 +106,7 @@ import Testing
         #expect(try await scene.alice.push([conflicting]).results[0].status == "conflict")
     }
 
-    @Test func onConflictContinueLetsTheRestRun() async throws {
+    @Test func `on conflict continue lets the rest run`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#)
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let answer = try await scene.alice.push([
@@ -116,13 +116,13 @@ import Testing
         #expect(answer.results.map(\.status) == ["conflict", "blocked", "succeeded"])
     }
 
-    @Test func onFailureHaltStopsTheRest() async throws {
+    @Test func `on failure halt stops the rest`() async throws {
         let phone = try await Phone.new(#"{"on_failure":"halt"}"#)
         let answer = try await phone.push([phone.entry("update", server: #""none""#), phone.create()])
         #expect(answer.results.map(\.status) == ["failed", "pending"])
     }
 
-    @Test func serverWinsDiscardsAndShowsWhatStands() async throws {
+    @Test func `server wins discards and shows what stands`() async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let loser = scene.update(scene.alice, #"{"x":1}"#, base: 1, "server_wins")
@@ -139,7 +139,7 @@ import Testing
     @Test(arguments: [
         ("update", #"{"x":1}"#, #"{"n":1,"bob":1,"x":1}"#), ("replace", #"{"x":1}"#, #"{"x":1}"#),
     ])
-    func clientWinsWritesOver(_ operation: String, _ payload: String, _ expected: String) async throws {
+    func `client wins writes over`(_ operation: String, _ payload: String, _ expected: String) async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let answer = try await scene.alice.push([
@@ -152,7 +152,7 @@ import Testing
         #expect(try await scene.alice.pull().last?["document"]?.text == expected)
     }
 
-    @Test func clientWinsDeletesAndRevives() async throws {
+    @Test func `client wins deletes and revives`() async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let deletion = scene.write(scene.alice, "delete", nil, base: 1, "client_wins")
@@ -163,7 +163,7 @@ import Testing
         #expect(try await scene.bob.pull().last?["document"]?.text == #"{"again":1}"#)
     }
 
-    @Test func anUpdateOfATombstoneIsAConflictAndARepeatedDeleteASuccess() async throws {
+    @Test func `an update of a tombstone is a conflict and a repeated delete a success`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#)
         try await scene.alice.push([scene.write(scene.alice, "delete", nil, base: nil, nil)])
         let answer = try await scene.bob.push([
@@ -174,7 +174,7 @@ import Testing
         #expect(answer.results[1]["error"]?["current"]?["deleted"]?.bool == true)
     }
 
-    @Test func aCreateOfASharedIDThatExistsIsAConflictAndNeverAnOverwrite() async throws {
+    @Test func `a create of a shared ID that exists is a conflict and never an overwrite`() async throws {
         let alice = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let body = Array(#"{"id_space":"shared"}"#.utf8)
         _ = try await alice.gateway.store.administration.putEntityType(
@@ -208,7 +208,7 @@ import Testing
         #expect(try await alice.push([second]).results[0]["version"]?.int64 == 2)
     }
 
-    @Test func whatIsPrivateDoesNotExistForOthers() async throws {
+    @Test func `what is private does not exist for others`() async throws {
         let alice = try await Phone.new()
         let body = Array(#"{"id_space":"shared","visibility":"user"}"#.utf8)
         _ = try await alice.gateway.store.administration.putEntityType(

@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: [nil, DependantsChoice.discard, .keep])
-    func whatIsGivenUpShowsTheEntityAsItStandsThen(_ choice: DependantsChoice?) async throws {
+    func `what is given up shows the entity as it stands then`(_ choice: DependantsChoice?) async throws {
         let (ada, bob, id) = try await Self.scene()
         let conflict = ada.entry("update", server: #""\#(id)""#, payload: "{}", extra: ["base_version": "1"])
         let dependant = ada.entry("update", server: #""\#(id)""#, payload: "{}")
@@ -49,7 +49,7 @@ import Testing
         #expect(try await ada.disorder() == [])
     }
 
-    @Test func whatAnOperatorGivesUpShowsItToo() async throws {
+    @Test func `what an operator gives up shows it too`() async throws {
         let (ada, _, id) = try await Self.scene()
         let conflict = ada.entry("delete", server: #""\#(id)""#, extra: ["base_version": "1"])
         try await ada.push([conflict])
@@ -59,7 +59,7 @@ import Testing
         #expect(Self.current(try await ada.read(conflict.id)) == #"2 {"n":1,"bob":1}"#)
     }
 
-    @Test func theServersWayShowsTheEntityAsItStandsThen() async throws {
+    @Test func `the server's way shows the entity as it stands then`() async throws {
         let (ada, bob, id) = try await Self.scene()
         let conflict = ada.entry("update", server: #""\#(id)""#, payload: "{}", extra: ["base_version": "1"])
         try await ada.push([conflict])
@@ -70,7 +70,7 @@ import Testing
     }
 
     /// Documents are told in as many transactions as it takes.
-    @Test func largeDocumentsAreToldInSeveralSteps() async throws {
+    @Test func `large documents are told in several steps`() async throws {
         let ada = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let bob = Phone(ada.gateway, ada.organization)
         let id = try #require(try await ada.push([ada.create()]).results[0].serverID)
@@ -91,7 +91,7 @@ import Testing
     }
 
     /// Each mutation's entity is found by key, whatever the tables' size was when the plan was made.
-    @Test(arguments: [false, true]) func whatStandsThereIsLookedUpByIndex(_ isAnalyzed: Bool) async throws {
+    @Test(arguments: [false, true]) func `what stands there is looked up by index`(_ isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()
         let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
         defer { connection.close() }
@@ -142,7 +142,7 @@ import Testing
         return entry
     }
 
-    @Test func whatTheUpstreamToldIsAdoptedUnlessSomebodyHasWrittenSince() async throws {
+    @Test func `what the upstream told is adopted unless somebody has written since`() async throws {
         for isLate in [false, true] {
             let ada = try await Phone.forwarding(visibility: "organization")
             let bob = Phone(ada.gateway, ada.organization)
@@ -163,7 +163,7 @@ import Testing
     }
 
     /// What the gateway knew all along is no news from the upstream.
-    @Test func whatTheFeedKnewIsNotAdopted() async throws {
+    @Test func `what the feed knew is not adopted`() async throws {
         let ada = try await Phone.forwarding(visibility: "organization")
         let bob = Phone(ada.gateway, ada.organization)
         try await Self.put(ada, by: bob, version: 5, #"{"id":7,"n":5}"#)
@@ -174,7 +174,7 @@ import Testing
         #expect(try await ada.pull().first?["version"]?.int64 == 5)
     }
 
-    @Test func aColleaguesPrivateEntityIsShownToNobody() async throws {
+    @Test func `a colleague's private entity is shown to nobody`() async throws {
         let ada = try await Phone.forwarding()
         let bob = Phone(ada.gateway, ada.organization)
         try await Self.put(ada, by: bob, version: 3, #"{"id":7,"secret":"s3cr3t"}"#)

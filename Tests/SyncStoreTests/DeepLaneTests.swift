@@ -27,7 +27,7 @@ import Testing
 
     // MARK: - What is settled
 
-    @Test func editsOfWhatWasCreatedWhileTheUpstreamIsAwayAreNotSettled() async throws {
+    @Test func `edits of what was created while the upstream is away are not settled`() async throws {
         let phone = try await Phone.forwarding()
         let contact = UUID()
         let create = phone.forward("create", local: contact)
@@ -50,7 +50,7 @@ import Testing
 
     /// The way from the last edit to the conflict is longer than anybody goes.
     @Test(arguments: ["conflict", "failed"])
-    func whatComesAfterManyEditsBehindOneThatWaitsForAPersonIsSettled(_ status: String) async throws {
+    func `what comes after many edits behind one that waits for a person is settled`(_ status: String) async throws {
         let phone = try await Phone.forwarding()
         let first = phone.forward("update", server: #""e1""#)
         try await phone.push([first])
@@ -73,7 +73,7 @@ import Testing
     }
 
     /// Without an end that is near, and without trouble on its own entity, one counts as not settled.
-    @Test func aWayThatIsTooLongCountsAsNotSettled() async throws {
+    @Test func `a way that is too long counts as not settled`() async throws {
         let phone = try await Phone.forwarding()
         let failed = phone.forward("create", local: UUID())
         try await phone.push([failed])
@@ -92,7 +92,7 @@ import Testing
         #expect(beyond.stuck.isEmpty && beyond.unsettled.count == 1)
     }
 
-    @Test func aLookThatFailsLeavesOutWhatItWasFor() async throws {
+    @Test func `a look that fails leaves out what it was for`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])
@@ -141,7 +141,7 @@ import Testing
     }
 
     /// Plans that were made while the tables were empty, used when they are full.
-    @Test func aDeepLaneIsNeverReadThrough() async throws {
+    @Test func `a deep lane is never read through`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let count = 10_000

@@ -13,7 +13,7 @@ import Testing
         return entry
     }
 
-    @Test func dependenciesAreGivenByIDAndByClientID() async throws {
+    @Test func `dependencies are given by ID and by client ID`() async throws {
         let phone = try await Phone.new()
         let earlier = phone.create()
         try await phone.push([earlier])
@@ -23,7 +23,7 @@ import Testing
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
     }
 
-    @Test func unknownSelfAndLaterOnesAreRefused() async throws {
+    @Test func `unknown self and later ones are refused`() async throws {
         let phone = try await Phone.new()
         var itself = phone.create()
         itself.extra["dependency_ids"] = #"["\#(itself.id.lowercased)"]"#
@@ -43,7 +43,7 @@ import Testing
     }
 
     /// Copies of one entry depend on each other no more than on themselves.
-    @Test func anEntryThatNeedsItselfIsToldTheSameHoweverOftenItIsThere() async throws {
+    @Test func `an entry that needs itself is told the same however often it is there`() async throws {
         let phone = try await Phone.new()
         var edit = phone.entry("update", local: UUID(), payload: "{}")
         edit.extra["dependency_ids"] = #"["\#(edit.id.lowercased)"]"#
@@ -54,7 +54,7 @@ import Testing
         #expect(try await phone.push([other]).results.map(\.rules) == [["entity_reference_must_exist"]])
     }
 
-    @Test func aClientIDThatIsCreatedLaterInThePushIsRefused() async throws {
+    @Test func `a client ID that is created later in the push is refused`() async throws {
         let phone = try await Phone.new()
         let local = UUID()
         let early = phone.create(payload: #"{"ref":"\#(local.lowercased)"}"#)
@@ -67,7 +67,7 @@ import Testing
         #expect(try await phone.pull().last?["document"]?.text == #"{"ref":"\#(data)"}"#)
     }
 
-    @Test func whatDependsOnARejectedOneIsRejectedToo() async throws {
+    @Test func `what depends on a rejected one is rejected too`() async throws {
         let phone = try await Phone.new()
         let (contact, activity) = (UUID(), UUID())
         var broken = phone.create("contact", local: contact)
@@ -86,7 +86,7 @@ import Testing
         #expect(answer["accepted_sequence"]?.int64 == 6)
     }
 
-    @Test func whatDependsOnAFailedOneIsBlockedByIt() async throws {
+    @Test func `what depends on a failed one is blocked by it`() async throws {
         let phone = try await Phone.new()
         let failing = phone.entry("update", server: #""nobody""#)
         let dependant = entry(phone, needs: [failing.id])
@@ -101,7 +101,7 @@ import Testing
         #expect(try await phone.push([dependant]).results[0].blockedBy == [failing.id])
     }
 
-    @Test func theSameClientIDUnderTwoTypesIsTwoEntitiesAndAnAmbiguousReference() async throws {
+    @Test func `the same client ID under two types is two entities and an ambiguous reference`() async throws {
         let phone = try await Phone.new()
         let local = UUID()
         let answer = try await phone.push([
@@ -119,7 +119,7 @@ import Testing
         #expect(later.results[0].code == "reference_ambiguous")
     }
 
-    @Test func aClientIDIsItsUsersOwn() async throws {
+    @Test func `a client ID is its users own`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (alice, bob) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func aSecondCreateOfAClientIDIsRefusedAlsoFromAnotherPush() async throws {
+    @Test func `a second create of a client ID is refused also from another push`() async throws {
         let phone = try await Phone.new()
         let local = UUID()
         try await phone.push([phone.create(local: local)])

@@ -43,7 +43,7 @@ import Testing
         )
     }
 
-    @Test func aRegistrationNeitherRaisesNorLowersTheWatermark() async throws {
+    @Test func `a registration neither raises nor lowers the watermark`() async throws {
         let phone = try await Phone.new()
         #expect(try await Self.register(phone).isNew)
         #expect(try await Self.register(phone).isNew == false)
@@ -57,7 +57,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func whoeverRegistersAtTheSameTimeGetsTheLastPlacesAndNoMore() async throws {
+    @Test func `whoever registers at the same time gets the last places and no more`() async throws {
         let phone = try await Phone.new()
         try await Self.fill(phone, 995)
         let replica = try await Gateway(replicaOf: phone.gateway)
@@ -87,7 +87,7 @@ import Testing
         #expect(try await Self.register(Phone(phone.gateway, phone.organization)).isNew)
     }
 
-    @Test func aUserThatMakesDevicesWithoutEndIsBoundedAndNobodyElseIs() async throws {
+    @Test func `a user that makes devices without end is bounded and nobody else is`() async throws {
         let phone = try await Phone.new()
         let kept = phone.create()
         #expect(try await phone.push([kept]).results.map(\.status) == ["succeeded"])
@@ -130,7 +130,7 @@ import Testing
         )
     }
 
-    @Test func registeringAndPushingAtTheSameTimeMakeOneDevice() async throws {
+    @Test func `registering and pushing at the same time make one device`() async throws {
         let gateway = try await Gateway()
         let replica = try await Gateway(replicaOf: gateway)
         let organization = try await gateway.organization()
@@ -156,7 +156,7 @@ import Testing
         #expect(try await gateway.count("lanes", of: organization.id) == 20)
     }
 
-    @Test func aRegistrationOfAUserWhomTheOperatorShutOutMakesNothing() async throws {
+    @Test func `a registration of a user whom the operator shut out makes nothing`() async throws {
         let phone = try await Phone.new(#"{"provisioning":"explicit"}"#)
         #expect(try await Self.refused(phone) == "user_unknown")
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 0)
@@ -166,7 +166,7 @@ import Testing
     }
 
     @Test(arguments: ["DELETE FROM organizations", "UPDATE organizations SET status = 'purging'"])
-    func anOrganizationThatIsGoneTakesNoDevices(_ script: String) async throws {
+    func `an organization that is gone takes no devices`(_ script: String) async throws {
         let phone = try await Phone.new()
         try await phone.execute(
             script.hasPrefix("DELETE")
@@ -178,7 +178,7 @@ import Testing
     }
 
     /// The purge begins while a registration holds the organization: it waits, and takes what was made.
-    @Test func aPurgeWaitsForRegistrationsUnderWay() async throws {
+    @Test func `a purge waits for registrations under way`() async throws {
         let gateway = try await Gateway()
         for _ in 0..<5 {
             let organization = try await gateway.organization()

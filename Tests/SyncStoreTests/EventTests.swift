@@ -10,7 +10,7 @@ import Testing
 
 @Suite(.serialized) struct EventTests {
     /// Two devices of one user, through two gateways, and a person who settles, while somebody reads page by page.
-    @Test func aReaderMissesNothingAndSeesEachLastStateWhileWritersGoOn() async throws {
+    @Test func `a reader misses nothing and sees each last state while writers go on`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas()
@@ -68,7 +68,7 @@ import Testing
 
     /// A page at the end of a long lane costs what one at its beginning costs.
     @Test(arguments: ["force_custom_plan", "force_generic_plan"])
-    func pagesOfEventsAndOfTheFeedLookUpByIndex(mode: String) async throws {
+    func `pages of events and of the feed look up by index`(mode: String) async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<20 { try await phone.push((0..<100).map { _ in phone.create() }) }

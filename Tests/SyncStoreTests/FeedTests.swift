@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(arguments: [[], ["task"], ["diary", "task"]])
-    func aReaderWithSmallPagesSkipsNothingWhileWritersGoOn(_ types: [String]) async throws {
+    func `a reader with small pages skips nothing while writers go on`(_ types: [String]) async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas()
@@ -58,7 +58,7 @@ import Testing
         #expect(Set(keys) == Set(others.keys), "\(seed)")
     }
 
-    @Test func aPushIsSeenByAPullThatReachedItsCursor() async throws {
+    @Test func `a push is seen by a pull that reached its cursor`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization()
         try await withThrowingTaskGroup(of: Void.self) { group in

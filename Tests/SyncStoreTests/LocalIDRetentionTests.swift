@@ -53,7 +53,7 @@ import Testing
         #expect(try await phone.push([phone.entry("delete", local: entry.local)]).results[0].status == "succeeded")
     }
 
-    @Test func allDevicesIDsOfATombstoneGoWithItAndNobodyElses() async throws {
+    @Test func `all devices IDs of a tombstone go with it and nobody elses`() async throws {
         let ada = try await Phone.new()
         let gateway = ada.gateway
         let bob = Phone(gateway, ada.organization)
@@ -87,7 +87,7 @@ import Testing
     }
 
     /// Of every hundred devices of a page, and more than one statement takes.
-    @Test func anEntityThatManyDevicesKnowGoesWithAllOfThem() async throws {
+    @Test func `an entity that many devices know goes with all of them`() async throws {
         let phone = try await Phone.new()
         let task = try await made(by: phone)
         try await phone.execute(
@@ -106,7 +106,7 @@ import Testing
         #expect(try await phone.count("local_ids") == 0)
     }
 
-    @Test func aTombstoneStaysWhileAMutationThatWaitsNeedsADevicesIDOfIt() async throws {
+    @Test func `a tombstone stays while a mutation that waits needs a device's ID of it`() async throws {
         let ada = try await Phone.forwarding(visibility: "organization")
         let gateway = ada.gateway
         let bob = Phone(gateway, ada.organization)

@@ -43,7 +43,7 @@ import Testing
         )
     }
 
-    @Test func retentionAndBulkCallsFreeNumbersAsAPersonDoes() async throws {
+    @Test func `retention and bulk calls free numbers as a person does`() async throws {
         let phone = try await forwarding()
         let bob = Phone(phone.gateway, phone.organization)
         func fail() async throws {
@@ -70,7 +70,7 @@ import Testing
     }
 
     /// A number is looked up for the mutation's own device.
-    @Test func anEditNamesNumbersOfTheMutationsDevice() async throws {
+    @Test func `an edit names numbers of the mutation's device`() async throws {
         let phone = try await forwarding()
         let tablet = Phone(phone.gateway, phone.organization, user: phone.user)
         let eve = Phone(phone.gateway, phone.organization)
@@ -99,7 +99,7 @@ import Testing
         #expect(try await phone.column("reference_ids", of: task.id) == "{\(pinned.lowercased)}")
     }
 
-    @Test func anEditMayWaitForAnotherCreateButNotForItself() async throws {
+    @Test func `an edit may wait for another create but not for itself`() async throws {
         let phone = try await forwarding()
         let (folder, task) = (entry(phone, "create", "folder", 23), entry(phone, "create", "task", 1))
         try await phone.push([folder, task])

@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [[], [.failed], [.pending, .failed]] as [[IDMapping.Status]])
-    func aReaderWithSmallPagesSkipsNothingWhileWritersGoOn(_ statuses: [IDMapping.Status]) async throws {
+    func `a reader with small pages skips nothing while writers go on`(_ statuses: [IDMapping.Status]) async throws {
         let seed = Seed()
         var generator = seed.generator
         let first = try await Phone.forwarding()
@@ -179,7 +179,7 @@ import Testing
         return stored
     }
 
-    @Test func mappingsOfOnePushComeInTheOrderOfTheirClientIdsWhateverThePages() async throws {
+    @Test func `mappings of one push come in the order of their client ids whatever the pages`() async throws {
         let phone = try await Phone.new()
         let locals = (0..<6).map { _ in UUID() }
         let entries = locals.flatMap { [phone.create("task", local: $0), phone.create("note", local: $0)] }
@@ -202,7 +202,7 @@ import Testing
         }
     }
 
-    @Test func aFilterThatLetsLittleThroughMakesPagesShort() async throws {
+    @Test func `a filter that lets little through makes pages short`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<25).map { _ in phone.forward("create", local: UUID(), payload: "{}") }
         try await phone.push(entries)
@@ -220,7 +220,7 @@ import Testing
         #expect(try await Self.page(phone, cursor, 1, [.failed]).mappings.isEmpty)
     }
 
-    @Test func aPageOfALongListIsReadByItsIndex() async throws {
+    @Test func `a page of a long list is read by its index`() async throws {
         let phone = try await Phone.new()
         try await phone.push([phone.create()])
         try await phone.execute(

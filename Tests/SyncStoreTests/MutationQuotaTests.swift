@@ -27,7 +27,7 @@ import Testing
         return try await connection.run(Query(Statement("rows", "SELECT count(*) FROM \(table)"))).int64(0, 0)
     }
 
-    @Test func aPushBeyondTheQuotaIsRefusedWholeAndFitsWhenItWasSaid() async throws {
+    @Test func `a push beyond the quota is refused whole and fits when it was said`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":4}"#))
         let first = [phone.create(), phone.create(), phone.create()]
@@ -50,7 +50,7 @@ import Testing
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.code == .rateLimited)
     }
 
-    @Test func refusedEntriesThatLeaveARecordCountAndTheirRepetitionsDoNot() async throws {
+    @Test func `refused entries that leave a record count and their repetitions do not`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":3}"#))
         let bad = [phone.entry("update", local: UUID()), phone.entry("update", local: UUID())]
@@ -66,7 +66,7 @@ import Testing
     }
 
     /// A device's keys above its watermark are not looked up unless there is a reason to.
-    @Test func aRepetitionUnderAHigherNumberIsFree() async throws {
+    @Test func `a repetition under a higher number is free`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":2}"#))
         let entries = [phone.create(), phone.create()]
@@ -80,7 +80,7 @@ import Testing
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.code == .rateLimited)
     }
 
-    @Test func everyUserHasAQuotaOfTheirOwnAndOtherOrganizationsHaveNone() async throws {
+    @Test func `every user has a quota of their own and other organizations have none`() async throws {
         let gateway = try await Gateway()
         let limited = try await gateway.organization(#"{"mutations_per_day_per_user":1}"#)
         let (ada, bob) = (Phone(gateway, limited), Phone(gateway, limited))
@@ -95,7 +95,7 @@ import Testing
         #expect(try await Self.rows(gateway, "mutation_quotas") == 2)
     }
 
-    @Test func aPushThatIsMoreThanADaysIsTakenOnceNothingIsInUse() async throws {
+    @Test func `a push that is more than a days is taken once nothing is in use`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":2}"#))
         try await phone.push([phone.create()])
@@ -109,7 +109,7 @@ import Testing
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.retryAfter == 172_800)
     }
 
-    @Test func aPreviewSaysWhatAPushWouldBeAnsweredAndCountsNothing() async throws {
+    @Test func `a preview says what a push would be answered and counts nothing`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":2}"#))
         func preview(_ entries: [Entry]) async throws {
@@ -128,7 +128,7 @@ import Testing
     }
 
     /// Many pushes of many users wait for one committer and become groups; two replicas are used at random.
-    @Test func itIsExactOverReplicasAndGroupsAndDisturbsNoNeighbours() async throws {
+    @Test func `it is exact over replicas and groups and disturbs no neighbours`() async throws {
         let gateway = try await Gateway(committers: 1)
         let replica = try await Gateway(replicaOf: gateway, committers: 1)
         let limited = try await gateway.organization(#"{"mutations_per_day_per_user":10}"#)
@@ -161,7 +161,7 @@ import Testing
         #expect(try await Self.rows(gateway, "mutations") == 10 + 120 + 192)
     }
 
-    @Test func aGroupThatTheDatabaseRefusesAndHalvesCountsOnce() async throws {
+    @Test func `a group that the database refuses and halves counts once`() async throws {
         let gateway = try await Gateway(committers: 1)
         let connection = try await gateway.database.connect()
         try await connection.execute(
@@ -190,7 +190,7 @@ import Testing
         connection.close()
     }
 
-    @Test func anOrganizationWithoutAQuotaTouchesNoBucket() async throws {
+    @Test func `an organization without a quota touches no bucket`() async throws {
         let gateway = try await Gateway()
         let connection = try await gateway.database.connect()
         try await connection.execute(script: "DROP TABLE mutation_quotas, request_quotas")
@@ -200,7 +200,7 @@ import Testing
         #expect(try await gateway.store.quotas.admit(phone.organization) == nil)
     }
 
-    @Test func aLimitThatIsTakenAwayOrRaisedCountsAtOnce() async throws {
+    @Test func `a limit that is taken away or raised counts at once`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"mutations_per_day_per_user":1}"#)
         let phone = Phone(gateway, organization)

@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func everyAnswerAboutAColleaguesIsThatAboutAnIDThatNeverWas() async throws {
+    @Test func `every answer about a colleagues is that about an ID that never was`() async throws {
         let scene = try await Scene()
         for (type, id) in try await scene.make() {
             let before = try await scene.rows()
@@ -105,7 +105,7 @@ import Testing
     }
 
     /// A create under a global id that is taken has to be refused; it tells no more than that.
-    @Test func aCreateUnderATakenIDTellsThatItIsTakenAndNothingElse() async throws {
+    @Test func `a create under a taken ID tells that it is taken and nothing else`() async throws {
         let scene = try await Scene()
         let ids = try await scene.make().filter { $0.type == "diary" }
         var answers: Set<String> = []

@@ -14,7 +14,7 @@ import Testing
 @Suite(.serialized) struct PropertyAdversaryTests {
     // MARK: - One group
 
-    @Test func aPushThatTheDatabaseRefusesFailsAloneInItsGroup() async throws {
+    @Test func `a push that the database refuses fails alone in its group`() async throws {
         let gateway = try await Gateway(committers: 1)
         let organization = try await gateway.organization()
         try await Self.script(
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func aRefusedFirstPushInAGroupDoesNotHideItsUserFromLaterOnes() async throws {
+    @Test func `a refused first push in a group does not hide its user from later ones`() async throws {
         let gateway = try await Gateway(committers: 1)
         let organization = try await gateway.organization()
         let (alice, bob) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -64,7 +64,7 @@ import Testing
         #expect(try await gateway.store.catalog.isUserKnown(alice.user, in: organization.id))
     }
 
-    @Test func entitiesOfSeveralPushesOfAGroupSeeEachOther() async throws {
+    @Test func `entities of several pushes of a group see each other`() async throws {
         let gateway = try await Gateway(committers: 1)
         let organization = try await gateway.organization(#"{"conflict_resolution":"server_wins"}"#)
         _ = try await gateway.store.administration.putEntityType(
@@ -93,7 +93,7 @@ import Testing
     // MARK: - What a replica remembers
 
     /// A push by a replica whose memory of the device is older than what another replica did since.
-    @Test func aReplicaThatRemembersLessThanTheDatabaseStillRecognizesEverything() async throws {
+    @Test func `a replica that remembers less than the database still recognizes everything`() async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let (behind, ahead) = (replicas[0], replicas[1])
@@ -113,7 +113,9 @@ import Testing
         #expect(try await phone.push([other], through: behind).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func aKeyAnIDAndAClientIDOfAnotherDeviceAreKnownToAReplicaThatTakesThemForNew() async throws {
+    @Test func `a key an ID and a client ID of another device are known to a replica that takes them for new`()
+        async throws
+    {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
@@ -140,7 +142,7 @@ import Testing
         #expect(try await phone.pull().count == 5)
     }
 
-    @Test func aReplicaThatRemembersMoreThanTheDatabaseTakesNothingForKnown() async throws {
+    @Test func `a replica that remembers more than the database takes nothing for known`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization()
         let phone = Phone(replicas.base, organization)
@@ -159,7 +161,7 @@ import Testing
 
     // MARK: - Operators
 
-    @Test func anIDSpaceThatChangesUnderFirstUsesIsOneAndTheSameForAllThatWasTaken() async throws {
+    @Test func `an ID space that changes under first uses is one and the same for all that was taken`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas()
@@ -217,7 +219,7 @@ import Testing
         }
     }
 
-    @Test func nothingOfAPurgedOrganizationIsLeftByPushesThatWereUnderWay() async throws {
+    @Test func `nothing of a purged organization is left by pushes that were under way`() async throws {
         let seed = Seed()
         let replicas = try await Replicas()
         for round in 0..<6 {
@@ -250,7 +252,7 @@ import Testing
     }
 
     /// A push of a user who is new makes a lane that a purge cannot see yet.
-    @Test func aPurgeWaitsForTheFirstPushOfANewUserThatIsUnderWay() async throws {
+    @Test func `a purge waits for the first push of a new user that is under way`() async throws {
         let base = try await Gateway(committers: 1)
         let replica = try await Gateway(replicaOf: base)
         let doomed = try await base.organization()

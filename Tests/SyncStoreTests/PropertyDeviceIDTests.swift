@@ -11,7 +11,7 @@ import Testing
 /// the same graph under ids of its own (seed 002).
 @Suite(.serialized) struct PropertyDeviceIDTests {
     @Test(arguments: 1...4)
-    func everyDeviceSeesTheSameGraphUnderItsOwnIDs(_ run: Int) async throws {
+    func `every device sees the same graph under its own IDs`(_ run: Int) async throws {
         // the last run with encryption at rest, which changes nothing
         let masterKeys = run == 4 ? TestKeys.first : nil
         let seed = Seed()

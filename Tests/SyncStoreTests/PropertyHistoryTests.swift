@@ -12,7 +12,7 @@ import Testing
 
 @Suite(.serialized) struct PropertyHistoryTests {
     @Test(arguments: 1...3)
-    func everyMutationOfARandomHistoryTakesEffectOnceAndInOrder(_ run: Int) async throws {
+    func `every mutation of a random history takes effect once and in order`(_ run: Int) async throws {
         // the last run with encryption at rest, which changes nothing
         let masterKeys = run == 3 ? TestKeys.first : nil
         let seed = Seed()

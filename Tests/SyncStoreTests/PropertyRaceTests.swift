@@ -11,7 +11,7 @@ import Testing
 @testable import SyncStore
 
 @Suite(.serialized) struct PropertyRaceTests {
-    @Test func fiftyTwinsThroughTwoReplicasExecuteOnce() async throws {
+    @Test func `fifty twins through two replicas execute once`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas(committers: 2)
@@ -42,7 +42,7 @@ import Testing
         #expect(changes.map { $0["version"]?.int64 } == [2, 2], "\(seed)")
     }
 
-    @Test func twoUsersOnOneSetOfEntitiesInOppositeOrderLoseNoUpdate() async throws {
+    @Test func `two users on one set of entities in opposite order lose no update`() async throws {
         let (entities, rounds) = (12, 25)
         let replicas = try await Replicas()
         let alice = Phone(replicas.base, try await replicas.base.organization())
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func twoUsersWhoCreateTheSameSharedIDsInOppositeOrderMakeEachOnce() async throws {
+    @Test func `two users who create the same shared IDs in opposite order make each once`() async throws {
         let (ids, rounds) = (10, 15)
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization(#"{"conflict_resolution":"server_wins"}"#)
@@ -114,7 +114,7 @@ import Testing
         #expect(changes.allSatisfy { $0["version"]?.int64 == 1 })
     }
 
-    @Test func whatWasCommittedAndNeverAnsweredIsReplayedByAFreshReplica() async throws {
+    @Test func `what was committed and never answered is replayed by a fresh replica`() async throws {
         let base = try await Gateway()
         let phone = Phone(base, try await base.organization())
         let contact = UUID()
@@ -135,7 +135,7 @@ import Testing
         #expect(try await phone.pull().count == 3)
     }
 
-    @Test func pushesThatAreCutOffAtAnyMomentTakeEffectOnce() async throws {
+    @Test func `pushes that are cut off at any moment take effect once`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas()

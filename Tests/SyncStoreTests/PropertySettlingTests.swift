@@ -12,7 +12,7 @@ import Testing
     /// Whatever users push and settle, in whatever order, and whatever workers leave behind: a lane's counts are those
     /// of its rows, what is blocked waits for something, and what runs waits for nothing.
     @Test(arguments: 1...3)
-    func everyRandomHistoryOfSettlingLeavesTheLanesInOrder(_ run: Int) async throws {
+    func `every random history of settling leaves the lanes in order`(_ run: Int) async throws {
         let seed = Seed()
         var generator = SeededRandom(seed.value &+ UInt64(run))
         let settings = generator.oneIn(2) ? "{}" : #"{"on_conflict":"continue"}"#

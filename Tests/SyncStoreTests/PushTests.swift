@@ -7,7 +7,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct PushTests {
-    @Test func aBatchIsAppliedInOrderWithServerIDs() async throws {
+    @Test func `a batch is applied in order with server IDs`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let (contact, activity) = (UUID(), UUID())

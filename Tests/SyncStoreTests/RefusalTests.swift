@@ -78,7 +78,7 @@ import Testing
     enum Disguise: CaseIterable { case none, higherNumbers, otherDevice }
 
     @Test(arguments: Kind.allCases)
-    func theFirstAnswerToAKnownKeyIsItsReplay(_ kind: Kind) async throws {
+    func `the first answer to a known key is its replay`(_ kind: Kind) async throws {
         let replicas = try await Replicas()
         for disguise in Disguise.allCases {
             for isWarm in [true, false] {
@@ -171,7 +171,7 @@ import Testing
     /// Limits and forms are for what is new: what was taken once is answered as it was then, and what is other content
     /// under its key is told so.
     @Test(arguments: Wrong.allCases, [true, false])
-    func whatWasTakenIsReplayedWhateverWouldBeRefusedToday(_ wrong: Wrong, _ isWarm: Bool) async throws {
+    func `what was taken is replayed whatever would be refused today`(_ wrong: Wrong, _ isWarm: Bool) async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let (entity, payload) = (UUID(), #"{"title":"\#(String(repeating: "x", count: 300))","a":[[[1]]]}"#)
@@ -201,7 +201,7 @@ import Testing
 
     /// A strict push is told of all that is refused in it, also where a refusal that is remembered is enough to refuse it.
     @Test(arguments: [true, false])
-    func aStrictPushNamesAllThatIsRefused(_ isWarm: Bool) async throws {
+    func `a strict push names all that is refused`(_ isWarm: Bool) async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
@@ -221,7 +221,7 @@ import Testing
 
     /// Numbers are a device's own: what one device was refused under a number says nothing of another's.
     @Test(arguments: [true, false])
-    func aRefusalIsRepeatedToItsDeviceAlone(_ isWarm: Bool) async throws {
+    func `a refusal is repeated to its device alone`(_ isWarm: Bool) async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
@@ -242,7 +242,7 @@ import Testing
         }
     }
 
-    @Test func aNumberThatAnotherDeviceWasRefusedUnderIsUsedWhereItIsUsed() async throws {
+    @Test func `a number that another device was refused under is used where it is used`() async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
@@ -258,7 +258,7 @@ import Testing
     // MARK: - Quotas, neighbours
 
     /// Repetitions are free, also those that no replica has heard of.
-    @Test func aPushIsNotBeyondAQuotaForWhatItRepeats() async throws {
+    @Test func `a push is not beyond a quota for what it repeats`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization(#"{"mutations_per_day_per_user":4}"#)
         let phone = Phone(replicas.base, organization)
@@ -275,7 +275,7 @@ import Testing
     }
 
     /// What is looked up for one push of a group leaves the others as they are.
-    @Test func whatIsRefusedToOneIsNothingToTheOthersOfItsGroup() async throws {
+    @Test func `what is refused to one is nothing to the others of its group`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization()
         let phones = (0..<6).map { _ in Phone(replicas.base, organization) }

@@ -9,7 +9,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct ReplayTests {
-    @Test func aPartOfABatchIsReplayedAndTheRestIsTaken() async throws {
+    @Test func `a part of a batch is replayed and the rest is taken`() async throws {
         let phone = try await Phone.new()
         let (a, b, c) = (phone.create(), phone.create(), phone.create())
         let first = try await phone.push([a, b])
@@ -19,7 +19,7 @@ import Testing
         #expect(second["accepted_sequence"]?.int64 == 3)
     }
 
-    @Test func aReplayAnswersThroughAnyReplicaAndAfterARestart() async throws {
+    @Test func `a replay answers through any replica and after a restart`() async throws {
         let phone = try await Phone.new()
         let entry = phone.create()
         let first = try await phone.push([entry])
@@ -31,7 +31,7 @@ import Testing
     }
 
     /// What was taken once is answered as it was then, whatever headers mutations may carry by now.
-    @Test func aHeaderThatIsStruckOffTheListRefusesNoRepetition() async throws {
+    @Test func `a header that is struck off the list refuses no repetition`() async throws {
         let gateway = try await Gateway()
         let plain = try await gateway.organization()
         func list(_ names: String) async throws -> Organization {
@@ -54,7 +54,7 @@ import Testing
         #expect(answer.results[1].rules == ["header_not_allowed"], "\(answer.text)")
     }
 
-    @Test func aKeyWithOtherContentIsRefusedAndShowsNothingOfTheFirst() async throws {
+    @Test func `a key with other content is refused and shows nothing of the first`() async throws {
         let phone = try await Phone.new()
         var entry = phone.create(payload: #"{"secret":"first"}"#)
         try await phone.push([entry])
@@ -72,7 +72,7 @@ import Testing
     @Test(arguments: [
         #"{ "b" : [1, 2.50], "a":"\u0041" }"#, #"{"a":"A","b":[1,2.50]}"#,
     ])
-    func memberOrderAndWhiteSpaceDoNotCountAsContent(_ payload: String) async throws {
+    func `member order and white space do not count as content`(_ payload: String) async throws {
         let phone = try await Phone.new()
         var entry = phone.create(payload: #"{"a":"A","b":[1,2.50]}"#)
         try await phone.push([entry])
@@ -83,7 +83,7 @@ import Testing
     @Test(arguments: [
         "operation", "type", "payload", "base", "endpoint", "headers",
     ])
-    func everythingElseCountsAsContent(_ what: String) async throws {
+    func `everything else counts as content`(_ what: String) async throws {
         let phone = try await Phone.new()
         var entry = phone.create()
         try await phone.push([entry])
@@ -98,7 +98,7 @@ import Testing
         #expect(try await phone.push([entry]).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func clientIDsThatWereRewrittenToServerIDsAreTheSameContent() async throws {
+    @Test func `client IDs that were rewritten to server IDs are the same content`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         let create = phone.create("contact", local: contact)
@@ -123,7 +123,7 @@ import Testing
         #expect(try await phone.push([activity]).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func aDuplicateInsideOneBatchRunsOnce() async throws {
+    @Test func `a duplicate inside one batch runs once`() async throws {
         let phone = try await Phone.new()
         let entry = phone.create()
         var twin = entry
@@ -138,7 +138,7 @@ import Testing
         #expect(try await phone.pull().count == 1)
     }
 
-    @Test func aRejectionIsRepeatedUnderItsNumberAndJudgedAfreshUnderAHigherOne() async throws {
+    @Test func `a rejection is repeated under its number and judged afresh under a higher one`() async throws {
         let phone = try await Phone.new()
         var entry = phone.entry("update", local: UUID())
         let first = try await phone.push([entry])
@@ -157,7 +157,7 @@ import Testing
         #expect(try await phone.push([entry]).results[0].isReplayed == true)
     }
 
-    @Test func aKeyIsItsUsersOwn() async throws {
+    @Test func `a key is its users own`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let other = try await gateway.organization()
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    @Test func anIDUnderAnotherKeyIsRefused() async throws {
+    @Test func `an ID under another key is refused`() async throws {
         let phone = try await Phone.new()
         let first = phone.create()
         try await phone.push([first])
@@ -187,7 +187,7 @@ import Testing
         #expect(answer.results.map(\.code) == [nil, "id_already_used"])
     }
 
-    @Test func aKeyThatComesFromAnotherDeviceUnderAHigherNumberIsAReplay() async throws {
+    @Test func `a key that comes from another device under a higher number is a replay`() async throws {
         let phone = try await Phone.new()
         let entry = phone.create()
         let first = try await phone.push([entry])

@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func aBurstIsASecondsWorthAndThenTheRateHolds() async throws {
+    @Test func `a burst is a second's worth and then the rate holds`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":20}"#)
         var admitted = 0
@@ -40,7 +40,8 @@ import Testing
 
     /// Two replicas ask at random for twenty seconds of their clocks. In every stretch of time what both admit together is at
     /// most rate · T, one burst, and what either may have held.
-    @Test(arguments: [1, 10, 200] as [Int64]) func theBoundHoldsInEveryStretchOverTwoReplicas(rate: Int64) async throws
+    @Test(arguments: [1, 10, 200] as [Int64]) func `the bound holds in every stretch over two replicas`(rate: Int64)
+        async throws
     {
         let first = try await Gateway()
         let second = try await Gateway(replicaOf: first)
@@ -70,7 +71,7 @@ import Testing
         #expect(Double(admissions.count) > Double(rate) * 20 * 0.35, "and most of the quota can be used")
     }
 
-    @Test func manyAtOnceAreAdmittedUpToTheBurst() async throws {
+    @Test func `many at once are admitted up to the burst`() async throws {
         let gateway = try await Gateway()
         let organizations = [
             try await gateway.organization(#"{"requests_per_second":400}"#),
@@ -86,7 +87,7 @@ import Testing
     }
 
     /// In the normal case a request costs no round trip: some hundreds share one.
-    @Test func requestsAreAdmittedFromMemoryAndDrawnInPortions() async throws {
+    @Test func `requests are admitted from memory and drawn in portions`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":400}"#)
         let connection = try await gateway.database.connect()
@@ -109,7 +110,7 @@ import Testing
         #expect(draws > 0 && draws <= 1_500 / 25, "\(draws) draws")
     }
 
-    @Test func aDatabaseThatIsAwayRefusesAndAdmitsNobody() async throws {
+    @Test func `a database that is away refuses and admits nobody`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":8}"#)
         let connection = try await gateway.database.connect()
@@ -120,7 +121,7 @@ import Testing
         connection.close()
     }
 
-    @Test func aPurgedOrganizationLeavesNoBucket() async throws {
+    @Test func `a purged organization leaves no bucket`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":8}"#)
         #expect(try await Self.ask(gateway, organization))

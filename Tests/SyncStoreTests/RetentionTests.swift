@@ -17,7 +17,7 @@ import Testing
 
     // MARK: - Payloads and records
 
-    @Test func aPayloadGoesSevenDaysAfterItsMutationWasSyncedAndTheOutcomeStays() async throws {
+    @Test func `a payload goes seven days after its mutation was synced and the outcome stays`() async throws {
         let phone = try await Phone.new()
         let (gateway, create) = (phone.gateway, phone.create(payload: #"{"title":"once"}"#))
         let first = try await phone.push([create]).results[0]
@@ -36,7 +36,7 @@ import Testing
         #expect(try await phone.pull().count == 1)
     }
 
-    @Test func aRecordGoesAfterThirtyDaysAndALateRepetitionIsRefusedByItsNumber() async throws {
+    @Test func `a record goes after thirty days and a late repetition is refused by its number`() async throws {
         let phone = try await Phone.new()
         let (gateway, create) = (phone.gateway, phone.create())
         try await phone.push([create])
@@ -53,7 +53,7 @@ import Testing
         #expect(try await phone.push([update]).results[0].status == "succeeded")
     }
 
-    @Test func whatIsPendingNeverGoes() async throws {
+    @Test func `what is pending never goes`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         let update = phone.forward("update", local: create.local, needs: [create.id])
@@ -64,7 +64,7 @@ import Testing
         #expect(try await phone.mapping(try #require(create.local)).hasPrefix("pending"))
     }
 
-    @Test func onlyTheOrganizationWhoseRowsAreOldLosesAny() async throws {
+    @Test func `only the organization whose rows are old loses any`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let stranger = Phone(gateway, try await gateway.organization())
@@ -86,7 +86,7 @@ import Testing
 
     // MARK: - What nobody settled
 
-    @Test func aFailedMutationIsDiscardedThirtyDaysAfterItsLastChangeAndItsUserIsTold() async throws {
+    @Test func `a failed mutation is discarded thirty days after its last change and its user is told`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let update = phone.entry("update", server: #""nothing""#, payload: #"{"a":"secret"}"#)
@@ -115,7 +115,7 @@ import Testing
         #expect(try await phone.count("mutations") == 0)
     }
 
-    @Test func aFailedMutationStaysWhileSomethingDependsOnIt() async throws {
+    @Test func `a failed mutation stays while something depends on it`() async throws {
         let phone = try await Phone.forwarding()
         let gateway = phone.gateway
         let failed = phone.forward("create", local: UUID())
@@ -131,7 +131,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func aConflictThatIsDiscardedLetsItsLaneGoOn() async throws {
+    @Test func `a conflict that is discarded lets its lane go on`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let tablet = Phone(gateway, phone.organization, user: UUID())
@@ -152,7 +152,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func oneThatIsRetriedInTimeIsLeftAlone() async throws {
+    @Test func `one that is retried in time is left alone`() async throws {
         let phone = try await Phone.forwarding()
         let failed = phone.forward("create", local: UUID())
         try await phone.push([failed])
@@ -167,7 +167,7 @@ import Testing
 
     // MARK: - Rejections, tombstones, mappings
 
-    @Test func aRefusedEntryIsForgottenAfterThirtyDays() async throws {
+    @Test func `a refused entry is forgotten after thirty days`() async throws {
         let phone = try await Phone.new()
         let bad = phone.entry("update", local: UUID())
         #expect(try await phone.push([bad]).results[0].status == "rejected")
@@ -177,7 +177,7 @@ import Testing
         #expect(late.code == "sequence_already_used" && late.isReplayed == false)
     }
 
-    @Test func aTombstoneGoesWithItsMappingAndOldCursorsStartOver() async throws {
+    @Test func `a tombstone goes with its mapping and old cursors start over`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let (gone, kept) = (phone.create(), phone.create())
@@ -202,7 +202,7 @@ import Testing
         #expect(try await phone.push([gone]).results[0].code == "sequence_already_used")
     }
 
-    @Test func anEntityThatLivesKeepsItsMappingForEver() async throws {
+    @Test func `an entity that lives keeps its mapping for ever`() async throws {
         let phone = try await Phone.new()
         let create = phone.create()
         try await phone.push([create])
@@ -214,7 +214,7 @@ import Testing
         #expect(try await phone.push([phone.entry("update", local: create.local)]).results[0].status == "succeeded")
     }
 
-    @Test func aMappingWithoutAnEntityGoesThirtyDaysAfterItsLastUse() async throws {
+    @Test func `a mapping without an entity goes thirty days after its last use`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let create = phone.create()
@@ -237,7 +237,7 @@ import Testing
         #expect(try await phone.mapping(client) == "-")
     }
 
-    @Test func aMappingWhoseCreateWasDiscardedGoes() async throws {
+    @Test func `a mapping whose create was discarded goes`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])
@@ -248,7 +248,7 @@ import Testing
         #expect(try await phone.mapping(try #require(create.local)) == "-")
     }
 
-    @Test func aMappingStaysWhileAnOpenMutationNamesIt() async throws {
+    @Test func `a mapping stays while an open mutation names it`() async throws {
         let phone = try await Phone.forwarding()
         let gateway = phone.gateway
         let (named, other) = (phone.forward("create", local: UUID()), phone.forward("create", local: UUID()))
@@ -274,7 +274,7 @@ import Testing
 
     // MARK: - Runs
 
-    @Test func aDryRunSaysWhatARunDoesAndChangesNothing() async throws {
+    @Test func `a dry run says what a run does and changes nothing`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let creates = (0..<30).map { _ in phone.create() }
@@ -296,7 +296,7 @@ import Testing
     }
 
     /// A push's mutations have one moment; a page may end among them.
-    @Test func pagesSmallerThanAPushReachEveryRow() async throws {
+    @Test func `pages smaller than a push reach every row`() async throws {
         let phone = try await Phone.new()
         for _ in 0..<3 { try await phone.push((0..<100).map { _ in phone.create() }) }
         phone.gateway.clock.advance(seconds: 8 * Gateway.day)
@@ -306,7 +306,7 @@ import Testing
         #expect(try await phone.gateway.retain(limit: 50)?.report[.records] == 300)
     }
 
-    @Test func oneReplicaWorksAtATimeAndALateOneIsThrownOut() async throws {
+    @Test func `one replica works at a time and a late one is thrown out`() async throws {
         let phone = try await Phone.new()
         let (one, two) = (phone.gateway, try await Gateway(replicaOf: phone.gateway))
         try await phone.push([phone.create()])
@@ -341,7 +341,7 @@ import Testing
         #expect(try await two.store.retention.claim(owner: UUID()) != nil)
     }
 
-    @Test func aLockedLaneIsLeftToALaterStepAndTheOthersGoOn() async throws {
+    @Test func `a locked lane is left to a later step and the others go on`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let other = Phone(gateway, try await gateway.organization())
@@ -359,7 +359,7 @@ import Testing
         #expect(try await gateway.retain()?.report[.payloads] == 1)
     }
 
-    @Test func runsThatAreCutOffAnywhereAreGoneOnWith() async throws {
+    @Test func `runs that are cut off anywhere are gone on with`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let phone = try await Phone.new()
@@ -392,7 +392,7 @@ import Testing
         #expect(try await phone.pull().count == 40)
     }
 
-    @Test func aRowThatCannotBeOpenedStopsNobodyBehindIt() async throws {
+    @Test func `a row that cannot be opened stops nobody behind it`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let phone = Phone(gateway, try await gateway.organization())
         let colleague = Phone(gateway, phone.organization)
@@ -419,7 +419,7 @@ import Testing
     }
 
     /// What a clock wrote that was a year ahead for a moment holds nothing up.
-    @Test func aClockThatWasAheadIsNotWaitedFor() async throws {
+    @Test func `a clock that was ahead is not waited for`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         try await phone.push([phone.create()])
@@ -446,7 +446,7 @@ import Testing
     // MARK: - Plans
 
     /// A step reads what is old and nothing else, whatever the tables' size was when it was planned.
-    @Test(arguments: [false, true]) func stepsLookUpByIndexAndPrunePartitions(isAnalyzed: Bool) async throws {
+    @Test(arguments: [false, true]) func `steps look up by index and prune partitions`(isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         for _ in 0..<6 {

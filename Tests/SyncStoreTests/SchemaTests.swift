@@ -11,7 +11,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct SchemaTests {
-    @Test func theBinaryHoldsEveryMigrationOfTheFolder() throws {
+    @Test func `the binary holds every migration of the folder`() throws {
         let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../sql/migrations")
         let files = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".sql") }
             .sorted()
@@ -45,7 +45,7 @@ import Testing
         ],
     ].flatMap { $0 }
 
-    @Test func everyStatementIsPreparedOnTheMigratedSchema() async throws {
+    @Test func `every statement is prepared on the migrated schema`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
         #expect(Set(Self.statements.map(\.name)).count == Self.statements.count)
@@ -56,7 +56,7 @@ import Testing
     }
 
     /// Whoever writes a statement and does not list it hears of it here.
-    @Test func everyStatementOfTheSourcesIsListed() throws {
+    @Test func `every statement of the sources is listed`() throws {
         let sources = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Sources")
         let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter {
             $0.hasSuffix(".swift")
@@ -76,7 +76,7 @@ import Testing
     }
 
     /// Also of tables that come later: what an organization has anywhere goes with it.
-    @Test func aPurgeNamesEveryTableThatHasRowsOfOrganizations() async throws {
+    @Test func `a purge names every table that has rows of organizations`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
         defer { connection.close() }
@@ -101,7 +101,7 @@ import Testing
 
     /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the
     /// partitions that hold none of the rows are never touched.
-    @Test func theHotStatementsLookUpRowsByIndexAndPrunePartitions() async throws {
+    @Test func `the hot statements look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<4 { try await phone.push((0..<100).map { _ in phone.create() }) }
@@ -151,7 +151,7 @@ import Testing
         return phone
     }
 
-    @Test func theStatementsOfLanesLookUpRowsByIndexAndPrunePartitions() async throws {
+    @Test func `the statements of lanes look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let phone = try await forwarding(gateway)
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
@@ -178,7 +178,7 @@ import Testing
 
     /// However long the lists are of what is waited for: looking ends with the first that is not done.
     @Test(arguments: [false, true])
-    func releasingLooksAtNoMoreThanIsDone(isAnalyzed: Bool) async throws {
+    func `releasing looks at no more than is done`(isAnalyzed: Bool) async throws {
         let gateway = try await Gateway()
         let phone = try await forwarding(gateway)
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
@@ -205,7 +205,7 @@ import Testing
     }
 
     /// A page's numbers are found by index alone, in one partition, whatever other devices have.
-    @Test func thePullsLookUpNumbersByIndexAndPrunePartitions() async throws {
+    @Test func `the pulls look up numbers by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (user, device) = (UUID(), UUID())
@@ -239,7 +239,7 @@ import Testing
     }
 
     /// Looking for lanes that are due costs the same whatever number of others waits.
-    @Test func lanesThatWaitForTheirTimeAreNotLookedAt() async throws {
+    @Test func `lanes that wait for their time are not looked at`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)
@@ -270,7 +270,7 @@ import Testing
 
     /// Whether an upstream takes what others send is asked of the last mutations that became final, however many there are,
     /// before the table was ever analyzed and after.
-    @Test func whatOthersSentIsFoundByWhenItBecameFinal() async throws {
+    @Test func `what others sent is found by when it became final`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)

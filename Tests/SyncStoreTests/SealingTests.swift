@@ -56,7 +56,7 @@ import Testing
         await connection.closeAndWait()
     }
 
-    @Test func nothingOfTheContentIsInTheDatabaseAndAllOfItInTheAnswers() async throws {
+    @Test func `nothing of the content is in the database and all of it in the answers`() async throws {
         let gateway = try await gateway()
         let phone = try await phone(gateway)
         let (_, entries) = try await history(phone)
@@ -84,7 +84,7 @@ import Testing
         #expect(cursor.place.change > 0)
     }
 
-    @Test func withoutAMasterKeyAllIsStoredAsItIs() async throws {
+    @Test func `without a master key all is stored as it is`() async throws {
         let gateway = try await gateway(Self.without)
         try await history(try await phone(gateway))
         #expect(try await gateway.database.mentions(of: Self.marker).keys.sorted() == ["entities", "mutations"])
@@ -92,7 +92,7 @@ import Testing
         #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).isEmpty)
     }
 
-    @Test func tenantsHaveKeysOfTheirOwnAndACiphertextOpensNowhereElse() async throws {
+    @Test func `tenants have keys of their own and a ciphertext opens nowhere else`() async throws {
         let gateway = try await gateway()
         let (ada, eve) = (try await phone(gateway), try await phone(gateway))
         let (entity, adas) = try await history(ada)
@@ -130,7 +130,7 @@ import Testing
     /// with data keys and without any. Everybody gets past them and is told which they are; whoever replaces the content
     /// mends them.
     @Test(arguments: [nil, TestKeys.first])
-    func rowsThatDoNotOpenStopNobody(_ keys: String?) async throws {
+    func `rows that do not open stop nobody`(_ keys: String?) async throws {
         let gateway = try await gateway(keys ?? Self.without)
         let phone = try await phone(gateway)
         let (entity, entries) = try await history(phone)
@@ -230,7 +230,7 @@ import Testing
         #expect(try await phone.count("mutations", "t.id = '\(entries[0].id.lowercased)'") == 0)
     }
 
-    @Test func rowsFromBeforeStayReadableAndAreSealedOnRequest() async throws {
+    @Test func `rows from before stay readable and are sealed on request`() async throws {
         let before = try await gateway(Self.without)
         let old = try await phone(before)
         let (entity, entries) = try await history(old)
@@ -279,7 +279,7 @@ import Testing
         }
     }
 
-    @Test func masterAndDataKeysAreRotatedWhileTwoGatewaysWork() async throws {
+    @Test func `master and data keys are rotated while two gateways work`() async throws {
         let both = (old: TestKeys.first + "\n" + TestKeys.second, new: TestKeys.second + "\n" + TestKeys.first)
         let one = try await gateway(both.old)
         let two = try await gateway(both.new, of: one)
@@ -333,7 +333,7 @@ import Testing
         )
     }
 
-    @Test func aGatewayWithoutTheKeyRefusesAndWritesNothing() async throws {
+    @Test func `a gateway without the key refuses and writes nothing`() async throws {
         let gateway = try await gateway()
         let phone = try await phone(gateway)
         let (_, entries) = try await history(phone)
@@ -357,7 +357,7 @@ import Testing
         #expect(try await mutation(entries[0].id, phone)["payload"]?["title"]?.string == Self.marker)
     }
 
-    @Test func aPurgeDestroysTheKey() async throws {
+    @Test func `a purge destroys the key`() async throws {
         let gateway = try await gateway()
         let (phone, other) = (try await phone(gateway), try await phone(gateway))
         let (_, entries) = try await history(phone)
@@ -384,7 +384,7 @@ import Testing
         #expect(try await other.pull().count == 1)
     }
 
-    @Test func replicasThatMakeTheFirstKeyAtOnceAgree() async throws {
+    @Test func `replicas that make the first key at once agree`() async throws {
         let gateway = try await gateway(Self.without)
         let organization = try await gateway.organization()
         let replicas = [try await self.gateway(of: gateway), try await self.gateway(of: gateway)]
@@ -403,7 +403,7 @@ import Testing
     }
 
     /// Phones push through two gateways, a key is renewed and rows are sealed, twice, all at the same time.
-    @Test func sealingRowsTakesNothingFromThoseWhoWrite() async throws {
+    @Test func `sealing rows takes nothing from those who write`() async throws {
         let before = try await gateway(Self.without)
         let old = try await phone(before)
         let created = try await old.push((0..<60).map { _ in old.create(payload: #"{"n":"geheimnis"}"#) })
@@ -448,7 +448,7 @@ import Testing
         }
     }
 
-    @Test func anUpstreamThatDoesNotOpenLocksItsOrganizationAlone() async throws {
+    @Test func `an upstream that does not open locks its organization alone`() async throws {
         let gateway = try await gateway()
         let (phone, other) = (try await phone(gateway), try await phone(gateway))
         try await history(phone)
@@ -480,7 +480,7 @@ import Testing
         #expect(try await gateway.store.catalog.organization(phone.organization.id) != nil)
     }
 
-    @Test func aSuspendedGatewayRefusesKeysForAPurgedOrganization() async throws {
+    @Test func `a suspended gateway refuses keys for a purged organization`() async throws {
         let gateway = try await gateway(Self.without)
         let phone = try await phone(gateway)
         try await execute("UPDATE organizations SET status = 'purging' WHERE id = '\(phone.organization.id)'", gateway)

@@ -31,7 +31,7 @@ import Testing
     }
 
     /// "The two tasks have the same ID 1 locally … each device added a task with the next locally available ID."
-    @Test func twoDevicesAndTwoTasks() async throws {
+    @Test func `two devices and two tasks`() async throws {
         let gateway = try await Gateway()
         let organization = try await folderOrganization(gateway)
         let (alice, bob) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -51,7 +51,7 @@ import Testing
     }
 
     /// "The following table shows the same Task object on two separate devices": 47 in folder 23, 81 in folder 104.
-    @Test func theSameTaskAndFolderOnTwoDevices() async throws {
+    @Test func `the same task and folder on two devices`() async throws {
         let gateway = try await Gateway()
         let organization = try await folderOrganization(gateway)
         let (alice, bob) = (Phone(gateway, organization), Phone(gateway, organization))

@@ -14,7 +14,7 @@ import Testing
 
     // MARK: - Retry
 
-    @Test func aRetryClearsWhatAttemptsLeftBehindAndOpensANewRevision() async throws {
+    @Test func `a retry clears what attempts left behind and opens a new revision`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])
@@ -44,7 +44,7 @@ import Testing
         #expect(try await phone.push([create]).results[0].isReplayed == true)
     }
 
-    @Test func anAttemptOfUnknownOutcomeKeepsItsRevisionAndIsEditedByForceOnly() async throws {
+    @Test func `an attempt of unknown outcome keeps its revision and is edited by force only`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])
@@ -68,7 +68,7 @@ import Testing
         #expect(try await phone.push([create]).results[0].isReplayed == true)
     }
 
-    @Test func anEditIsCheckedLikeAPush() async throws {
+    @Test func `an edit is checked like a push`() async throws {
         let phone = try await Phone.new()
         let update = phone.entry("update", server: #""nobody""#)
         try await phone.push([update])
@@ -95,7 +95,7 @@ import Testing
         #expect(try await phone.retry(update.id, "")?.status == "pending")
     }
 
-    @Test func anEditThatNamesAnUnresolvedClientIdWaitsForItsCreate() async throws {
+    @Test func `an edit that names an unresolved client id waits for its create`() async throws {
         let phone = try await Phone.forwarding()
         let (first, second) = (UUID(), UUID())
         let task = phone.forward("create", local: first)
@@ -110,7 +110,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func anEditThatWouldWaitForItselfIsRefused() async throws {
+    @Test func `an edit that would wait for itself is refused`() async throws {
         let phone = try await Phone.forwarding()
         let later = UUID()
         let task = phone.forward("create", local: UUID())
@@ -124,7 +124,7 @@ import Testing
         )
     }
 
-    @Test func aFailedMappingIsPendingAgainWithItsCreate() async throws {
+    @Test func `a failed mapping is pending again with its create`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let create = phone.forward("create", local: local)
@@ -140,7 +140,7 @@ import Testing
 
     // MARK: - Discard
 
-    @Test func dependantsAreAskedFor() async throws {
+    @Test func `dependants are asked for`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let create = phone.forward("create", local: local)
@@ -162,7 +162,7 @@ import Testing
         #expect(again?.summary == Self.movedWrongly)
     }
 
-    @Test func whatIsKeptFailsOnlyWhereItNeedsTheClientId() async throws {
+    @Test func `what is kept fails only where it needs the client id`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let create = phone.forward("create", "contact", local: local)
@@ -191,7 +191,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func whatIsKeptStillWaitsForEarlierWritesOfItsEntity() async throws {
+    @Test func `what is kept still waits for earlier writes of its entity`() async throws {
         let phone = try await Phone.forwarding()
         let writes = (0..<3).map { _ in phone.forward("update", server: "7") }
         let other = phone.forward("create", "note", local: UUID(), needs: [writes[1].id])
@@ -203,7 +203,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func whatIsBeingSentOrFinalIsLeftAlone() async throws {
+    @Test func `what is being sent or final is left alone`() async throws {
         let phone = try await Phone.forwarding()
         let (sent, done) = (phone.forward("update", server: "1"), phone.forward("update", server: "2"))
         try await phone.push([sent, done])
@@ -226,7 +226,7 @@ import Testing
         #expect(try await refusal { try await stranger.discard(done.id) }?.summary == "not_found")
     }
 
-    @Test func aDiscardedCreatesClientIdMayBeCreatedAgain() async throws {
+    @Test func `a discarded create's client id may be created again`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let first = phone.forward("create", "contact", local: local)
@@ -270,7 +270,7 @@ import Testing
         return (phone, id, conflict, dependant, other)
     }
 
-    @Test func theServersWayDiscardsAndLetsTheRestGoOn() async throws {
+    @Test func `the server's way discards and lets the rest go on`() async throws {
         let scene = try await builtIn()
         let result = try #require(try await scene.phone.resolve(scene.conflict.id, "server_wins"))
         #expect(result.status == "discarded")
@@ -286,7 +286,7 @@ import Testing
         #expect(try lane.bool(0, 1))
     }
 
-    @Test func theClientsWayRunsAgainAndKeepsTheConflict() async throws {
+    @Test func `the client's way runs again and keeps the conflict`() async throws {
         let scene = try await builtIn()
         let result = try #require(try await scene.phone.resolve(scene.conflict.id, "client_wins", payload: #"{"z":1}"#))
         #expect(result.status == "pending")
@@ -303,7 +303,7 @@ import Testing
         )
     }
 
-    @Test func aPayloadHasNoMeaningWhenTheServerWins() async throws {
+    @Test func `a payload has no meaning when the server wins`() async throws {
         let scene = try await builtIn()
         #expect(
             try await refusal { try await scene.phone.resolve(scene.conflict.id, "server_wins", payload: "{}") }?
@@ -316,7 +316,7 @@ import Testing
         )
     }
 
-    @Test func aCreateOfTheSharedKindStaysManual() async throws {
+    @Test func `a create of the shared kind stays manual`() async throws {
         let alice = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let type = Array(#"{"id_space":"shared"}"#.utf8)
         _ = try await alice.gateway.store.administration.putEntityType(
@@ -333,7 +333,7 @@ import Testing
         #expect(try await bob.disorder() == [])
     }
 
-    @Test func anAdoptedCreateResolvesItsMappingAndEntersTheFeed() async throws {
+    @Test func `an adopted create resolves its mapping and enters the feed`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let create = phone.forward("create", "contact", local: local)
@@ -365,7 +365,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func anAdoptedDocumentReplacesWhatTheFeedHad() async throws {
+    @Test func `an adopted document replaces what the feed had`() async throws {
         let phone = try await Phone.forwarding()
         let update = phone.forward("update", server: #""a""#)
         let second = phone.forward("update", server: #""b""#)
@@ -392,7 +392,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func theClientsWayIsSentInItsOwnWay() async throws {
+    @Test func `the client's way is sent in its own way`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let create = phone.forward("create", local: local)
@@ -416,7 +416,7 @@ import Testing
 
     // MARK: - Lanes
 
-    @Test func waitingReadersAndWorkersAreToldOfWhatIsSettled() async throws {
+    @Test func `waiting readers and workers are told of what is settled`() async throws {
         let phone = try await Phone.forwarding()
         let update = phone.forward("update", server: "1")
         try await phone.push([update])
@@ -440,7 +440,7 @@ import Testing
         #expect(try lane.bool(0, 0))
     }
 
-    @Test func aChainAsLongAsTheLaneIsDiscarded() async throws {
+    @Test func `a chain as long as the lane is discarded`() async throws {
         let count = Int(ProcessInfo.processInfo.environment["SLUICE_TEST_CHAIN"] ?? "") ?? 2_000
         let phone = try await Phone.forwarding()
         let first = phone.forward("update", server: "0")
@@ -474,7 +474,7 @@ import Testing
         try BulkRequest(body: Array(body.utf8), limit: 65_536, for: move)
     }
 
-    @Test func operatorsSettleOverAllUsers() async throws {
+    @Test func `operators settle over all users`() async throws {
         let alice = try await Phone.forwarding()
         let bob = Phone(alice.gateway, alice.organization)
         let settling = alice.gateway.store.settling
@@ -517,7 +517,7 @@ import Testing
         #expect(none.text == "0 matched, 0 settled")
     }
 
-    @Test func aBulkCallGoesOnPastAPage() async throws {
+    @Test func `a bulk call goes on past a page`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<620).map { phone.forward("update", server: "\($0)") }
         try await phone.push(Array(entries[..<400]))

@@ -77,7 +77,7 @@ private struct Naps: GroupWork {
         )
     }
 
-    @Test func whoTakesTooLongIsRefusedAloneAndAllOthersAreCommitted() async throws {
+    @Test func `who takes too long is refused alone and all others are committed`() async throws {
         let database = try await Gateway.migratedDatabase()
         let work = Naps()
         let committer = committer(database, work)
@@ -110,7 +110,7 @@ private struct Naps: GroupWork {
         ("08006", true), ("08P01", true), ("57P01", true), ("57P05", true), ("25P03", true), ("53100", true),
         ("58030", true), ("57014", false), ("55P03", false), ("23505", false), ("22001", false), ("42P01", false),
     ])
-    func whatTheServerSaysOfAnOutageIsOne(_ sqlState: String, _ isOutage: Bool) {
+    func `what the server says of an outage is one`(_ sqlState: String, _ isOutage: Bool) {
         let error = PostgresError(.server(sqlState: sqlState), "")
         #expect(error.isUnavailable == isOutage)
         var logger = Logger(label: "test")
@@ -119,7 +119,7 @@ private struct Naps: GroupWork {
         #expect((problem.code == .storeUnavailable) == isOutage)
     }
 
-    @Test func aStatementThatTookTooLongIsNoOutage() {
+    @Test func `a statement that took too long is no outage`() {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let problem = StoreFailure(logger: logger).problem(PostgresError(.timedOut, ""), doing: "test")
@@ -128,7 +128,7 @@ private struct Naps: GroupWork {
         #expect(silent.code == .storeUnavailable)
     }
 
-    @Test func aGatewayThatHearsOnlyItselfWhileOthersAreRegisteredIsDeaf() async throws {
+    @Test func `a gateway that hears only itself while others are registered is deaf`() async throws {
         let gateway = try await Gateway()
         let hints = gateway.store.notifier.hints
         #expect(try await eventually { hints.isHearing })

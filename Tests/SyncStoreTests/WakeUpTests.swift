@@ -22,7 +22,7 @@ import Testing
 
     // MARK: - What replicas tell each other
 
-    @Test func hintsComeBackAsTheyWereSent() {
+    @Test func `hints come back as they were sent`() {
         let sender = WakeName(feedOf: UUID())
         let names = (0..<HintMessage.maximumNames).map { _ in
             WakeName(LaneKey(organization: UUID(), user: UUID()))
@@ -38,13 +38,13 @@ import Testing
     }
 
     @Test(arguments: ["", "x", "00000000", "0000000!c", "00000000x", "00000000c1234", "00000000c1234567!", "é"])
-    func whatNoReplicaSendsIsNoHint(text: String) {
+    func `what no replica sends is no hint`(text: String) {
         #expect(HintMessage.read(text) == nil)
     }
 
     // MARK: - Who watches what
 
-    @Test func aLaneThatWasLookedAtIsNewsOnlyWhenItMoves() {
+    @Test func `a lane that was looked at is news only when it moves`() {
         var lanes = LaneWatches()
         let (first, second) = (Observer(), Observer())
         let lane = LaneKey(organization: UUID(), user: UUID())
@@ -62,7 +62,7 @@ import Testing
         #expect(lanes.note(9, of: lane).count == 0)
     }
 
-    @Test func oneLookAtAFeedIsUnderWayAtATimeAndSeesWhatCameMeanwhile() {
+    @Test func `one look at a feed is under way at a time and sees what came meanwhile`() {
         var feeds = FeedWatches()
         let organization = UUID()
         #expect(feeds.changed(organization) == false, "nobody watches")
@@ -85,7 +85,7 @@ import Testing
 
     // MARK: - Against a database
 
-    @Test func newsOfAFeedAreForThoseWhoMaySeeThem() async throws {
+    @Test func `news of a feed are for those who may see them`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         _ = try await gateway.store.administration.putEntityType(
@@ -122,7 +122,7 @@ import Testing
     }
 
     /// What no hint tells is found by looking.
-    @Test func whatSomebodyElseWritesIsNoticedWithoutAHint() async throws {
+    @Test func `what somebody else writes is noticed without a hint`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         try await phone.push([phone.create()])
@@ -146,7 +146,7 @@ import Testing
     }
 
     /// Replicas that look for themselves once in an hour: what they notice was hinted at.
-    @Test func whatAnotherReplicaDoesIsHintedAtAndNotOnlyFound() async throws {
+    @Test func `what another replica does is hinted at and not only found`() async throws {
         let first = try await Gateway(lookInterval: .seconds(3_600))
         let second = try await Gateway(replicaOf: first, lookInterval: .seconds(3_600))
         for notifier in [first.store.notifier, second.store.notifier] {

@@ -13,7 +13,7 @@ import Testing
         answer.results.map { $0["warnings"]?.elements.map { $0.compactMap { $0["code"]?.string } } ?? [] }
     }
 
-    @Test func aCreateIsToldThatItsIDWasDataBefore() async throws {
+    @Test func `a create is told that its ID was data before`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         let note = phone.create("note", payload: #"{"of":"\#(contact.uuidString)"}"#)
@@ -36,7 +36,7 @@ import Testing
         #expect(document?["of"]?.string == answer.results[1].serverID)
     }
 
-    @Test func whatAnotherDeviceNamedIsNoNews() async throws {
+    @Test func `what another device named is no news`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         try await phone.push([phone.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)])
@@ -46,7 +46,7 @@ import Testing
         #expect(codes(try await stranger.push([stranger.create("contact", local: contact)])) == [[]])
     }
 
-    @Test func onlySoManyAreRememberedAndTheRejectedOnesNot() async throws {
+    @Test func `only so many are remembered and the rejected ones not`() async throws {
         let phone = try await Phone.new()
         let ids = (0..<StrayIDs.limit + 1).map { _ in UUID() }
         for id in ids { try await phone.push([phone.create("note", payload: #"{"of":"\#(id.lowercased)"}"#)]) }
@@ -60,7 +60,7 @@ import Testing
         #expect(codes(try await phone.push([phone.create("contact", local: id)])) == [[]])
     }
 
-    @Test func aPreviewTellsIt() async throws {
+    @Test func `a preview tells it`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         try await phone.push([phone.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)])

@@ -18,14 +18,14 @@ import Testing
 
     /// An id can be read from what cannot be kept.
     @Test(arguments: [#"{"id":5,"note":"a\u0000b"}"#, #"{"id":5,"note":"\ud800"}"#, #"{"id":5,"t":1,"t":2}"#])
-    func whatPostgreSQLCannotHoldIsNotKept(_ body: String) async throws {
+    func `what postgre SQL cannot hold is not kept`(_ body: String) async throws {
         let response = try await answer(body: body)
         #expect(response.json == nil)
         #expect(response.unkeptJSON == Array(body.utf8))
         #expect(try await answer(body: #"{"id":5}"#).unkeptJSON == nil)
     }
 
-    @Test func aRedirectIsNotFollowed() async throws {
+    @Test func `a redirect is not followed`() async throws {
         let response = try await answer(
             "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
         )
@@ -42,12 +42,12 @@ import Testing
         ("401 Unauthorized", "WWW-Authenticate: \"quoted\"", nil),
         ("407 Proxy Authentication Required", "Proxy-Authenticate: Digest nonce=\"secret\"", "Digest"),
     ])
-    func ofAChallengeTheSchemeIsTaken(_ status: String, _ header: String, _ scheme: String?) async throws {
+    func `of a challenge the scheme is taken`(_ status: String, _ header: String, _ scheme: String?) async throws {
         let response = try await answer("HTTP/1.1 \(status)\r\n\(header)\r\nContent-Length: 0\r\n\r\n")
         #expect(response.challenge == scheme)
     }
 
-    @Test func headersAreRead() async throws {
+    @Test func `headers are read`() async throws {
         let response = try await answer(
             body: "{}",
             headers: "ETag: W/\"7\"\r\nLocation: /items/9\r\nRetry-After: 120\r\n"
@@ -57,13 +57,13 @@ import Testing
         #expect(response.retryAt == noon.adding(seconds: 120))
     }
 
-    @Test func aLongETagIsDropped() async throws {
+    @Test func `a long ETag is dropped`() async throws {
         let longest = String(repeating: "x", count: 1_000)
         #expect(try await answer(body: "{}", headers: "ETag: \(longest)\r\n").etag == longest)
         #expect(try await answer(body: "{}", headers: "ETag: \(longest)x\r\n").etag == nil)
     }
 
-    @Test func anInformationalAnswerIsPassedOver() async throws {
+    @Test func `an informational answer is passed over`() async throws {
         let response = try await answer(
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"
                 + "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n{\"id\":1}"
@@ -72,7 +72,7 @@ import Testing
         #expect(response.text == #"{"id":1}"#)
     }
 
-    @Test func aBodyMayComeInChunksOrEndWithTheConnection() async throws {
+    @Test func `a body may come in chunks or end with the connection`() async throws {
         let chunked = try await answer(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{\"id\r\n4\r\n\":1}\r\n0\r\n\r\n"
         )
@@ -84,7 +84,7 @@ import Testing
         #expect(ended.response?.text == #"{"id":1}"#)
     }
 
-    @Test func noBodyIsNoJSON() async throws {
+    @Test func `no body is no JSON`() async throws {
         #expect(try await answer("HTTP/1.1 204 No Content\r\n\r\n").json == nil)
         #expect(try await answer(body: "").json == nil)
         #expect(try await answer(body: " \r\n\t").json == nil)
@@ -95,18 +95,18 @@ import Testing
         ("{\"a\":1e400000}", nil), ("{\"a\":1,\"a\":2}", nil), (#"{"a":"\u0000"}"#, nil), (#"{"a":"\ud800"}"#, nil),
         ("<html>", nil), ("{\"a\":1", nil), ("{\"a\":1}{}", nil), ("{'a':1}", nil), ("\u{feff}{}", nil),
     ])
-    func onlyJSONThatCanBeStoredCounts(_ body: String, _ json: String?) async throws {
+    func `only JSON that can be stored counts`(_ body: String, _ json: String?) async throws {
         let response = try await answer(body: body)
         #expect(response.status == 200)
         #expect(response.text == json)
     }
 
-    @Test func deepJSONDoesNotCount() async throws {
+    @Test func `deep JSON does not count`() async throws {
         let deep = String(repeating: "[", count: 2_000) + String(repeating: "]", count: 2_000)
         #expect(try await answer(body: deep).json == nil)
     }
 
-    @Test func aBodyOfAMebibyteIsTheLongest() async throws {
+    @Test func `a body of a mebibyte is the longest`() async throws {
         let longest = "\"" + String(repeating: "x", count: 1_048_574) + "\""
         #expect(try await answer(body: longest).json?.count == 1_048_576)
         let longer = try await answer(body: longest + " ", headers: "ETag: \"1\"\r\n")
@@ -115,7 +115,7 @@ import Testing
         #expect(longer.json == nil)
     }
 
-    @Test func readingEndsWhereABodyGetsTooLong() async throws {
+    @Test func `reading ends where a body gets too long`() async throws {
         let chunk = "10000\r\n" + String(repeating: "x", count: 65_536) + "\r\n"
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\nETag: \"1\"\r\n\r\n"), .trickle(chunk)]

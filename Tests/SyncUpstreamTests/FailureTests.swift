@@ -7,7 +7,7 @@ import Testing
 @Suite struct FailureTests {
     private let created = "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n{\"id\":1}"
 
-    @Test func aRefusedConnectionSendsNothing() async throws {
+    @Test func `a refused connection sends nothing`() async throws {
         let port = try NginxServer.freePort()
         let answer = try await withUpstream {
             await $0.send(request(), to: UpstreamSettings(baseURL: "http://127.0.0.1:\(port)"))
@@ -15,14 +15,14 @@ import Testing
         #expect(answer.notSent == "connection refused")
     }
 
-    @Test func aNameThatNobodyKnowsSendsNothing() async throws {
+    @Test func `a name that nobody knows sends nothing`() async throws {
         let answer = try await withUpstream {
             await $0.send(request(), to: UpstreamSettings(baseURL: "http://nowhere.invalid"))
         }
         #expect(answer.notSent == "the host's name could not be resolved")
     }
 
-    @Test func aFailedTLSHandshakeSendsNothing() async throws {
+    @Test func `a failed TLS handshake sends nothing`() async throws {
         let server = try await NginxServer.start()
         let answer = try await withUpstream {
             let base = server.baseURL.replacing("http:", with: "https:")
@@ -31,7 +31,7 @@ import Testing
         #expect(answer.notSent == "no TLS connection could be made")
     }
 
-    @Test func aTLSHandshakeThatNeverEndsSendsNothing() async throws {
+    @Test func `a TLS handshake that never ends sends nothing`() async throws {
         // its script waits for an HTTP request, which a TLS client never sends
         let server = try await ScriptedServer.start { _, _ in [] }
         var configuration = HTTPUpstreamConfiguration()
@@ -43,7 +43,7 @@ import Testing
         #expect(answer.notSent == "no connection in time")
     }
 
-    @Test func waitingForAConnectionInVainSendsNothing() async throws {
+    @Test func `waiting for a connection in vain sends nothing`() async throws {
         let server = try await ScriptedServer.start { _, _ in [] }
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectionsPerHost = 1
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func anAnswerThatNeverComesIsUnknown() async throws {
+    @Test func `an answer that never comes is unknown`() async throws {
         let server = try await ScriptedServer.start { _, _ in [] }
         let answer = try await withUpstream {
             await $0.send(request(timeout: .milliseconds(1_500)), to: UpstreamSettings(baseURL: server.baseURL))
@@ -66,7 +66,7 @@ import Testing
         #expect(answer.unknown == "timed out after 1500 ms")
     }
 
-    @Test func aRefusalsBodyThatTricklesIsUnknownOnceItsTimeIsUp() async throws {
+    @Test func `a refusal's body that trickles is unknown once its time is up`() async throws {
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 422 Unprocessable\r\nContent-Length: 100000\r\n\r\n"), .trickle("1")]
         }
@@ -77,7 +77,7 @@ import Testing
     }
 
     /// From its head on a success is one: the request took effect, whatever becomes of the rest.
-    @Test func aSuccesssBodyThatTricklesIsCutOffOnceItsTimeIsUp() async throws {
+    @Test func `a success's body that trickles is cut off once its time is up`() async throws {
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nETag: \"1\"\r\n\r\n"), .trickle("1")]
         }
@@ -96,7 +96,7 @@ import Testing
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", nil),
         ("HTTP/1.1 204 No Content\r\n\r\n", nil),
     ])
-    func aSuccessThatBreaksOffIsOne(_ text: String, _ json: String?) async throws {
+    func `a success that breaks off is one`(_ text: String, _ json: String?) async throws {
         let server = try await ScriptedServer.start { _, _ in [.send(text), .close] }
         let answer = try await withUpstream {
             await $0.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
@@ -106,7 +106,7 @@ import Testing
         #expect(response.isCutOff == (response.status != 204))
     }
 
-    @Test func aHeadThatTricklesIsUnknownOnceItsTimeIsUp() async throws {
+    @Test func `a head that trickles is unknown once its time is up`() async throws {
         let server = try await ScriptedServer.start { _, _ in [.send("HTTP/1.1 200 OK\r\n"), .trickle("X-A: b\r\n")] }
         let answer = try await withUpstream {
             await $0.send(request(timeout: .seconds(1)), to: UpstreamSettings(baseURL: server.baseURL))
@@ -114,7 +114,7 @@ import Testing
         #expect(answer.unknown == "timed out after 1 s")
     }
 
-    @Test func aCancelledRequestIsUnknown() async throws {
+    @Test func `a cancelled request is unknown`() async throws {
         let server = try await ScriptedServer.start { _, _ in [] }
         try await withUpstream { upstream in
             let sending = Task { await upstream.send(request(), to: UpstreamSettings(baseURL: server.baseURL)) }
@@ -130,7 +130,7 @@ import Testing
         "HTTP/1.1 422 Unprocessable\r\nContent-Length: 8\r\n\r\n{\"id\"",
         "HTTP/1.1 503 Unavailable\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"id\":1}\r\n",
     ])
-    func aConnectionThatEndsBeforeTheAnswerIsUnknown(_ text: String) async throws {
+    func `a connection that ends before the answer is unknown`(_ text: String) async throws {
         let server = try await ScriptedServer.start { _, _ in [.send(text), .close] }
         let answer = try await withUpstream {
             await $0.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
@@ -145,7 +145,7 @@ import Testing
         "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         "HTTP/1.1 200 OK\r\nNo colon\r\n\r\n",
     ])
-    func whatIsNotHTTPIsUnknown(_ text: String) async throws {
+    func `what is not HTTP is unknown`(_ text: String) async throws {
         let server = try await ScriptedServer.start { _, _ in [.send(text)] }
         let answer = try await withUpstream {
             await $0.send(request(timeout: .seconds(60)), to: UpstreamSettings(baseURL: server.baseURL))
@@ -153,7 +153,7 @@ import Testing
         #expect(answer.unknown == "the answer was not HTTP, or broke off")
     }
 
-    @Test func hugeHeadersAreUnknown() async throws {
+    @Test func `huge headers are unknown`() async throws {
         let header = "X-Huge: " + String(repeating: "x", count: 200_000)
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\n\(header)\r\n\r\n")
         let answer = try await withUpstream {
@@ -162,7 +162,7 @@ import Testing
         #expect(answer.unknown == "the answer was not HTTP, or broke off")
     }
 
-    @Test func noRequestIsRepeatedBehindOurBack() async throws {
+    @Test func `no request is repeated behind our back`() async throws {
         // the second request on a kept connection finds it closed, as after a server's idle time-out
         let created = created
         let server = try await ScriptedServer.start { number, _ in number == 0 ? [.send(created)] : [.close] }
@@ -182,7 +182,7 @@ import Testing
         #expect(connections == [0, 0, 1])
     }
 
-    @Test func aSecondAnswerSpoilsNoOtherRequest() async throws {
+    @Test func `a second answer spoils no other request`() async throws {
         let created = created
         let server = try await ScriptedServer.start { number, _ in
             number == 0 ? [.send(created + "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")] : [.send(created)]
@@ -196,7 +196,7 @@ import Testing
         }
     }
 
-    @Test func afterShutdownNothingIsSent() async throws {
+    @Test func `after shutdown nothing is sent`() async throws {
         let server = try await ScriptedServer.start(answering: created)
         try await withUpstream { upstream in
             await upstream.shutdown()
@@ -205,7 +205,7 @@ import Testing
         }
     }
 
-    @Test func aCredentialThatCannotBeSignedSendsNothing() async throws {
+    @Test func `a credential that cannot be signed sends nothing`() async throws {
         struct NoKey: Error {}
         let server = try await ScriptedServer.start(answering: created)
         let settings = UpstreamSettings(baseURL: server.baseURL, credential: .signed)
@@ -216,7 +216,7 @@ import Testing
     }
 
     @Test(arguments: ["secret\r\nX-Evil: 1", "secret\u{0}", String(repeating: "x", count: 5_000)])
-    func aCredentialThatIsNoHeaderSendsNothing(_ secret: String) async throws {
+    func `a credential that is no header sends nothing`(_ secret: String) async throws {
         let server = try await ScriptedServer.start(answering: created)
         let settings = UpstreamSettings(baseURL: server.baseURL, credential: .bearer(secret))
         let answer = try await withUpstream { await $0.send(request(), to: settings) }

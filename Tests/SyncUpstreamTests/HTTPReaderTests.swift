@@ -22,7 +22,7 @@ import Testing
         return try await withReader { await $0.keySet(server.baseURL + "/keys", etag) }
     }
 
-    @Test func aKeySetComesWithItsTagAndItsAge() async throws {
+    @Test func `a key set comes with its tag and its age`() async throws {
         let text = "HTTP/1.1 200 OK\r\nETag: W/\"1\"\r\nCache-Control: public\r\nCache-Control: max-age=60\r\n"
         let body = #"{"keys":[]}"#
         let server = try await ScriptedServer.start(answering: text + "Content-Length: \(body.count)\r\n\r\n" + body)
@@ -42,12 +42,12 @@ import Testing
         #expect(second.header("If-None-Match") == ["W/\"0\""])
     }
 
-    @Test func whatHasNotChangedIsNotSentAgain() async throws {
+    @Test func `what has not changed is not sent again`() async throws {
         #expect(try await answer("HTTP/1.1 304 Not Modified\r\n\r\n", etag: "\"1\"") == .unchanged(cacheControl: nil))
     }
 
     @Test(arguments: [301, 302, 303, 307, 308])
-    func redirectsAreNotFollowed(status: Int) async throws {
+    func `redirects are not followed`(status: Int) async throws {
         let server = try await ScriptedServer.start { number, _ in
             [.send("HTTP/1.1 \(status) Elsewhere\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n")]
         }
@@ -55,7 +55,7 @@ import Testing
         #expect(answer == .failed("a redirect (\(status)), which is not followed; name the final URL"))
     }
 
-    @Test func otherAnswersAreFailures() async throws {
+    @Test func `other answers are failures`() async throws {
         for status in [204, 400, 401, 404, 500, 503] {
             let text = "HTTP/1.1 \(status) X\r\n" + (status == 204 ? "" : "Content-Length: 0\r\n") + "\r\n"
             #expect(try await answer(text) == .failed("status \(status)"))
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func whatIsTooLargeIsNotRead() async throws {
+    @Test func `what is too large is not read`() async throws {
         #expect(
             try await answer("HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n{")
                 == .failed("the document is too large")
@@ -76,7 +76,7 @@ import Testing
         #expect(try await answer(chunked) == .failed("the document is too large"))
     }
 
-    @Test func whoeverDripsIsCutOff() async throws {
+    @Test func `whoever drips is cut off`() async throws {
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"), .trickle(" ")]
         }
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test(arguments: ["ftp://127.0.0.1/", "file:///etc/passwd", "http://u:p@127.0.0.1/", "x", "http://127.0.0.1/#a"])
-    func whatIsNoURLForThisIsNotAskedFor(url: String) async throws {
+    func `what is no URL for this is not asked for`(url: String) async throws {
         guard case .failed(let reason) = try await withReader({ await $0.keySet(url, nil) }) else {
             Issue.record("\(url) was asked for")
             return
@@ -96,7 +96,7 @@ import Testing
         #expect(!reason.contains(url))
     }
 
-    @Test func aServerIsThereIfItAnswersAnything() async throws {
+    @Test func `a server is there if it answers anything`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 418 X\r\nContent-Length: 0\r\n\r\n")
         let status = try await withReader { try await $0.probe(server.baseURL + "/api").get() }
         #expect(status == 418)

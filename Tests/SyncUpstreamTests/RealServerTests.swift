@@ -7,7 +7,7 @@ import Testing
 
 /// Against servers that others wrote.
 @Suite struct RealServerTests {
-    @Test func nginxAnswersManyRequestsAtOnce() async throws {
+    @Test func `nginx answers many requests at once`() async throws {
         let server = try await NginxServer.start(
             configuration: #"location / { default_type application/json; return 201 '{"id":7}'; }"#
         )
@@ -25,7 +25,7 @@ import Testing
         #expect(statuses == Array(repeating: 201, count: 200))
     }
 
-    @Test func aServerThatEndsAndAnotherThatStartsAreNoticed() async throws {
+    @Test func `a server that ends and another that starts are noticed`() async throws {
         let server = try await NginxServer.start()
         try await withUpstream { upstream in
             let settings = UpstreamSettings(baseURL: server.baseURL)
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func httpbinGetsWhatWasSent() async throws {
+    @Test func `httpbin gets what was sent`() async throws {
         let server = try await HTTPBinServer.shared()
         let answer = try await withUpstream {
             let settings = UpstreamSettings(baseURL: server.baseURL + "/anything", credential: .bearer("abc"))
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [200, 201, 301, 307, 404, 409, 412, 422, 429, 500, 503])
-    func everyStatusIsAnAnswer(_ status: Int) async throws {
+    func `every status is an answer`(_ status: Int) async throws {
         let server = try await HTTPBinServer.shared()
         let answer = try await withUpstream {
             await $0.send(request("PUT", "/status/\(status)"), to: UpstreamSettings(baseURL: server.baseURL))
@@ -61,7 +61,7 @@ import Testing
         #expect(answer.response?.status == status)
     }
 
-    @Test func kintoHonoursConditions() async throws {
+    @Test func `kinto honours conditions`() async throws {
         let server = try await KintoServer.shared()
         let settings = UpstreamSettings(
             baseURL: server.baseURL + "/buckets/default/collections/notes",

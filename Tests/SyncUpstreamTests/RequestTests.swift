@@ -20,7 +20,7 @@ import Testing
         return try #require(await server.next())
     }
 
-    @Test func aRequestSaysWhoseItIs() async throws {
+    @Test func `a request says whose it is`() async throws {
         let received = try await sent(request("PATCH", "/items/7?full=1"), path: "/api/v2")
         #expect(received.requestLine == "PATCH /api/v2/items/7?full=1 HTTP/1.1")
         #expect(received.body == #"{"a":1}"#)
@@ -35,7 +35,7 @@ import Testing
         #expect(received.header("Authorization") == [])
     }
 
-    @Test func aTraceGoesOnUnderANewParent() async throws {
+    @Test func `a trace goes on under a new parent`() async throws {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         let received = try await sent(request(traceparent: parent))
         let text = try #require(received.header("traceparent").first)
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: [nil, "", "nonsense", "00-00000000000000000000000000000000-b7ad6b7169203331-01"])
-    func withoutATraceOneBegins(_ traceparent: String?) async throws {
+    func `without a trace one begins`(_ traceparent: String?) async throws {
         let received = try await sent(request(traceparent: traceparent))
         let parts = try #require(received.header("traceparent").first).split(separator: "-")
         #expect(parts.map(\.count) == [2, 32, 16, 2])
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test(arguments: [("POST", ["0"]), ("PUT", ["0"]), ("PATCH", ["0"]), ("DELETE", [])])
-    func aRequestWithoutBodyHasNoContentType(_ method: String, _ length: [String]) async throws {
+    func `a request without body has no content type`(_ method: String, _ length: [String]) async throws {
         let received = try await sent(
             request(method, headers: ["content-type": "application/json"], body: nil),
             operators: ["content-type": "text/plain"]
@@ -63,7 +63,7 @@ import Testing
         #expect(received.header("Content-Length") == length)
     }
 
-    @Test func aDeleteMayHaveABody() async throws {
+    @Test func `a delete may have a body`() async throws {
         let received = try await sent(request("DELETE", body: "{}"))
         #expect(received.header("Content-Length") == ["2"])
         #expect(received.body == "{}")
@@ -93,7 +93,7 @@ import Testing
             ("x-evil", nil, "a\r\nx-more: 1", "a\r\nx-more: 1", []),
         ] as [(String, String?, String?, String?, [String]?)]
     )
-    func headersHaveAnOrderOfPrecedence(
+    func `headers have an order of precedence`(
         _ name: String,
         _ credential: String?,
         _ operators: String?,
@@ -115,7 +115,7 @@ import Testing
         #expect(received.header("x-more") == [])
     }
 
-    @Test func aCredentialNeverReplacesWhatIsOurs() async throws {
+    @Test func `a credential never replaces what is ours`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 204 No Content\r\n\r\n")
         let settings = UpstreamSettings(
             baseURL: server.baseURL,
@@ -125,7 +125,7 @@ import Testing
         #expect(answer.unready != nil)
     }
 
-    @Test func credentialsAreSent() async throws {
+    @Test func `credentials are sent`() async throws {
         let bearer = try await sent(request(), credential: .bearer("abc"))
         #expect(bearer.header("Authorization") == ["Bearer abc"])
         let signed = try await sent(request(), credential: .signed) { organization, user in
@@ -134,7 +134,7 @@ import Testing
         #expect(signed.header("Authorization") == ["Bearer A.B"])
     }
 
-    @Test func ourIfMatchGoesBeforeTheMutations() async throws {
+    @Test func `our if match goes before the mutations`() async throws {
         let headers = ["if-match": "\"1\"", "if-unmodified-since": "Sun, 06 Nov 1994 08:49:37 GMT"]
         let theirs = try await sent(request(headers: headers))
         #expect(theirs.header("If-Match") == ["\"1\""])
@@ -143,7 +143,7 @@ import Testing
         #expect(ours.header("If-Match") == ["\"2\""])
     }
 
-    @Test func anUnconditionalRequestHasItsWay() async throws {
+    @Test func `an unconditional request has its way`() async throws {
         let headers = ["If-Match": "\"1\"", "if-unmodified-since": "x", "if-none-match": "*", "x-kept": "1"]
         let received = try await sent(request(headers: headers, isUnconditional: true))
         #expect(received.header("If-Match") == [])
@@ -158,7 +158,7 @@ import Testing
         ("/a%2Fb?x=a/../b&y=%20", "/base/a%2Fb?x=a/../b&y=%20"), ("/", "/base/"),
         ("/a:b@c!$&'()*+,;=~", "/base/a:b@c!$&'()*+,;=~"), ("/%E2%82%AC?%E2%82%AC", "/base/%E2%82%AC?%E2%82%AC"),
     ])
-    func aPathArrivesAsItWasMeant(_ path: String, _ arrived: String?) async throws {
+    func `a path arrives as it was meant`(_ path: String, _ arrived: String?) async throws {
         guard let arrived else {
             let settings = UpstreamSettings(baseURL: "http://127.0.0.1:1/base")
             let answer = try await withUpstream { await $0.send(request("POST", path), to: settings) }

@@ -15,7 +15,7 @@ import Testing
         ("http://a", "/a?b=/../c", "http://a/a?b=/../c", "a"), ("http://a", "/a?%c3%28", "http://a/a?%c3%28", "a"),
         ("http://a", "/a%20b%2Fc", "http://a/a%20b%2Fc", "a"),
     ])
-    func pathsAreAppended(_ base: String, _ path: String, _ url: String, _ host: String) throws {
+    func `paths are appended`(_ base: String, _ path: String, _ url: String, _ host: String) throws {
         let target = try RequestTarget(UpstreamSettings(baseURL: base), path: path)
         #expect(target.url == url)
         #expect(target.base.host == host)
@@ -28,18 +28,18 @@ import Testing
         "@evil.example/", ":80/", ".evil.example/", "?x", "#x", "%2f", "/..?x", "/%2fevil.example", "/%c3%28", "/a%",
         "/..%3fx",
     ])
-    func otherPathsAreRefused(_ path: String) {
+    func `other paths are refused`(_ path: String) {
         let upstream = UpstreamSettings(baseURL: "http://a/b")
         #expect(throws: RequestTarget.Unsendable.self) { try RequestTarget(upstream, path: path) }
     }
 
     @Test(arguments: ["", "a", "ftp://a", "http://u@a", "http://a?x", "http://a/../b"])
-    func otherBaseURLsAreRefused(_ base: String) {
+    func `other base URLs are refused`(_ base: String) {
         let upstream = UpstreamSettings(baseURL: base)
         #expect(throws: RequestTarget.Unsendable.self) { try RequestTarget(upstream, path: "/x") }
     }
 
-    @Test func noRandomPathLeavesTheBaseURL() throws {
+    @Test func `no random path leaves the base URL`() throws {
         let seed = UInt64.random(in: 0 ... .max)
         print("seed \(seed)")
         var random = SeededRandom(seed)

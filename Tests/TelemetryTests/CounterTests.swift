@@ -8,8 +8,8 @@ struct CounterTests {
     let registry = PrometheusRegistry()
     var factory: PrometheusMetricsFactory { PrometheusMetricsFactory(registry) }
 
-    @Test("A counter counts, and ends in _total")
-    func counts() {
+    @Test
+    func `A counter counts, and ends in _total`() {
         let counter = factory.makeCounter(label: "sluice_pushes", dimensions: [])
         counter.increment(by: 2)
         counter.increment(by: 1)
@@ -17,31 +17,31 @@ struct CounterTests {
         #expect(registry.samples("sluice_pushes") == ["sluice_pushes_total 3"])
     }
 
-    @Test("The same name and labels, in any order, are the same series")
-    func sharesSeries() {
+    @Test
+    func `The same name and labels, in any order, are the same series`() {
         factory.makeCounter(label: "a_total", dimensions: [("x", "1"), ("y", "2")]).increment(by: 1)
         factory.makeCounter(label: "a_total", dimensions: [("y", "2"), ("x", "1")]).increment(by: 1)
         factory.makeFloatingPointCounter(label: "a", dimensions: [("x", "1"), ("y", "2")]).increment(by: 0.5)
         #expect(registry.samples("a_total") == [#"a_total{x="1",y="2"} 2.5"#])
     }
 
-    @Test("Whole counts stay exact beyond 2^53")
-    func exact() {
+    @Test
+    func `Whole counts stay exact beyond 2^53`() {
         let counter = factory.makeCounter(label: "big_total", dimensions: [])
         counter.increment(by: 9_007_199_254_740_992)
         counter.increment(by: 1)
         #expect(registry.samples("big") == ["big_total 9007199254740993"])
     }
 
-    @Test("Fractional counters ignore what is not a positive finite amount")
-    func ignoresNonsense() {
+    @Test
+    func `Fractional counters ignore what is not a positive finite amount`() {
         let counter = factory.makeFloatingPointCounter(label: "f_total", dimensions: [])
         for amount in [1.5, -1, .nan, .infinity, 0] { counter.increment(by: amount) }
         #expect(registry.samples("f_total") == ["f_total 1.5"])
     }
 
-    @Test("Increments from many tasks are all counted")
-    func concurrent() async {
+    @Test
+    func `Increments from many tasks are all counted`() async {
         let factory = factory
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
@@ -66,8 +66,8 @@ struct CounterTests {
         #expect(registry.samples("t_seconds_count") == ["t_seconds_count 8000"])
     }
 
-    @Test("Meters and recorders that do not aggregate are gauges")
-    func gauges() {
+    @Test
+    func `Meters and recorders that do not aggregate are gauges`() {
         let meter = factory.makeMeter(label: "queue", dimensions: [])
         meter.set(Int64(7))
         meter.increment(by: 2)
@@ -78,19 +78,17 @@ struct CounterTests {
         #expect(registry.samples("# TYPE level") == ["# TYPE level gauge"])
     }
 
-    @Test(
-        "Numbers are written as Prometheus reads them",
-        arguments: [
-            (Double.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"), (1, "1"), (0.005, "0.005"),
-            (-2.5, "-2.5"), (1e300, "1e+300"), (1e-7, "1e-07"), (-0.0, "0"),
-        ]
+    @Test(arguments: [
+        (Double.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"), (1, "1"), (0.005, "0.005"),
+        (-2.5, "-2.5"), (1e300, "1e+300"), (1e-7, "1e-07"), (-0.0, "0"),
+    ]
     )
-    func numbers(value: Double, text: String) {
+    func `Numbers are written as Prometheus reads them`(value: Double, text: String) {
         #expect(PrometheusText.number(value) == text)
     }
 
-    @Test("A destroyed handler's series disappears and starts anew")
-    func destroyed() {
+    @Test
+    func `A destroyed handler's series disappears and starts anew`() {
         let counter = factory.makeCounter(label: "d_total", dimensions: [("k", "v")])
         counter.increment(by: 5)
         factory.destroyCounter(counter)

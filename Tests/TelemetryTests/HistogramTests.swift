@@ -8,8 +8,8 @@ struct HistogramTests {
     let registry = PrometheusRegistry()
     var factory: PrometheusMetricsFactory { PrometheusMetricsFactory(registry) }
 
-    @Test("Buckets are cumulative, bounds inclusive, and the last one is +Inf")
-    func buckets() {
+    @Test
+    func `Buckets are cumulative, bounds inclusive, and the last one is +Inf`() {
         registry.describe("batch", kind: .histogram, help: "Sizes.", buckets: [10, 1, 5, 5, .infinity])
         let recorder = factory.makeRecorder(label: "batch", dimensions: [("kind", "a")], aggregate: true)
         for value: Int64 in [0, 1, 2, 5, 10, 11, 1_000] { recorder.record(value) }
@@ -27,8 +27,8 @@ struct HistogramTests {
         )
     }
 
-    @Test("Timers are in seconds and say so in their name")
-    func timers() {
+    @Test
+    func `Timers are in seconds and say so in their name`() {
         registry.describe("push_duration_seconds", help: "Time.", buckets: [0.001, 0.1])
         let timer = factory.makeTimer(label: "push.duration", dimensions: [])
         timer.recordNanoseconds(1_000_000)
@@ -42,8 +42,8 @@ struct HistogramTests {
         )
     }
 
-    @Test("Infinities are observed, not-a-number is not")
-    func extremes() {
+    @Test
+    func `Infinities are observed, not-a-number is not`() {
         registry.describe("x", help: "X.", buckets: [1])
         let recorder = factory.makeRecorder(label: "x", dimensions: [], aggregate: true)
         recorder.record(Double.nan)

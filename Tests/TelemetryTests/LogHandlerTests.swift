@@ -26,8 +26,8 @@ struct LogHandlerTests {
         }
     }
 
-    @Test("A JSON line has time, level, message, logger and the metadata as members")
-    func members() throws {
+    @Test
+    func `A JSON line has time, level, message, logger and the metadata as members`() throws {
         let line = try #require(
             try json {
                 $0.warning("slow", metadata: [LogKeys.route: "/v1/changes", LogKeys.status: .stringConvertible(200)])
@@ -43,8 +43,8 @@ struct LogHandlerTests {
         #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil)
     }
 
-    @Test("Whoever logs while a request is worked on names it, and nobody else does")
-    func context() throws {
+    @Test
+    func `Whoever logs while a request is worked on names it, and nobody else does`() throws {
         func log(_ logger: Logger) {
             logger.info("before")
             LogContext.$current.withValue(LogContext(requestID: "r", traceID: "t")) {
@@ -64,16 +64,16 @@ struct LogHandlerTests {
         #expect(found == ["- -", "r t", "r mine", "s -", "- -"])
     }
 
-    @Test("Whatever a string holds, a JSON line is one line and reads back the same")
-    func escaping() throws {
+    @Test
+    func `Whatever a string holds, a JSON line is one line and reads back the same`() throws {
         let nasty = "quote\" back\\slash\nline\r\ttab\u{0}\u{1B}[31m\u{7F} é 🙂 \u{2028}"
         let line = try #require(try json { $0.info("\(nasty)", metadata: ["\(nasty)": "\(nasty)"]) }.first)
         #expect(line["message"] as? String == nasty)
         #expect(line[nasty] as? String == nasty)
     }
 
-    @Test("Numbers, truth values, lists and dictionaries keep their JSON shape")
-    func shapes() throws {
+    @Test
+    func `Numbers, truth values, lists and dictionaries keep their JSON shape`() throws {
         let line = try #require(
             try json {
                 $0.info(
@@ -95,8 +95,8 @@ struct LogHandlerTests {
         #expect((line["none"] as? [String: Any])?.isEmpty == true)
     }
 
-    @Test("A call's metadata wins over the logger's, and reserved names are kept apart")
-    func precedence() throws {
+    @Test
+    func `A call's metadata wins over the logger's, and reserved names are kept apart`() throws {
         let lines = try json { logger in
             var logger = logger
             logger[metadataKey: "a"] = "logger"
@@ -111,8 +111,8 @@ struct LogHandlerTests {
         #expect(lines[1]["error"] as? String == "Failure()")
     }
 
-    @Test("Lines of many threads do not mix, however long")
-    func whole() async throws {
+    @Test
+    func `Lines of many threads do not mix, however long`() async throws {
         let text = String(repeating: "x", count: 20_000)
         let file = try UnnamedFile()
         let writer = LineWriter(fileDescriptor: file.descriptor)
@@ -129,8 +129,8 @@ struct LogHandlerTests {
         #expect(lines.allSatisfy { $0.first == "{" && $0.last == "}" })
     }
 
-    @Test("A text line is time, level, message and key=value")
-    func textLine() throws {
+    @Test
+    func `A text line is time, level, message and key=value`() throws {
         let line = try #require(
             try text { $0.error("it failed", metadata: ["b": "two words", "a": "1", "c": ""]) }.first
         )
@@ -139,8 +139,8 @@ struct LogHandlerTests {
         )
     }
 
-    @Test("A text line neither breaks nor drives the terminal")
-    func textEscaping() throws {
+    @Test
+    func `A text line neither breaks nor drives the terminal`() throws {
         let lines = try text { $0.info("a\nb\u{1B}[31m", metadata: ["k": "x\"y\u{9B}\r", "\n": "v"]) }
         #expect(lines.count == 1)
         #expect(lines[0].hasSuffix(#"INFO  a\nb\u{1b}[31m \n=v k="x\"y\u{9b}\u{d}""#))
@@ -148,14 +148,13 @@ struct LogHandlerTests {
     }
 
     @Test(
-        "Moments are written in RFC 3339",
         arguments: [
             (0, "1970-01-01T00:00:00.000Z"), (1_795_244_459_007, "2026-11-21T07:00:59.007Z"),
             (951_782_400_000, "2000-02-29T00:00:00.000Z"), (-1, "1969-12-31T23:59:59.999Z"),
             (4_107_542_399_999, "2100-02-28T23:59:59.999Z"), (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] as [(Int64, String)]
     )
-    func times(milliseconds: Int64, text: String) {
+    func `Moments are written in RFC 3339`(milliseconds: Int64, text: String) {
         var bytes: [UInt8] = []
         LogTime(milliseconds: milliseconds).append(to: &bytes)
         #expect(String(decoding: bytes, as: UTF8.self) == text)

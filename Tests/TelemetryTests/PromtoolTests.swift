@@ -7,10 +7,9 @@ import Testing
 @Suite("Prometheus's own checker")
 struct PromtoolTests {
     @Test(
-        "promtool check metrics accepts the page and has nothing to remark",
         .enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)")
     )
-    func accepted() async throws {
+    func `promtool check metrics accepts the page and has nothing to remark`() async throws {
         let registry = PrometheusRegistry(seriesLimit: 5)
         let factory = PrometheusMetricsFactory(registry)
         registry.addProcessMetrics()

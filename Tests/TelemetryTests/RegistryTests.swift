@@ -5,8 +5,8 @@ import Testing
 
 @Suite("The registry")
 struct RegistryTests {
-    @Test("Names and labels from elsewhere are brought into the format's alphabet")
-    func names() {
+    @Test
+    func `Names and labels from elsewhere are brought into the format's alphabet`() {
         #expect(MetricNames.metric("http.server.requests") == "http_server_requests")
         #expect(MetricNames.metric("2xx:é") == "_2xx:_")
         #expect(MetricNames.metric("") == "_")
@@ -16,8 +16,8 @@ struct RegistryTests {
         #expect(LabelSet([("a.b", "1"), ("a_b", "2")]).text == #"a_b="1""#)
     }
 
-    @Test("Label values and help texts are escaped")
-    func escaping() {
+    @Test
+    func `Label values and help texts are escaped`() {
         let registry = PrometheusRegistry()
         registry.describe("e", help: "back\\slash \"quotes\"\nline")
         registry.setGauge("e", [("v", "a\\b\"c\nd é")], to: 1)
@@ -25,8 +25,8 @@ struct RegistryTests {
         #expect(registry.samples("# HELP e ") == [#"# HELP e back\\slash "quotes"\nline"#])
     }
 
-    @Test("Above the limit, series go to one overflow series, and that is counted")
-    func overflow() {
+    @Test
+    func `Above the limit, series go to one overflow series, and that is counted`() {
         let registry = PrometheusRegistry(seriesLimit: 3)
         let factory = PrometheusMetricsFactory(registry)
         for index in 0..<10 {
@@ -41,8 +41,8 @@ struct RegistryTests {
         #expect(registry.samples("sluice_metrics_dropped") == ["sluice_metrics_dropped_series_total 7"])
     }
 
-    @Test("Series of a gauge that are set together replace what was there")
-    func replacedGauges() {
+    @Test
+    func `Series of a gauge that are set together replace what was there`() {
         let registry = PrometheusRegistry(seriesLimit: 2)
         registry.describe("g", kind: .gauge, help: "A gauge.")
         registry.setGauges("g", [([("o", "a")], 1), ([("o", "b")], 2), ([("o", "c")], 3)])
@@ -56,8 +56,8 @@ struct RegistryTests {
         #expect(registry.samples("c_total") == ["c_total 5"])
     }
 
-    @Test("A destroyed series makes room for another")
-    func destroyMakesRoom() {
+    @Test
+    func `A destroyed series makes room for another`() {
         let registry = PrometheusRegistry(seriesLimit: 1)
         let factory = PrometheusMetricsFactory(registry)
         let first = factory.makeMeter(label: "r", dimensions: [("i", "1")])
@@ -66,8 +66,8 @@ struct RegistryTests {
         #expect(registry.samples("r{") == [#"r{i="2"} 4"#])
     }
 
-    @Test("A name keeps its first kind; another one counts unseen")
-    func kinds() {
+    @Test
+    func `A name keeps its first kind; another one counts unseen`() {
         let registry = PrometheusRegistry()
         let factory = PrometheusMetricsFactory(registry)
         factory.makeMeter(label: "k", dimensions: []).set(1.0)
@@ -79,8 +79,8 @@ struct RegistryTests {
         #expect(registry.samples("sluice_metrics_dropped") == ["sluice_metrics_dropped_series_total 2"])
     }
 
-    @Test("Collectors run at each scrape")
-    func collectors() {
+    @Test
+    func `Collectors run at each scrape`() {
         let registry = PrometheusRegistry()
         let scrapes = registry.counter("scrapes", [])
         registry.onScrape { registry in
@@ -93,8 +93,8 @@ struct RegistryTests {
         #expect(registry.samples("pool") == [#"pool_connections{state="idle"} 3"#, "pool_waits_total 12.5"])
     }
 
-    @Test("The process shows its CPU time, memory, age and files")
-    func process() throws {
+    @Test
+    func `The process shows its CPU time, memory, age and files`() throws {
         let registry = PrometheusRegistry()
         registry.addProcessMetrics()
         let names = [

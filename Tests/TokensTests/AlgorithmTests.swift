@@ -20,8 +20,8 @@ struct AlgorithmTests {
         )
     }
 
-    @Test("HS256, RS256, ES256 and EdDSA tokens are accepted, from one PEM file and a secret")
-    func accepted() async throws {
+    @Test
+    func `HS256, RS256, ES256 and EdDSA tokens are accepted, from one PEM file and a secret`() async throws {
         let verifier = try await verifier(secret: Keys.secret, pemOfAll())
         let keys: [TestKey] = [
             .hs256(Keys.secret), .rs256(try Keys.rsa.get()), .es256(Keys.ec), .eddsa(Keys.ed),
@@ -33,8 +33,8 @@ struct AlgorithmTests {
         }
     }
 
-    @Test("Two keys of the same type in one file both count")
-    func twoKeys() async throws {
+    @Test
+    func `Two keys of the same type in one file both count`() async throws {
         let second = P256.Signing.PrivateKey()
         let verifier = try await verifier(
             Keys.pem(Keys.ec.publicKey.pemRepresentation, second.publicKey.pemRepresentation)
@@ -44,8 +44,8 @@ struct AlgorithmTests {
         #expect(verifier.refusal(try TestKey.es256(P256.Signing.PrivateKey()).token(claims())) == .badSignature)
     }
 
-    @Test("JWKS keys are chosen by kid, and all are tried without one")
-    func jwks() async throws {
+    @Test
+    func `JWKS keys are chosen by kid, and all are tried without one`() async throws {
         let rsa = try Keys.rsa.get()
         let verifier = try await verifier(
             Keys.jwks(
@@ -68,8 +68,8 @@ struct AlgorithmTests {
         #expect(verifier.refusal(otherKey) == .badSignature)
     }
 
-    @Test("alg none is refused, with and without a signature, in any spelling")
-    func none() async throws {
+    @Test
+    func `alg none is refused, with and without a signature, in any spelling`() async throws {
         let verifier = try await verifier(secret: Keys.secret, pemOfAll())
         let unsigned = TestKey(algorithm: "none") { _ in Data() }
         for name in ["none", "None", "NONE", "", "hs256", "HS384", "HS512", "RS512", "PS256", "ES384"] {
@@ -84,8 +84,8 @@ struct AlgorithmTests {
         #expect(verifier.refusal(try unsigned.token(claims(), header: ["alg": "HS256"])) == .badSignature)
     }
 
-    @Test("A public key's bytes are no HMAC secret")
-    func confusion() async throws {
+    @Test
+    func `A public key's bytes are no HMAC secret`() async throws {
         let rsa = try Keys.rsa.get()
         let withoutSecret = try await verifier(pemOfAll())
         let withSecret = try await verifier(secret: Keys.secret, pemOfAll())
@@ -100,8 +100,8 @@ struct AlgorithmTests {
         }
     }
 
-    @Test("A token for one type of key is refused by another")
-    func otherType() async throws {
+    @Test
+    func `A token for one type of key is refused by another`() async throws {
         let verifier = try await verifier(Keys.pem(Keys.ec.publicKey.pemRepresentation))
         #expect(verifier.refusal(try TestKey.rs256(try Keys.rsa.get()).token(claims())) == .algorithmNotAllowed)
         #expect(verifier.refusal(try TestKey.eddsa(Keys.ed).token(claims())) == .algorithmNotAllowed)
@@ -111,16 +111,16 @@ struct AlgorithmTests {
         #expect(verifier.refusal(try der.token(claims())) == .badSignature)
     }
 
-    @Test("Keys that a token brings along are not believed")
-    func broughtAlong() async throws {
+    @Test
+    func `Keys that a token brings along are not believed`() async throws {
         let verifier = try await verifier(Keys.pem(Keys.ec.publicKey.pemRepresentation))
         let mine = P256.Signing.PrivateKey()
         let header: [String: Any] = ["jwk": Keys.jwk(mine.publicKey, id: nil), "jku": "https://evil.example/"]
         #expect(verifier.refusal(try TestKey.es256(mine).token(claims(), header: header)) == .badSignature)
     }
 
-    @Test("Short secrets work from 16 bytes on")
-    func shortSecrets() async throws {
+    @Test
+    func `Short secrets work from 16 bytes on`() async throws {
         for length in [16, 31, 32, 64, 65, 200] {
             let secret = [UInt8](repeating: 7, count: length)
             #expect(try await verifier(secret: secret).refusal(try TestKey.hs256(secret).token(claims())) == nil)
@@ -130,8 +130,8 @@ struct AlgorithmTests {
         }
     }
 
-    @Test("Unusable key files are refused with a reason")
-    func unusable() async throws {
+    @Test
+    func `Unusable key files are refused with a reason`() async throws {
         let small = try _RSA.Signing.PrivateKey(unsafeKeySize: .init(bitCount: 1_024))
         let p384 = P384.Signing.PrivateKey()
         var privateMember = Keys.jwk(Keys.ec.publicKey, id: nil)

@@ -14,8 +14,8 @@ struct CacheTests {
         try await TokenVerifier(configuration: TokenConfiguration(secret: Keys.secret, cacheCapacity: capacity))
     }
 
-    @Test("A verified token is remembered until exp, and no longer")
-    func expiry() async throws {
+    @Test
+    func `A verified token is remembered until exp, and no longer`() async throws {
         let verifier = try await verifier()
         let token = try key.token(claims())
         #expect(verifier.cached(token, now: now) == nil)
@@ -27,16 +27,16 @@ struct CacheTests {
         #expect(verifier.refusal(token, now: now + 60) == .expired)
     }
 
-    @Test("Refused tokens are not remembered")
-    func refusals() async throws {
+    @Test
+    func `Refused tokens are not remembered`() async throws {
         let verifier = try await verifier()
         _ = verifier.refusal(try key.token(claims(["exp": now])))
         _ = verifier.refusal("x.y.z")
         #expect(verifier.cachedTokens == 0)
     }
 
-    @Test("The cache never holds more than its capacity, and keeps what is used")
-    func bound() async throws {
+    @Test
+    func `The cache never holds more than its capacity, and keeps what is used`() async throws {
         let verifier = try await verifier(capacity: 10)
         let favourite = try key.token(claims(["n": "favourite"]))
         _ = try verifier.verify(favourite, now: now)
@@ -49,16 +49,16 @@ struct CacheTests {
         #expect(verifier.cached(try key.token(claims(["n": 99])), now: now) != nil)
     }
 
-    @Test("With no capacity nothing is remembered, and everything works")
-    func noCapacity() async throws {
+    @Test
+    func `With no capacity nothing is remembered, and everything works`() async throws {
         let verifier = try await verifier(capacity: 0)
         let token = try key.token(claims())
         #expect(verifier.refusal(token) == nil)
         #expect(verifier.cachedTokens == 0)
     }
 
-    @Test("Other keys empty the cache, and decide from then on")
-    func keyChange() async throws {
+    @Test
+    func `Other keys empty the cache, and decide from then on`() async throws {
         let first = P256.Signing.PrivateKey()
         let second = P256.Signing.PrivateKey()
         let verifier = try await TokenVerifier(
@@ -82,8 +82,8 @@ struct CacheTests {
         #expect(verifier.refusal(new) == nil)
     }
 
-    @Test("Substrings and strings are the same token")
-    func substrings() async throws {
+    @Test
+    func `Substrings and strings are the same token`() async throws {
         let verifier = try await verifier()
         let header = "Bearer " + (try key.token(claims()))
         let moment = Timestamp(microseconds: now * 1_000_000)
@@ -91,8 +91,8 @@ struct CacheTests {
         #expect(verifier.cached(String(header.dropFirst(7)), now: now) == verified)
     }
 
-    @Test("Many tasks may ask at once")
-    func concurrent() async throws {
+    @Test
+    func `Many tasks may ask at once`() async throws {
         let verifier = try await verifier(capacity: 20)
         let tokens = try (0..<40).map { try key.token(claims(["n": $0])) }
         await withTaskGroup(of: Bool.self) { group in

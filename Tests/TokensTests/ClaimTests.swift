@@ -15,24 +15,24 @@ struct ClaimTests {
         return try await TokenVerifier(configuration: configuration)
     }
 
-    @Test("A token ends at exp, to the second")
-    func expiry() async throws {
+    @Test
+    func `A token ends at exp, to the second`() async throws {
         let verifier = try await verifier { $0.cacheCapacity = 0 }
         let token = try key.token(claims())
         #expect(verifier.refusal(token, now: now + 59) == nil)
         #expect(verifier.refusal(token, now: now + 60) == .expired)
     }
 
-    @Test("A token begins at nbf")
-    func notBefore() async throws {
+    @Test
+    func `A token begins at nbf`() async throws {
         let verifier = try await verifier()
         let token = try key.token(claims(["nbf": now + 10]))
         #expect(verifier.refusal(token, now: now + 9) == .notYetValid)
         #expect(verifier.refusal(token, now: now + 10) == nil)
     }
 
-    @Test("Leeway widens both ends")
-    func leeway() async throws {
+    @Test
+    func `Leeway widens both ends`() async throws {
         let verifier = try await verifier { $0.leewaySeconds = 5 }
         let token = try key.token(claims(["nbf": now + 10]))
         #expect(verifier.refusal(token, now: now + 4) == .notYetValid)
@@ -43,8 +43,8 @@ struct ClaimTests {
         await #expect(throws: TokenConfigurationError.self) { try await self.verifier { $0.leewaySeconds = 601 } }
     }
 
-    @Test("Fractions of seconds are allowed, other dates are not")
-    func dates() async throws {
+    @Test
+    func `Fractions of seconds are allowed, other dates are not`() async throws {
         let verifier = try await verifier()
         #expect(try verifier.verify(key.token(claims(["exp": Double(now) + 1.5])), now: now).expiresAt == now + 1)
         #expect(verifier.refusal(try key.token(claims(["exp": NSNull()]))) == .missingClaim("exp"))
@@ -60,8 +60,8 @@ struct ClaimTests {
         )
     }
 
-    @Test("Issuer and audience are checked when configured")
-    func issuerAndAudience() async throws {
+    @Test
+    func `Issuer and audience are checked when configured`() async throws {
         let verifier = try await verifier {
             $0.own.issuer = "https://id.example"
             $0.own.audience = "sluice"
@@ -80,13 +80,13 @@ struct ClaimTests {
         #expect(try refusal("https://id.example", 5) == .malformedClaim("aud", mustBe: "a text or a list of texts"))
     }
 
-    @Test("Unconfigured, issuer and audience do not matter")
-    func anyIssuer() async throws {
+    @Test
+    func `Unconfigured, issuer and audience do not matter`() async throws {
         #expect(try await verifier().refusal(key.token(claims(["iss": 5, "aud": ["a", 5]]))) == nil)
     }
 
-    @Test("User and organization must be UUIDs, in either case")
-    func identifiers() async throws {
+    @Test
+    func `User and organization must be UUIDs, in either case`() async throws {
         let verifier = try await verifier()
         #expect(verifier.refusal(try key.token(claims(["sub": user.uuidString.lowercased()]))) == nil)
         let uuid = "a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab"
@@ -104,8 +104,8 @@ struct ClaimTests {
         }
     }
 
-    @Test("The claims' names are settings")
-    func names() async throws {
+    @Test
+    func `The claims' names are settings`() async throws {
         let verifier = try await verifier {
             $0.own.userClaim = "https://example.com/user"
             $0.own.organizationClaim = "tenant"
@@ -119,8 +119,8 @@ struct ClaimTests {
         #expect(verifier.refusal(try key.token(claims())) == .missingClaim("tenant"))
     }
 
-    @Test("Explanations hold nothing that could break a header")
-    func explanations() {
+    @Test
+    func `Explanations hold nothing that could break a header`() {
         let errors: [TokenError] = [
             .missing, .malformed, .malformedHeader("alg", mustBe: "a text"), .badSignature, .expired, .notYetValid,
             .wrongIssuer, .wrongAudience,
@@ -132,8 +132,8 @@ struct ClaimTests {
         }
     }
 
-    @Test("An explanation says which claim and why, and not what it held")
-    func explained() {
+    @Test
+    func `An explanation says which claim and why, and not what it held`() {
         #expect(TokenError.missingClaim("exp").explanation == "Claim `exp` of the token is missing.")
         let sub = TokenError.malformedClaim("https://example.com/user", mustBe: "a UUID").explanation
         #expect(sub == "Claim `https://example.com/user` of the token must be a UUID.")
@@ -146,8 +146,8 @@ struct ClaimTests {
 
     /// One reader takes the first of two members, another the last: whoever could add one would be somebody else to one
     /// of them.
-    @Test("A member that comes twice makes a token malformed, in the header as in the payload")
-    func repeated() async throws {
+    @Test
+    func `A member that comes twice makes a token malformed, in the header as in the payload`() async throws {
         let verifier = try await verifier()
         let other = UUID().uuidString
         let good = String(decoding: try json(claims()), as: UTF8.self)
@@ -170,8 +170,8 @@ struct ClaimTests {
         }
     }
 
-    @Test("What the issuer makes, the verifier accepts")
-    func issuer() async throws {
+    @Test
+    func `What the issuer makes, the verifier accepts`() async throws {
         var configuration = TokenConfiguration(secret: Keys.secret, issuer: "i \"quoted\"", audience: "a")
         configuration.own.organizationClaim = "tenant"
         let token = try await TokenIssuer(configuration: configuration)

@@ -63,8 +63,8 @@ struct FetchedKeysTests {
         return result.outcome
     }
 
-    @Test("Before keys were fetched, a token that may be good is not called bad")
-    func missing() async throws {
+    @Test
+    func `Before keys were fetched, a token that may be good is not called bad`() async throws {
         let verifier = try await verifier { $0.own.secret = Keys.secret }
         #expect(verifier.refusal(try token(first, "1")) == .keysUnavailable(retryAfter: 1))
         #expect(verifier.refusal(try TestKey.hs256(Keys.secret).token(claims())) == nil)
@@ -84,8 +84,8 @@ struct FetchedKeysTests {
         #expect(verifier.keyReport.missing == [])
     }
 
-    @Test("A key that is no longer published is refused, remembered or not; a new one is accepted")
-    func rotation() async throws {
+    @Test
+    func `A key that is no longer published is refused, remembered or not; a new one is accepted`() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier()
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -100,8 +100,8 @@ struct FetchedKeysTests {
         #expect(verifier.refusal(try token(second, "2")) == nil)
     }
 
-    @Test("What the provider says is asked for by its ETag, and what it does not send again stays")
-    func etags() async throws {
+    @Test
+    func `What the provider says is asked for by its ETag, and what it does not send again stays`() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"), etag: "\"a\"")
         let verifier = try await verifier()
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -113,14 +113,12 @@ struct FetchedKeysTests {
         #expect(verifier.refusal(try token(first, "1")) == nil)
     }
 
-    @Test(
-        "What is no use is a failure, after which known keys go on",
-        arguments: [
-            "", "{", "[]", #"{"keys":{}}"#, #"{"keys":[{"kty":"oct","k":"AAAA"}]}"#,
-            #"{"keys":[{"kty":"RSA","n":"AA","e":"AQAB"}]}"#, #"{"keys":[7,null,"x"]}"#,
-        ]
+    @Test(arguments: [
+        "", "{", "[]", #"{"keys":{}}"#, #"{"keys":[{"kty":"oct","k":"AAAA"}]}"#,
+        #"{"keys":[{"kty":"RSA","n":"AA","e":"AQAB"}]}"#, #"{"keys":[7,null,"x"]}"#,
+    ]
     )
-    func broken(text: String) async throws {
+    func `What is no use is a failure, after which known keys go on`(text: String) async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier()
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -133,14 +131,12 @@ struct FetchedKeysTests {
         #expect(await fetch(other, at: 60) == .failed, "nothing is not what it was")
     }
 
-    @Test(
-        "A key set without keys withdraws those that it held, and is looked at again soon",
-        arguments: [
-            #"{"keys":[]}"#, #"{"keys":[{"kty":"EC","crv":"P-521","x":"AA","y":"AA"}]}"#,
-            #"{"keys":[{"kty":"RSA","use":"enc","n":"AA","e":"AQAB"}]}"#,
-        ]
+    @Test(arguments: [
+        #"{"keys":[]}"#, #"{"keys":[{"kty":"EC","crv":"P-521","x":"AA","y":"AA"}]}"#,
+        #"{"keys":[{"kty":"RSA","use":"enc","n":"AA","e":"AQAB"}]}"#,
+    ]
     )
-    func withdrawn(text: String) async throws {
+    func `A key set without keys withdraws those that it held, and is looked at again soon`(text: String) async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier()
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -156,8 +152,10 @@ struct FetchedKeysTests {
         #expect(verifier.keyReport.empty == [])
     }
 
-    @Test("Secrets and private keys that are published are never used; what is odd does not spoil the rest")
-    func odd() async throws {
+    @Test
+    func `Secrets and private keys that are published are never used; what is odd does not spoil the rest`()
+        async throws
+    {
         let secret = Keys.secret
         var leaked = Keys.jwk(second.publicKey, id: "2")
         leaked["d"] = base64URL(second.rawRepresentation)
@@ -183,8 +181,8 @@ struct FetchedKeysTests {
         }
     }
 
-    @Test("Only a name that nobody knows is worth a fetch")
-    func worth() async throws {
+    @Test
+    func `Only a name that nobody knows is worth a fetch`() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier { $0.own.secret = Keys.secret }
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -201,8 +199,8 @@ struct FetchedKeysTests {
         #expect(await fetch(verifier, at: 1) == nil)
     }
 
-    @Test("A storm of unknown names is one fetch; who signs with a new key is let in by it")
-    func storm() async throws {
+    @Test
+    func `A storm of unknown names is one fetch; who signs with a new key is let in by it`() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier()
         let clock: TimeSource = { Timestamp(microseconds: now * 1_000_000) }
@@ -228,8 +226,9 @@ struct FetchedKeysTests {
         #expect(provider.calls == 2, "not for another half a minute")
     }
 
-    @Test("Files that change are taken; files that are broken change nothing, and are complained of once")
-    func files() async throws {
+    @Test
+    func `Files that change are taken; files that are broken change nothing, and are complained of once`() async throws
+    {
         let read = Mutex(
             Result<TokenConfiguration, TokenConfigurationError>.success(TokenConfiguration(secret: Keys.secret))
         )

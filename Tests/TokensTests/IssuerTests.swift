@@ -41,8 +41,8 @@ struct IssuerTests {
         try key.token(claims(["iss": iss, "org": org.uuidString].merging(changes) { $1 }), header: header)
     }
 
-    @Test("Key, name and organization must all be one issuer's")
-    func crosswise() async throws {
+    @Test
+    func `Key, name and organization must all be one issuer's`() async throws {
         let verifier = try await verifier()
         for (key, keyOf) in [(northKey, Self.north), (southKey, Self.south)] {
             for iss in [Self.north, Self.south] {
@@ -60,8 +60,8 @@ struct IssuerTests {
         #expect(verifier.cachedTokens == 4)
     }
 
-    @Test("A token without an issuer's name, or with another, is nobody's")
-    func unknown() async throws {
+    @Test
+    func `A token without an issuer's name, or with another, is nobody's`() async throws {
         let verifier = try await verifier()
         #expect(verifier.refusal(try token(.es256(northKey), iss: NSNull(), org: Self.tenantN)) == .missingClaim("iss"))
         for iss in ["https://north.example/", "HTTPS://NORTH.EXAMPLE", "", "https://west.example"] {
@@ -73,8 +73,8 @@ struct IssuerTests {
         }
     }
 
-    @Test("A name that comes twice is one name for both who choose the key and who check it")
-    func twice() async throws {
+    @Test
+    func `A name that comes twice is one name for both who choose the key and who check it`() async throws {
         let verifier = try await verifier()
         let exp = now + 60
         for (first, second) in [(Self.north, Self.south), (Self.south, Self.north)] {
@@ -97,8 +97,8 @@ struct IssuerTests {
         }
     }
 
-    @Test("A secret of one is no key of another, nor is anybody's public key a secret")
-    func confusion() async throws {
+    @Test
+    func `A secret of one is no key of another, nor is anybody's public key a secret`() async throws {
         let verifier = try await verifier { _, south, _ in
             south.keys = []
             south.secret = southSecret
@@ -127,8 +127,8 @@ struct IssuerTests {
         }
     }
 
-    @Test("The issuer without a name takes what names no other, and nothing that does")
-    func fallback() async throws {
+    @Test
+    func `The issuer without a name takes what names no other, and nothing that does`() async throws {
         let own = P256.Signing.PrivateKey()
         let source = try Keys.jwks(Keys.jwk(own.publicKey, id: "k"))
         let verifier = try await verifier { _, _, configuration in configuration.own.keys = [source] }
@@ -148,8 +148,8 @@ struct IssuerTests {
         #expect(named.refusal(try token(.es256(own), iss: NSNull(), org: UUID())) == .missingClaim("iss"))
     }
 
-    @Test("Audience and names of claims are each issuer's own")
-    func claimsOfEach() async throws {
+    @Test
+    func `Audience and names of claims are each issuer's own`() async throws {
         let verifier = try await verifier { north, south, _ in
             north.audience = "n"
             south.userClaim = "uid"
@@ -168,8 +168,8 @@ struct IssuerTests {
         )
     }
 
-    @Test("Issuers with one name, or without keys, are refused")
-    func refused() async throws {
+    @Test
+    func `Issuers with one name, or without keys, are refused`() async throws {
         await #expect(throws: TokenConfigurationError.self) {
             try await verifier { north, south, _ in south.issuer = north.issuer }
         }
@@ -185,8 +185,8 @@ struct IssuerTests {
         }
     }
 
-    @Test("A configuration that is printed shows no secret")
-    func printed() {
+    @Test
+    func `A configuration that is printed shows no secret`() {
         let issuer = TrustedIssuer(issuer: "i", organizations: .any, secret: southSecret)
         let configuration = TokenConfiguration(secret: southSecret, otherIssuers: [issuer])
         for text in ["\(issuer)", String(reflecting: issuer), "\(configuration)", String(reflecting: configuration)] {
@@ -194,8 +194,8 @@ struct IssuerTests {
         }
     }
 
-    @Test("What an issuer may no longer say is refused at once, though it was remembered")
-    func replaced() async throws {
+    @Test
+    func `What an issuer may no longer say is refused at once, though it was remembered`() async throws {
         let verifier = try await verifier()
         let token = try token(.es256(northKey), iss: Self.north, org: Self.tenantN)
         #expect(verifier.refusal(token) == nil)

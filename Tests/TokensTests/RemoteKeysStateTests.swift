@@ -35,8 +35,8 @@ struct RemoteKeysStateTests {
         return state
     }
 
-    @Test("The first fetch is due at once, and only one is under way")
-    func first() {
+    @Test
+    func `The first fetch is due at once, and only one is under way`() {
         let state = Schedule()
         #expect(state.begin(at: at(0)))
         #expect(!state.begin(at: at(0)))
@@ -48,20 +48,22 @@ struct RemoteKeysStateTests {
     }
 
     @Test(
-        "A set is fetched anew when its provider says so, from a minute to an hour",
         arguments: [
             (nil, 600), (0, 60), (59, 60), (61, 61), (300, 300), (3_600, 3_600), (86_400, 3_600), (.max, 3_600),
         ]
             as [(Int64?, Double)]
     )
-    func age(maximumAge: Int64?, seconds: Double) {
+    func `A set is fetched anew when its provider says so, from a minute to an hour`(
+        maximumAge: Int64?,
+        seconds: Double
+    ) {
         let state = fetched(maximumAge: maximumAge)
         #expect(!state.begin(at: at(seconds - 0.001)))
         #expect(state.begin(at: at(seconds)))
     }
 
-    @Test("Luck makes it earlier, never later")
-    func luck() {
+    @Test
+    func `Luck makes it earlier, never later`() {
         for (luck, seconds) in [(0.0, 600.0), (0.5, 540.0), (1.0, 480.0)] {
             let state = fetched(luck: luck)
             #expect(!state.begin(at: at(seconds - 0.001)))
@@ -69,8 +71,8 @@ struct RemoteKeysStateTests {
         }
     }
 
-    @Test("After a failure it is tried again, in 2 seconds first, then less and less often, never less than a minute")
-    func failures() {
+    @Test
+    func `After a failure it is tried again, in 2 seconds first, then less and less often, never less than a minute`() {
         let state = Schedule()
         var moment = 0.0
         for pause in [2.0, 4, 8, 16, 32, 60, 60, 60] {
@@ -87,8 +89,8 @@ struct RemoteKeysStateTests {
         #expect(!state.begin(at: at(moment + 599)))
     }
 
-    @Test("A failure is warned of at first and every ten minutes")
-    func warnings() {
+    @Test
+    func `A failure is warned of at first and every ten minutes`() {
         let state = fetched()
         var warned: [Int] = []
         for second in stride(from: 600, to: 2_000, by: 20) {
@@ -105,8 +107,8 @@ struct RemoteKeysStateTests {
         #expect(isWarned, "it had worked in between")
     }
 
-    @Test("An unknown key makes it fetch at once, and then not for half a minute")
-    func demand() {
+    @Test
+    func `An unknown key makes it fetch at once, and then not for half a minute`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: 0) == .wait)
         #expect(state.demand(at: at(1), waiting: 1) == .wait, "the same fetch")
@@ -120,16 +122,16 @@ struct RemoteKeysStateTests {
         #expect(state.begin(at: at(31)))
     }
 
-    @Test("Of many only some may wait")
-    func waiters() {
+    @Test
+    func `Of many only some may wait`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: RemoteKeysState.maximumWaiters) == .refuse)
         #expect(state.begin(at: at(1)), "it is fetched all the same")
         #expect(state.demand(at: at(1), waiting: RemoteKeysState.maximumWaiters - 1) == .wait)
     }
 
-    @Test("A failure does not give unknown keys another try")
-    func failedDemand() {
+    @Test
+    func `A failure does not give unknown keys another try`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: 0) == .wait)
         #expect(state.begin(at: at(1)))
@@ -138,8 +140,8 @@ struct RemoteKeysStateTests {
         #expect(state.begin(at: at(3)), "but the pause after a failure does")
     }
 
-    @Test("A clock that is set back stops nothing")
-    func clock() {
+    @Test
+    func `A clock that is set back stops nothing`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: 0) == .wait)
         #expect(state.begin(at: at(1)))
@@ -150,7 +152,6 @@ struct RemoteKeysStateTests {
     }
 
     @Test(
-        "Cache-Control says how long",
         arguments: [
             (nil, nil), ("", nil), ("public", nil), ("max-age=300", 300), ("public, max-age=300", 300),
             ("Public,MAX-AGE = \"300\" , immutable", 300), ("max-age=0", 0), ("no-store", 0),
@@ -159,7 +160,7 @@ struct RemoteKeysStateTests {
             ("max-age=99999999999999999999", .max), ("max-age=300, max-age=200", 200),
         ] as [(String?, Int64?)]
     )
-    func cacheControl(text: String?, seconds: Int64?) {
+    func `Cache-Control says how long`(text: String?, seconds: Int64?) {
         #expect(CacheControl.maximumAge(text) == seconds)
     }
 }

@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 2])
-    func whoeverFetchesTheKeySetCanVerify(_ index: Int) async throws {
+    func `whoever fetches the key set can verify`(_ index: Int) async throws {
         let (algorithm, pem) = Self.pems[index]
         let signer = try await signer(pem.get())
         let token = try await signer.sign(organization: organization, user: user)
@@ -41,7 +41,7 @@ import Testing
         #expect(!jwks.text.contains("\"d\""))
     }
 
-    @Test func theKeyIDIsTheThumbprint() async throws {
+    @Test func `the key ID is the thumbprint`() async throws {
         // RFC 8037, appendix A.3
         let d = try #require(Data(base64Encoded: "nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A="))
         let key = try Curve25519.Signing.PrivateKey(rawRepresentation: d)
@@ -50,7 +50,7 @@ import Testing
         #expect(jwks.contains("\"kid\":\"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k\""))
     }
 
-    @Test func aTokenIsUsedAgainUntilAMinuteBeforeItsEnd() async throws {
+    @Test func `a token is used again until a minute before its end`() async throws {
         let clock = Mutex(now)
         let signer = try await signer(Keys.ec.pemRepresentation) { at(clock.withLock { $0 }) }
         let first = try await signer.sign(organization: organization, user: user)
@@ -62,7 +62,7 @@ import Testing
         #expect(try await signer.sign(organization: organization, user: user) != first)
     }
 
-    @Test func claimNamesAreSettings() async throws {
+    @Test func `claim names are settings`() async throws {
         let signer = try await RequestSigner(
             pem: TokenKeySource(name: "key", text: Keys.ec.pemRepresentation),
             userClaim: "uid",
@@ -86,7 +86,7 @@ import Testing
         (P384.Signing.PrivateKey().pemRepresentation, "not a usable key"),
         ("-----BEGIN PRIVATE KEY-----\nAAAA", "without its END"),
     ])
-    func otherFilesAreRefused(_ text: String, _ reason: String) async throws {
+    func `other files are refused`(_ text: String, _ reason: String) async throws {
         let error = await #expect(throws: TokenConfigurationError.self) { try await signer(text) }
         #expect(error?.description.contains(reason) == true)
         #expect(error?.description.contains("signing.pem") == true)

@@ -11,8 +11,8 @@ struct TokenTextTests {
         try await TokenVerifier(configuration: TokenConfiguration(secret: Keys.secret))
     }
 
-    @Test("Texts that are no token are malformed")
-    func malformed() async throws {
+    @Test
+    func `Texts that are no token are malformed`() async throws {
         let verifier = try await verifier()
         let good = try key.token(claims())
         let deep = base64URL(Data((#"{"alg":"# + String(repeating: "[", count: 4_000)).utf8))
@@ -25,8 +25,8 @@ struct TokenTextTests {
         #expect(verifier.refusal("") == .missing)
     }
 
-    @Test("A token may have 8 KiB")
-    func length() async throws {
+    @Test
+    func `A token may have 8 KiB`() async throws {
         let verifier = try await verifier()
         let base = try key.token(claims(["x": ""])).utf8.count
         let fits = try key.token(claims(["x": String(repeating: "x", count: (8_192 - base) / 4 * 3 - 3)]))
@@ -38,8 +38,8 @@ struct TokenTextTests {
         #expect(verifier.cached(long, now: now) == nil)
     }
 
-    @Test("A changed payload, header or signature is refused")
-    func tampered() async throws {
+    @Test
+    func `A changed payload, header or signature is refused`() async throws {
         let verifier = try await verifier()
         let parts = try key.token(claims()).split(separator: ".").map(String.init)
         let payload = base64URL(try json(claims(["sub": UUID().uuidString])))
@@ -50,8 +50,8 @@ struct TokenTextTests {
         #expect(verifier.refusal(parts[0] + "." + parts[1] + "." + parts[2].dropLast(3)) == .badSignature)
     }
 
-    @Test("No single bit of a token can change")
-    func everyBit() async throws {
+    @Test
+    func `No single bit of a token can change`() async throws {
         let verifier = try await verifier()
         let bytes = Array(try key.token(claims()).utf8)
         for index in bytes.indices {
@@ -63,15 +63,15 @@ struct TokenTextTests {
         }
     }
 
-    @Test("Critical extensions are refused, as we understand none")
-    func critical() async throws {
+    @Test
+    func `Critical extensions are refused, as we understand none`() async throws {
         let token = try key.token(claims(), header: ["crit": ["b64"], "b64": false])
         let refusal = try await verifier().refusal(token)
         #expect(refusal == .malformedHeader("crit", mustBe: "absent: no extensions are understood"))
     }
 
-    @Test("A signed payload that is no JSON object is malformed")
-    func payload() async throws {
+    @Test
+    func `A signed payload that is no JSON object is malformed`() async throws {
         let verifier = try await verifier()
         let header = base64URL(try json(["alg": "HS256"]))
         for text in ["", "[]", "null", "{", "\"x\""] {
@@ -81,8 +81,8 @@ struct TokenTextTests {
         }
     }
 
-    @Test("base64url reads back what it writes, and nothing but that")
-    func base64() {
+    @Test
+    func `base64url reads back what it writes, and nothing but that`() {
         for length in 0..<70 {
             let bytes = (0..<length).map { _ in UInt8.random(in: 0...255) }
             let text = Base64URL.encode(bytes)

@@ -12,12 +12,12 @@ struct AlertRuleTests {
     }
 
     @Test(arguments: ["check config prometheus.yml", "check rules alerts.yml", "test rules alerts_test.yml"])
-    func prometheusOwnToolAgrees(command: String) async throws {
+    func `prometheus own tool agrees`(command: String) async throws {
         let (status, output) = try await promtool(command)
         #expect(status == 0, "\(output)")
     }
 
-    @Test func eachAlertIsTestedAndHasItsSectionInTheRunbook() throws {
+    @Test func `each alert is tested and has its section in the runbook`() throws {
         let rules = try Repository.text("docker/prometheus/alerts.yml")
         let tests = try Repository.text("docker/prometheus/alerts_test.yml")
         let runbook = try Repository.text("docs/runbook.md")
@@ -38,7 +38,7 @@ struct AlertRuleTests {
     }
 
     /// What people are told has a link that they can follow, and the label that makes it one reaches nobody.
-    @Test func theLinkToTheRunbookIsMadeInOnePlace() throws {
+    @Test func `the link to the runbook is made in one place`() throws {
         let configuration = try Repository.text("docker/prometheus/prometheus.yml")
         #expect(configuration.contains(#/external_labels:\n +runbook: \w+:\/\/\S+\/runbook\.md\n/#))
         #expect(configuration.contains("- action: labeldrop\n      regex: runbook\n"))
@@ -46,14 +46,14 @@ struct AlertRuleTests {
     }
 
     @Test(.enabled(if: TestServer.program("amtool") != nil, "amtool is not installed"))
-    func alertmanagersOwnToolAgrees() async throws {
+    func `alertmanagers own tool agrees`() async throws {
         let file = Repository.path("docker/alertmanager/alertmanager.yml")
         let check = try Program(shell: "amtool check-config '\(file)'")
         #expect(try await check.end(within: .seconds(60)) == 0, "\(check.output)\(check.complaint)")
     }
 
     /// By way of rules, since promtool reads expressions there.
-    @Test func theDashboardsExpressionsAreValid() async throws {
+    @Test func `the dashboard's expressions are valid`() async throws {
         let text = try Repository.text("docker/grafana/dashboards/sluice.json")
         let dashboard = try JSONTree(parsing: Array(text.utf8)).root
         var panels = 0

@@ -13,7 +13,7 @@ import Tokens
         "docs/first-tenant.md", "docs/operations.md",
     ]
 
-    @Test(arguments: files) func everyVariableIsASetting(file: String) throws {
+    @Test(arguments: files) func `every variable is a setting`(file: String) throws {
         let known = Set(Setting.knownNames.map(Setting.variable(for:)))
         let text = try Repository.text(file)
         for variable in text.matches(of: #/SLUICE_[A-Z_]+/#).map({ String($0.0) }) {
@@ -21,7 +21,7 @@ import Tokens
         }
     }
 
-    @Test func theProxiesTakeAsMuchAsTheGateway() throws {
+    @Test func `the proxies take as much as the gateway`() throws {
         let bytes = try #require(Setting.maxBodyBytes.fallback)
         #expect(try Repository.text("docker/nginx/nginx.conf").contains("client_max_body_size    \(bytes);"))
         #expect(try Repository.text("docker/caddy/Caddyfile").contains("max_size \(bytes)\n"))
@@ -29,7 +29,7 @@ import Tokens
     }
 
     /// Everything that the compose file refers to is there, and what must not be reached from outside is not published.
-    @Test func theComposeFileIsComplete() async throws {
+    @Test func `the compose file is complete`() async throws {
         let python = Repository.path(".build-python/bin/python")
         guard FileManager.default.isExecutableFile(atPath: python) else {
             throw Program.Failure("no \(python); run scripts/bootstrap --tests")
@@ -44,7 +44,7 @@ import Tokens
 
     /// `docker/prepare` makes what compose mounts, once, and what a gateway and nginx can use.
     @Test(.enabled(if: TestServer.program("openssl") != nil, "openssl is not installed"))
-    func theSecretsAreMadeOnceAndCanBeUsed() async throws {
+    func `the secrets are made once and can be used`() async throws {
         let folder = try TemporaryFolder()
         let command = "'\(Repository.path("docker/prepare"))' --directory '\(folder.path)/secrets' --host sync.example"
         let first = try Program(shell: command)
@@ -85,7 +85,7 @@ import Tokens
 
     /// What the files say of an identity provider in the place of a secret is a configuration that serves: an empty variable
     /// goes before the one of the file, and the credential that stands for none is not taken for a secret.
-    @Test func anIdentityProviderTakesThePlaceOfTheSecret() throws {
+    @Test func `an identity provider takes the place of the secret`() throws {
         let recipe = [
             "SLUICE_JWT_SECRET_FILE=", "SLUICE_JWT_JWKS_URL=https://id.example/.well-known/jwks.json",
             "SLUICE_JWT_ISSUER=https://id.example", "SLUICE_JWT_AUDIENCE=sluice",
@@ -122,7 +122,7 @@ import Tokens
     private static let systemd = TestServer.program("systemd-analyze")
 
     @Test(.enabled(if: systemd != nil, "systemd-analyze is not installed"))
-    func theUnitIsValidAndShutIn() async throws {
+    func `the unit is valid and shut in`() async throws {
         let folder = try TemporaryFolder()
         // the program must be there for the check
         let unit = try Repository.text("docker/systemd/sluice.service")
@@ -138,7 +138,7 @@ import Tokens
         #expect(try await security.end() == 0, "\(security.output)")
     }
 
-    @Test func theUnitWaitsAsLongAsAStartAndAShutdownTake() throws {
+    @Test func `the unit waits as long as a start and a shutdown take`() throws {
         let unit = try Repository.text("docker/systemd/sluice.service")
         #expect(unit.contains("TimeoutStopSec=20s"))
         // ten minutes for each migration that waits for locks, however many there are

@@ -17,7 +17,7 @@ import Testing
 )
 struct FrontDoorTests {
     @Test(arguments: FrontDoor.Kind.allCases)
-    func pushesPullsWaitsAndEventsComeThrough(_ kind: FrontDoor.Kind) async throws {
+    func `pushes pulls waits and events come through`(_ kind: FrontDoor.Kind) async throws {
         let door = try await FrontDoor(kind, settings: ["SLUICE_LOG_LEVEL": "debug"])
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
         let draft = door.worker.draft(1)
@@ -69,7 +69,7 @@ struct FrontDoorTests {
     }
 
     @Test(arguments: FrontDoor.Kind.allCases)
-    func onlyWhatIsPublicIsReached(_ kind: FrontDoor.Kind) async throws {
+    func `only what is public is reached`(_ kind: FrontDoor.Kind) async throws {
         let door = try await FrontDoor(kind)
         for path in ["/openapi.json", "/.well-known/jwks.json"] {
             #expect(try await door.send(.GET, path).status == 200)
@@ -90,7 +90,7 @@ struct FrontDoorTests {
     }
 
     @Test(arguments: FrontDoor.Kind.allCases)
-    func aBodyThatIsTooLargeIsRefusedAsAProblem(_ kind: FrontDoor.Kind) async throws {
+    func `a body that is too large is refused as a problem`(_ kind: FrontDoor.Kind) async throws {
         let door = try await FrontDoor(kind)
         // just below what is allowed, and of no use
         let most = [UInt8](repeating: UInt8(ascii: " "), count: 4_194_304)
@@ -100,7 +100,7 @@ struct FrontDoorTests {
     }
 
     @Test(arguments: FrontDoor.Kind.allCases)
-    func whenAGatewayIsKilledTheOtherOneServes(_ kind: FrontDoor.Kind) async throws {
+    func `when a gateway is killed the other one serves`(_ kind: FrontDoor.Kind) async throws {
         let door = try await FrontDoor(kind)
         #expect(try await door.push([door.worker.draft(1)]).status == 200)
         try await door.gateways[0].crash()
@@ -128,7 +128,7 @@ struct FrontDoorTests {
     }
 
     /// A request that a gateway has in hand when it dies goes to the other one, a push as well.
-    @Test func nginxAsksTheOtherGatewayWhatADeadOneDidNotAnswer() async throws {
+    @Test func `nginx asks the other gateway what a dead one did not answer`() async throws {
         // it may die in the middle of an attempt, and the other one sends nothing before the lease has run out
         let door = try await FrontDoor(.nginx, settings: ["SLUICE_LEASE_SECONDS": "5"])
         // both wait with the answer, so either may have it
@@ -172,7 +172,7 @@ struct FrontDoorTests {
     }
 
     /// With one request a second in place of the hundred, so that what is a flood does not depend on how fast it comes.
-    @Test func nginxStopsAFloodFromOneAddress() async throws {
+    @Test func `nginx stops a flood from one address`() async throws {
         let door = try await FrontDoor(.nginx, changes: ["rate=100r/s": "rate=1r/s"])
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for _ in 0..<900 { group.addTask { try await door.send(.GET, "/.well-known/jwks.json") } }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct HealthCheckTests {
-    @Test func aGatewaySaysThatItLivesAndIsReady() async throws {
+    @Test func `a gateway says that it lives and is ready`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         // a container listens on all addresses
@@ -30,7 +30,7 @@ import Testing
     }
 
     /// Something that takes connections and says nothing must not hold the check for ever.
-    @Test func whoDoesNotAnswerInTimeIsUnwell() async throws {
+    @Test func `who does not answer in time is unwell`() async throws {
         let port = try GatewayProcess.freePort()
         let silent = try Listening(on: port)
         let environment = ["SLUICE_OPERATIONS_ADDRESS": "127.0.0.1:\(port)"]
@@ -40,7 +40,7 @@ import Testing
         withExtendedLifetime(silent) {}
     }
 
-    @Test func wrongUsageAndWrongSettingsAreToldApartFromAGatewayThatIsUnwell() async throws {
+    @Test func `wrong usage and wrong settings are told apart from a gateway that is unwell`() async throws {
         #expect(try await Program.run(["healthcheck", "--timeout", "0"]).status == 64)
         let wrong = try await Program.run(["healthcheck"], environment: ["SLUICE_OPERATIONS_ADDRESS": "nowhere"])
         #expect(wrong.status == 78)

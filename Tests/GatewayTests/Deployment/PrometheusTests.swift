@@ -49,7 +49,7 @@ struct PrometheusTests {
         return values
     }
 
-    @Test func itScrapesTwoReplicasLoadsTheRulesAndNoticesThatOneIsGone() async throws {
+    @Test func `it scrapes two replicas loads the rules and notices that one is gone`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateways = [
             try await GatewayProcess.start(database: database.uri),

@@ -14,7 +14,7 @@ import Testing
         return try Contract()
     }
 
-    @Test func everyPlaceWhereAnIdCanStandIsTried() async throws {
+    @Test func `every place where an id can stand is tried`() async throws {
         let contract = try await Self.served(Scene())
         let places = Set(Guess.all.map(\.place))
         #expect(contract.placesOfIDs(ofOperations: false) == places, "a case is missing, or nothing is there any more")
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: ["organization", "user"], [true, false])
-    func whatIsAnothersIsAnsweredLikeWhatDoesNotExist(_ visibility: String, _ isForeign: Bool) async throws {
+    func `what is anothers is answered like what does not exist`(_ visibility: String, _ isForeign: Bool) async throws {
         let belongings = try await Belongings(visibility: visibility)
         let before = try await belongings.rows()
         #expect(before.count > 5)
@@ -50,7 +50,7 @@ import Testing
         #expect(try await belongings.rows() == before)
     }
 
-    @Test func whoIsNobodyIsToldNothingWhateverHeNames() async throws {
+    @Test func `who is nobody is told nothing whatever he names`() async throws {
         let belongings = try await Belongings(visibility: "organization")
         let scene = belongings.scene
         let before = try await scene.tables()
@@ -79,7 +79,7 @@ import Testing
         #expect(try await scene.tables() == before)
     }
 
-    @Test func anOrganizationsAdministrationReachesNothingOfAnother() async throws {
+    @Test func `an organization's administration reaches nothing of another`() async throws {
         let belongings = try await Belongings(visibility: "organization")
         let scene = belongings.scene
         let organization = scene.ada.organization.lowercased

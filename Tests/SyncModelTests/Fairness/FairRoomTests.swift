@@ -11,8 +11,8 @@ struct FairRoomTests {
 
     private func room(_ whole: Int) -> FairRoom { FairRoom(whole: whole, patience: .seconds(5)) }
 
-    @Test("Who comes finds room, however many of another organization wait")
-    func newcomer() {
+    @Test
+    func `Who comes finds room, however many of another organization wait`() {
         var room = room(100)
         for _ in 0..<1_000 {
             let user = LaneKey(organization: noisy.organization, user: UUID())
@@ -24,8 +24,8 @@ struct FairRoomTests {
         #expect(room.takeAtOnce(10, for: LaneKey(organization: quiet.organization, user: UUID())) == true)
     }
 
-    @Test("Organizations take turns, and so do the users of each")
-    func turns() {
+    @Test
+    func `Organizations take turns, and so do the users of each`() {
         var room = room(8)
         room.take(8, for: LaneKey(organization: UUID(), user: UUID()))
         let colleague = LaneKey(organization: noisy.organization, user: UUID())
@@ -44,8 +44,8 @@ struct FairRoomTests {
         #expect(admitted == [noisy, quiet, colleague, quiet, noisy, colleague, noisy, noisy])
     }
 
-    @Test("What needs much room gets it before those of others who come later")
-    func large() {
+    @Test
+    func `What needs much room gets it before those of others who come later`() {
         var room = room(100)
         #expect(room.takeAtOnce(80, for: noisy) == true)
         let large = room.wait(for: 30, by: quiet, now: Self.start)
@@ -57,8 +57,8 @@ struct FairRoomTests {
         #expect(room.settle(now: Self.start).admitted == [large] + others)
     }
 
-    @Test("Who has waited too long is turned away, whether or not anybody gives something back")
-    func patience() {
+    @Test
+    func `Who has waited too long is turned away, whether or not anybody gives something back`() {
         var room = room(10)
         #expect(room.takeAtOnce(10, for: noisy) == true)
         let late = room.wait(for: 5, by: quiet, now: Self.start)
@@ -71,10 +71,9 @@ struct FairRoomTests {
     }
 
     @Test(
-        "Whatever is asked for and given back, everybody is admitted in the end and nothing is lost",
         arguments: 0..<20
     )
-    func everybody(_ seed: UInt64) {
+    func `Whatever is asked for and given back, everybody is admitted in the end and nothing is lost`(_ seed: UInt64) {
         var random = SplitMix(seed)
         var room = room(1_000)
         let users = (0..<12).map { index in

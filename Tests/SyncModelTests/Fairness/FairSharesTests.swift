@@ -10,16 +10,16 @@ struct FairSharesTests {
         LaneKey(organization: organizations[organization], user: user)
     }
 
-    @Test("One alone has a half at most, and two a third each")
-    func parts() {
+    @Test
+    func `One alone has a half at most, and two a third each`() {
         var shares = FairShares(whole: 1_000)
         while case let user = Self.user(0), shares.mayTake(1, for: user) { shares.take(1, for: user) }
         #expect(shares.held(by: Self.organizations[0]) == 500)
         #expect(shares.mayTake(500, for: Self.user(1)), "another finds as much free")
     }
 
-    @Test("However many want all they can get, all get the same, and as much is left for one more", arguments: 1...6)
-    func many(_ count: Int) {
+    @Test(arguments: 1...6)
+    func `However many want all they can get, all get the same, and as much is left for one more`(_ count: Int) {
         var shares = FairShares(whole: 10_000)
         var isGrowing = true
         while isGrowing {
@@ -36,8 +36,8 @@ struct FairSharesTests {
         #expect(shares.mayTake(10_000 / (count + 1) - 10, for: Self.user(7)))
     }
 
-    @Test("A user leaves room for its colleagues")
-    func users() {
+    @Test
+    func `A user leaves room for its colleagues`() {
         var shares = FairShares(whole: 1_000)
         let ada = Self.user(0)
         while shares.mayTake(1, for: ada) { shares.take(1, for: ada) }
@@ -48,8 +48,8 @@ struct FairSharesTests {
         #expect(!shares.isOver(bob))
     }
 
-    @Test("Who holds nothing else may take what is free, also a request that grows")
-    func onlyOne() {
+    @Test
+    func `Who holds nothing else may take what is free, also a request that grows`() {
         var shares = FairShares(whole: 100)
         let ada = Self.user(0)
         #expect(shares.mayTake(100, for: ada))

@@ -24,8 +24,8 @@ struct GroupLineTests {
 
     private func tickets(_ group: [GroupLine.Item]) -> [Int] { group.map(\.ticket) }
 
-    @Test("What is there is taken at once, in turn")
-    mutating func inTurn() {
+    @Test
+    mutating func `What is there is taken at once, in turn`() {
         for _ in 0..<3 { add(noisy) }
         for _ in 0..<2 { add(quiet) }
         #expect(tickets(line.take(at: 0)) == [1, 4, 2, 5, 3])
@@ -34,8 +34,8 @@ struct GroupLineTests {
         #expect(tickets(line.take(at: 0)) == [])
     }
 
-    @Test("A newcomer is in the next group, however many of another organization wait")
-    mutating func newcomer() {
+    @Test
+    mutating func `A newcomer is in the next group, however many of another organization wait`() {
         for _ in 0..<1_000 { add(noisy) }
         #expect(line.take(at: 0).count == 64)
         add(quiet)
@@ -45,8 +45,8 @@ struct GroupLineTests {
         #expect(next.prefix(2).contains(newcomer))
     }
 
-    @Test("A lane is in a group once")
-    mutating func lanes() {
+    @Test
+    mutating func `A lane is in a group once`() {
         let user = UUID()
         for _ in 0..<3 { add(noisy, user: user) }
         add(noisy)
@@ -57,8 +57,8 @@ struct GroupLineTests {
         #expect(tickets(line.take(at: 0)) == [3])
     }
 
-    @Test("What is heavy has a desk of its own, and nobody else waits for it")
-    mutating func heavy() {
+    @Test
+    mutating func `What is heavy has a desk of its own, and nobody else waits for it`() {
         #expect(add(noisy, weight: 500, bytes: 4_000_000) == 2)
         #expect(add(noisy) == -1, "behind it")
         #expect(add(quiet) == 0)
@@ -69,8 +69,8 @@ struct GroupLineTests {
         #expect(tickets(line.take(at: 0)) == [2])
     }
 
-    @Test("Megabytes are committed one by one, of organizations in turn")
-    mutating func megabytes() {
+    @Test
+    mutating func `Megabytes are committed one by one, of organizations in turn`() {
         for _ in 0..<3 { add(noisy, bytes: 4_000_000) }
         add(quiet, bytes: 4_000_000)
         var order: [Int] = []
@@ -84,16 +84,16 @@ struct GroupLineTests {
         #expect(order == [1, 4, 2, 3])
     }
 
-    @Test("A group ends at its limits, and what did not fit begins the next")
-    mutating func limits() {
+    @Test
+    mutating func `A group ends at its limits, and what did not fit begins the next`() {
         for _ in 0..<12 { add(UUID(), weight: 150) }
         #expect(tickets(line.take(at: 0)) == [1, 2, 3, 4, 5, 6])
         _ = line.finish(at: 0)
         #expect(tickets(line.take(at: 0)) == [7, 8, 9, 10, 11, 12])
     }
 
-    @Test("Nobody has more waiting than its part")
-    mutating func bounded() {
+    @Test
+    mutating func `Nobody has more waiting than its part`() {
         var taken = 0
         while add(noisy) != nil { taken += 1 }
         #expect(taken == 2_048)
@@ -104,8 +104,8 @@ struct GroupLineTests {
         #expect(ofOne > 100 && ofOne < 1_024)
     }
 
-    @Test("What is taken out of the line leaves the rest as it was")
-    mutating func removal() {
+    @Test
+    mutating func `What is taken out of the line leaves the rest as it was`() {
         for _ in 0..<3 { add(noisy) }
         add(quiet, bytes: 1_000_000)
         #expect(tickets(line.remove { $0.ticket == 2 || $0.ticket == 4 }).sorted() == [2, 4])
@@ -117,8 +117,8 @@ struct GroupLineTests {
         #expect(line.finish(at: 0) == [])
     }
 
-    @Test("Everything comes out once, at one desk at a time", arguments: 0..<20)
-    mutating func everything(_ seed: UInt64) {
+    @Test(arguments: 0..<20)
+    mutating func `Everything comes out once, at one desk at a time`(_ seed: UInt64) {
         var random = SplitMix(seed)
         let organizations = (0..<9).map { _ in UUID() }
         let users = (0..<3).map { _ in UUID() }
