@@ -97,7 +97,9 @@ extension RuleModel {
         case .id(let id):
             let text = #""\#(id.lowercased)""#
             let entry = mutation.entry
-            if id == entry.local, let own = mutation.serverID { return own }
+            // a create that was sent to what stood in its way, and is a create again, goes out as it came
+            let isSentAsCreate = entry.operation == .create && entry.type.isForwarded && !mutation.overrides
+            if id == entry.local, !isSentAsCreate, let own = mutation.serverID { return own }
             if id == entry.local, entry.operation == .create { return text }
             let type = id == entry.local ? entry.type : mutation.targets[id]
             return type.flatMap { user.mappings[ClientKey(id: id, type: $0)]?.serverID } ?? text
