@@ -29,6 +29,8 @@ DEVICE_PUSHES = {
 }
 MAPPED_RELATED = {"push-50 related": device_ids.MAPPED_RELATED_PUSH}
 MEMORY = Load(mutations=50, connections=1000)
+# What --against can compare.
+LOADS = PUSHES | REPLAYS
 ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet", "listeners", "feed", "retention", "device-push-50",
        "device-pull", "deep-lane", "noisy-neighbour"]
 

@@ -1,0 +1,78 @@
+"""One gateway against another, such as the same before a change: pushes in short turns, so that whatever else the machine
+does hits both."""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from . import figures
+from .cluster import Cluster
+from .figures import Figure
+from .gateway import Gateway
+from .runs import ORGANIZATIONS, Run, Runner
+
+Pair = tuple[Run, Run]
+"""The gateway's run and the other one's, one right after the other."""
+
+
+def compare(
+    binary: Path, other: Path, names: list[str], cluster: Cluster, runner: Runner, *, turns: int, age: float,
+    settings: dict[str, str], say: Callable[[str], None],
+) -> list[Figure]:
+    """Runs each of the pushes `names` so many times on both sides, each with a database of its own."""
+    sides = [("own", binary), ("other", other)]
+    for database, _ in sides:
+        cluster.create_database(database)
+    own, against = (
+        Gateway(file, cluster.uri(database), cluster.directory / f"{database}.log", settings=settings)
+        for database, file in sides
+    )
+    results: list[Figure] = []
+    with own, against:
+        gateways = {"own": own, "other": against}
+        for database, gateway in gateways.items():
+            gateway.create_organizations(ORGANIZATIONS)
+            if age >= 1:
+                runner.push("age", gateway, database, figures.PUSHES["push-50"], seconds=age)
+        cluster.vacuum(*gateways)
+        for name in names:
+            say(f"{name}, {turns} times each")
+            pairs = [_pair(name, gateways, runner, turn) for turn in range(turns)]
+            results += figures_of(name, pairs)
+            cluster.vacuum(*gateways)
+    return results
+
+
+def _pair(name: str, gateways: dict[str, Gateway], runner: Runner, turn: int) -> Pair:
+    order = list(gateways) if turn % 2 == 0 else list(reversed(gateways))
+    load = figures.LOADS[name]
+    runs = {database: runner.push(name, gateways[database], database, load) for database in order}
+    own, other = runs["own"], runs["other"]
+    print(f"  {own.pushes_per_second:>9,.0f} against {other.pushes_per_second:>9,.0f} pushes/s | CPU µs/push: gateway "
+          f"{own.cpu_gateway:,.0f} against {other.cpu_gateway:,.0f}, Postgres {own.cpu_postgres:,.0f} against "
+          f"{other.cpu_postgres:,.0f} | others {own.cpu_others:.0%}, {other.cpu_others:.0%}"
+          f"{_errors(own)}{_errors(other)}", flush=True)
+    return own, other
+
+
+def _errors(run: Run) -> str:
+    return f" | {run.errors} ERRORS: {run.extra.get('complaint', '')[:200]}" if run.errors else ""
+
+
+def figures_of(name: str, pairs: list[Pair]) -> list[Figure]:
+    """What is more than 1 is better: more a second, less CPU, less WAL."""
+    rows = [
+        ("", "pushes/s", lambda run: run.pushes_per_second, True),
+        ("gateway ", "µs of CPU/push", lambda run: run.cpu_gateway, False),
+        ("postgres ", "µs of CPU/push", lambda run: run.cpu_postgres, False),
+        ("wal ", "B/mutation", lambda run: run.wal_per_mutation, False),
+        ("p99 ", "ms", lambda run: run.p99_ms, False),
+    ]
+    results = []
+    for prefix, unit, value, more_is_better in rows:
+        values = [(value(own), value(other)) for own, other in pairs]
+        ratios = [own / other if more_is_better else other / own for own, other in values]
+        own, other = (median(pair[side] for pair in values) for side in (0, 1))
+        results.append(Figure(f"{prefix}{name}", f"{own:,.0f} {unit}", f"{other:,.0f} other", median(ratios),
+                              (min(ratios), max(ratios))))
+    return results
