@@ -43,7 +43,7 @@ struct MutationContent {
 }
 
 /// The members that a mutation may have; the raw value is a bit's place in ``MutationMembers``.
-enum MutationMember: UInt32, CaseIterable {
+enum MutationMember: UInt32 {
     case id, idempotencyKey, sequenceNumber, operation, entityType, localID, serverID, endpoint, payload, headers
     case dependencyIDs, priority, maxAttempts, conflictResolution, baseVersion, createdAt
 
@@ -74,28 +74,21 @@ enum MutationMember: UInt32, CaseIterable {
 
     var name: String { staticName.description }
 
-    /// The members whose names have a certain number of bytes.
-    private static let byLength: [[MutationMember]] = {
-        var table: [[MutationMember]] = []
-        for member in allCases {
-            let length = member.staticName.utf8CodeUnitCount
-            while table.count <= length { table.append([]) }
-            table[length].append(member)
-        }
-        return table
-    }()
-
     /// Compares bytes, without making a String, with the few names of the same length.
     init?(_ name: JSONName) {
-        let text = name.raw.dropFirst().dropLast()
-        var candidates: [MutationMember] = []
-        if text.contains(0x5c) {
-            candidates = Self.allCases
-        } else if text.count < Self.byLength.count {
-            candidates = Self.byLength[text.count]
+        let text = name.raw
+        // an escape is never shorter than what it stands for
+        let isEscaped = text.contains(0x5c)
+        var place: UInt32 = 0
+        while let member = MutationMember(rawValue: place) {
+            place += 1
+            let isCandidate = isEscaped || member.staticName.utf8CodeUnitCount == text.count - 2
+            if isCandidate, name.equals(member.staticName) {
+                self = member
+                return
+            }
         }
-        guard let member = candidates.first(where: { name.equals($0.staticName) }) else { return nil }
-        self = member
+        return nil
     }
 }
 

@@ -1,7 +1,9 @@
 public import Foundation
 
 /// One entry of a push: a valid mutation, or what is wrong with it.
-public struct PushEntry: Sendable {
+///
+/// A class, as ``Mutation`` is: entries are passed around a lot and never change.
+public final class PushEntry: Sendable {
     /// Place in the request.
     public let index: Int
     // What could be read of the entry's identity, also when it is not valid.
@@ -18,6 +20,24 @@ public struct PushEntry: Sendable {
     public let said: Mutation?
     /// What refuses it: `validation_failed` with every error; nil when the entry is valid.
     public let refusal: Problem?
+
+    init(
+        index: Int,
+        id: UUID?,
+        idempotencyKey: UUID?,
+        sequenceNumber: Int64?,
+        attemptedCreate: ClientReference?,
+        said: Mutation?,
+        refusal: Problem?
+    ) {
+        self.index = index
+        self.id = id
+        self.idempotencyKey = idempotencyKey
+        self.sequenceNumber = sequenceNumber
+        self.attemptedCreate = attemptedCreate
+        self.said = said
+        self.refusal = refusal
+    }
 
     /// The mutation, when the entry is valid.
     public var mutation: Mutation? { refusal == nil ? said : nil }

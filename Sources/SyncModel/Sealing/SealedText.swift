@@ -32,8 +32,7 @@ public enum SealedText {
     }
 
     /// Whether a plain value of a json column may not be stored as it is.
-    @inline(__always)
-    public static func needsEscape(json: some Collection<UInt8>) -> Bool {
+    public static func needsEscape(json: ArraySlice<UInt8>) -> Bool {
         // most are objects
         guard let first = json.first, first == quote || first == space else { return false }
         return isSealed(json: json.drop { $0 == space })
@@ -43,11 +42,11 @@ public enum SealedText {
     public static func needsEscape(text: String) -> Bool { text.utf8.drop { $0 == space }.starts(with: prefix) }
 
     /// A plain value for a json column. White space in front of a JSON text means nothing (RFC 8259, section 2).
-    static func escaped(json: [UInt8]) -> [UInt8] { needsEscape(json: json) ? [space] + json : json }
+    static func escaped(json: [UInt8]) -> [UInt8] { needsEscape(json: json[...]) ? [space] + json : json }
 
     /// The plain value that ``escaped(json:)`` made something of.
     static func unescaped(json: [UInt8]) -> [UInt8] {
-        json.first == space && needsEscape(json: json) ? Array(json.dropFirst()) : json
+        json.first == space && needsEscape(json: json[...]) ? Array(json.dropFirst()) : json
     }
 
     /// A plain value for a text column.

@@ -98,7 +98,7 @@ package enum EntityRows {
         }
         let areAsStored =
             seals.arePlain
-            && !rows.contains { $0.state.document.map { SealedText.needsEscape(json: $0) } ?? false }
+            && !rows.contains { $0.state.document.map { SealedText.needsEscape(json: $0[...]) } ?? false }
         if !areAsStored { for index in rows.indices { try rows[index].seal(seals) } }
         let new = rows.filter { !$0.state.isStored }
         let known = rows.filter(\.state.isStored)
