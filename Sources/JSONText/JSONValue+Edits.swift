@@ -1,16 +1,5 @@
 public import FoundationEssentials
 
-/// A value and what is to be written in its place.
-public struct JSONEdit: Sendable {
-    let value: JSONValue
-    let replacement: JSONReplacement
-
-    public init(_ value: JSONValue, _ replacement: JSONReplacement) {
-        self.value = value
-        self.replacement = replacement
-    }
-}
-
 extension JSONValue {
     /// This value's text with some values within it replaced, UUID-shaped strings besides, and every other byte as
     /// written. Nil if that changes nothing.

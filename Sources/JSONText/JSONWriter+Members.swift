@@ -1,10 +1,5 @@
 public import FoundationEssentials
 
-/// What a ``JSONWriter`` writes as one value.
-public protocol JSONWritable {
-    func write(to writer: inout JSONWriter)
-}
-
 extension String: JSONWritable {
     public func write(to writer: inout JSONWriter) { writer.string(self) }
 }

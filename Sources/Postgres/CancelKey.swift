@@ -20,23 +20,3 @@ final class CancelKey: @unchecked Sendable {
         }
     }
 }
-
-/// One request to cancel, sent from a thread of its own: PQcancel connects and waits without a time-out, which with a
-/// server that is stopped or cut off would hold up the connection's thread and every deadline it keeps.
-///
-/// While a request is under way the connection must not start other work, which the request could hit instead. That
-/// thread may outlive the connection for as long as the kernel keeps trying; it holds nothing but its own socket.
-final class CancelRequest: Sendable {
-    private let sent = Atomic(false)
-
-    var isSent: Bool { sent.load(ordering: .acquiring) }
-
-    init(_ key: CancelKey, then mailbox: Mailbox) {
-        let started = DedicatedThread.start("pg-cancel") { [self] in
-            key.send()
-            sent.store(true, ordering: .releasing)
-            mailbox.nudge()
-        }
-        if !started { sent.store(true, ordering: .releasing) }
-    }
-}

@@ -23,12 +23,3 @@ struct Job: Sendable {
         return nil
     }
 }
-
-/// Carries a task's cancellation to the connection's thread, whichever of the two comes first.
-final class Ticket: Sendable {
-    private let cancelled = Atomic(false)
-
-    var isCancelled: Bool { cancelled.load(ordering: .acquiring) }
-
-    func cancel() { cancelled.store(true, ordering: .releasing) }
-}

@@ -121,9 +121,3 @@ package struct StoreFailure: Sendable {
     /// One thing took too long, while the database is there.
     package static var tooLong: Problem { .overloaded("this took too long just now") }
 }
-
-/// Names of what the store counts.
-package enum StoreMetrics {
-    /// Sealed values that stayed closed when their rows were read.
-    package static let unreadableValues = "sluice_unreadable_values_total"
-}

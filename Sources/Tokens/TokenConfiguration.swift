@@ -47,13 +47,3 @@ extension TokenConfiguration: CustomStringConvertible {
     /// Whose tokens are accepted: what it is made of holds secrets.
     package var description: String { "TokenConfiguration(\(issuers))" }
 }
-
-/// A configuration that cannot work; the text is for the operator.
-package struct TokenConfigurationError: Error, Sendable, CustomStringConvertible {
-    /// What is wrong and what to do, in a sentence or two; holds no secret.
-    package let description: String
-
-    init(_ description: String) {
-        self.description = description
-    }
-}

@@ -190,6 +190,3 @@ final class EventHub: Service {
         }
     }
 }
-
-/// The caller is not served any more.
-struct NotServed: Error {}

@@ -3,24 +3,6 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// A row of a user, with its age.
-struct AgedRow: RetentionRow {
-    let user: UUID
-    let id: UUID
-    let age: Timestamp
-    var isDue: Bool
-
-    /// Reads one from ``AgedRows/statement``.
-    init(_ row: inout RowReader) throws {
-        user = try row.uuid("user_id")
-        id = try row.uuid("id")
-        age = try row.moment("age")
-        isDue = try row.bool("is_due")
-    }
-
-    var place: RetentionPlace { .aged(age, user: user, id: id) }
-}
-
 /// Rows of a table by their age, a page at a time; rows of the same moment by their keys.
 struct AgedRows: Sendable {
     let statement: Statement

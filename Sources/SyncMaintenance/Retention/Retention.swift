@@ -26,25 +26,3 @@ extension Retention {
     func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID> { [] }
     func note(_ place: RetentionPlace?) -> Query? { nil }
 }
-
-/// A row as retention has read it.
-protocol RetentionRow: Sendable {
-    /// Whose lane has to be locked.
-    var user: UUID { get }
-    /// Where a page that ends with the row ends.
-    var place: RetentionPlace { get }
-    /// Whether there is something to do about it, as it was when it was read.
-    var isDue: Bool { get }
-}
-
-/// Something of a user by its id. The organization stands in each row, for with a plain parameter the planner may join
-/// the rows to all of the organization's.
-struct UserIDRow {
-    let organization: UUID
-    let user: UUID
-    let id: UUID
-
-    static func columns(_ id: String) -> Columns<UserIDRow> {
-        Columns(.uuid("organization_id", \.organization), .uuid("user_id", \.user), .uuid(id, \.id))
-    }
-}

@@ -50,22 +50,6 @@ extension EntityType {
     }
 }
 
-/// One id that stands in a relation.
-public struct RelatedValue: Sendable {
-    /// Where it leads.
-    public let relation: Relation
-    /// The id, or whatever stands in its place. Not null.
-    public let value: JSONValue
-    /// Its place where the relation is an array.
-    public let place: Int?
-
-    /// Where it stands in the document (RFC 6901).
-    public var pointer: String {
-        let member = JSONPointer().appending(member: relation.member).text
-        return place.map { "\(member)/\($0)" } ?? member
-    }
-}
-
 extension JSONValue {
     /// What stands in some relations of a document, in document order: each value, or each element of an array. A null
     /// leads nowhere and is left out.

@@ -1,36 +1,6 @@
 import Foundation
 import JSONText
 
-/// The first try of a mutation, as far as a second one is compared with it.
-struct FirstTry {
-    let id: UUID
-    let device: UUID
-    let operation: Operation
-    /// With the server id once it is known.
-    let entity: EntityName
-    let fingerprint: Fingerprint
-
-    /// One that is stored.
-    init(_ record: MutationRecord) {
-        id = record.id
-        device = record.deviceID
-        operation = record.operation
-        entity = record.entity
-        fingerprint = record.fingerprint
-    }
-
-    /// One of the same push.
-    ///
-    /// - Parameter references: ids of the device in its relations.
-    init(_ mutation: Mutation, by device: UUID, _ references: [LocalReference]) {
-        id = mutation.id
-        self.device = device
-        operation = mutation.operation
-        entity = mutation.entity
-        fingerprint = mutation.fingerprint(noting: references)
-    }
-}
-
 /// Whether a second try has the content of the first, with client ids and the server ids that they resolved to counting
 /// as equal (product rule 5): UUIDs, integers and strings alike, and a device's own ids.
 ///

@@ -1,22 +1,5 @@
 public import JSONText
 
-/// What a revision sends in place of a mutation's own method, endpoint and payload. It carries no If-Match.
-public struct SentRequest: Sendable, Hashable {
-    /// `PATCH`, `PUT` or `DELETE`.
-    public var method: String
-    /// Nil: the mutation's own.
-    public var endpoint: String?
-    /// JSON; nil: the mutation's own.
-    public var payload: [UInt8]?
-
-    /// Creates the value.
-    public init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
-        self.method = method
-        self.endpoint = endpoint
-        self.payload = payload
-    }
-}
-
 /// How a forwarded mutation has its way over what another writer left (product rule 12). Pure.
 public enum ClientWins {
     /// The most bytes that a document merged for a PUT may have.

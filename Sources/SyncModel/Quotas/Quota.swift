@@ -31,20 +31,3 @@ public struct Quota: Sendable, Hashable {
         self.limit = limit
     }
 }
-
-/// What is left of a quota at a moment, for the caller.
-public struct QuotaStanding: Sendable, Hashable {
-    /// Which quota.
-    public let quota: Quota
-    /// How many may come at once.
-    public let left: Int64
-    /// Seconds until all of it is there again, rounded up.
-    public let seconds: Int64
-
-    /// Creates the value.
-    public init(quota: Quota, left: Int64, seconds: Int64) {
-        self.quota = quota
-        self.left = left
-        self.seconds = seconds
-    }
-}

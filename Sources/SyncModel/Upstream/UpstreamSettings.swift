@@ -1,13 +1,3 @@
-/// How an organization's upstream knows that a request comes from us.
-public enum UpstreamCredential: Sendable, Hashable {
-    /// `Authorization: Bearer …`, the same for all users.
-    case bearer(String)
-    /// A header of the operator's choice, the same for all users.
-    case header(name: String, value: String)
-    /// `Authorization: Bearer` with a short-lived JWT that Sluice signs for the mutation's user.
-    case signed
-}
-
 /// The REST API that an organization's mutations are replayed against, as an operator set it up.
 public struct UpstreamSettings: Sendable, Hashable {
     /// Where it is: `http` or `https`, a host, perhaps a port and a path; no user, query or fragment, and no slash at

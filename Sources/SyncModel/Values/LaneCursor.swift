@@ -1,11 +1,3 @@
-/// What a reader of a lane's changes keeps in its cursor besides its place.
-public protocol LaneReading {
-    associatedtype Memo: FixedWidthInteger & Sendable
-
-    /// What the text of its cursors begins with.
-    static var mark: String { get }
-}
-
 /// How far a reader of a user's lane has come, opaque to clients.
 public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
     /// The feed's epoch: a purge or a restore changes it.
@@ -30,11 +22,6 @@ public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
     }
 }
 
-public enum EventReading: LaneReading {
-    public typealias Memo = Int64
-    public static let mark = "e1"
-}
-
 /// The cursor of a listener to a user's events.
 public typealias EventCursor = LaneCursor<EventReading>
 
@@ -48,11 +35,6 @@ extension EventCursor {
         get { memo }
         set { memo = newValue }
     }
-}
-
-public enum MappingReading: LaneReading {
-    public typealias Memo = UInt64
-    public static let mark = "i1"
 }
 
 /// The cursor of a reader of a user's id mappings.

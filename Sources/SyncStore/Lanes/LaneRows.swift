@@ -1,12 +1,5 @@
-import Foundation
 package import Postgres
 package import SyncModel
-
-/// A lane with its key.
-struct LaneRow {
-    let key: LaneKey
-    let state: LaneState
-}
 
 /// Locking, reading and writing rows of `lanes`: the lock that everything which changes a lane takes first.
 package enum LaneRows {

@@ -1,21 +1,6 @@
-package import Foundation
+import Foundation
 import Postgres
 import SyncModel
-
-/// What of an organization's feed somebody wants to be told of.
-package struct FeedInterest: Sendable, Hashable {
-    package var organization: UUID
-    /// Who reads: entities of `visibility: "user"` exist for their owner only.
-    package var user: UUID
-    /// Empty for all.
-    package var entityTypes: Set<String>
-
-    package init(organization: UUID, user: UUID, entityTypes: Set<String> = []) {
-        self.organization = organization
-        self.user = user
-        self.entityTypes = entityTypes
-    }
-}
 
 /// What was changed in a feed behind a position, and for whom that is news.
 struct FeedNews: Sendable {

@@ -1,35 +1,5 @@
-import Foundation
 import Postgres
 import SyncModel
-
-/// What of a feed is read, and by whom.
-struct FeedRequest: Sendable {
-    let organization: UUID
-    let user: UUID
-    /// Empty for all.
-    let entityTypes: [String]
-    /// 1 to 1,000.
-    let limit: Int
-
-    var interest: FeedInterest {
-        FeedInterest(organization: organization, user: user, entityTypes: Set(entityTypes))
-    }
-
-    /// Reads `since`.
-    ///
-    /// - Throws: `invalid_request` for what is no cursor of ours, or was made with another filter.
-    func cursor(_ since: String?, pointer: String = "") throws(Problem) -> FeedCursor? {
-        guard let since else { return nil }
-        guard let cursor = FeedCursor(since) else {
-            throw .invalidParameter("since is not a cursor of this feed", pointer: pointer)
-        }
-        guard cursor.filter == FeedCursor.filter(entityTypes) else {
-            let detail = "since was made with another entity_type filter; start over without since"
-            throw .invalidParameter(detail, pointer: pointer)
-        }
-        return cursor
-    }
-}
 
 /// Reads an organization's feed: the latest state of each entity, in commit order, nothing ever skipped.
 ///

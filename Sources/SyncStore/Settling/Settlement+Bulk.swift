@@ -2,14 +2,6 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// What a bulk call came to.
-package struct BulkOutcome: Sendable {
-    /// Mutations that fitted the request when they were looked for.
-    package var matched = 0
-    /// Mutations that were settled. Fewer than matched where some did not allow it, more where dependants went too.
-    package var settled = 0
-}
-
 /// Settling over all users of an organization, lane by lane, a bounded number of mutations a transaction. A call that
 /// ends early has settled what it has settled, and can be repeated.
 extension Settlement {

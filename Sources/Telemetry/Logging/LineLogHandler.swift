@@ -1,13 +1,5 @@
 package import Logging
 
-/// How a log line looks.
-package enum LogFormat: String, Sendable, CaseIterable {
-    /// One JSON object a line, for what collects logs: see ``JSONLogLine``.
-    case json
-    /// For a person: see ``TextLogLine``.
-    case text
-}
-
 /// Writes a line for each event.
 package struct LineLogHandler: LogHandler {
     package var logLevel: Logger.Level

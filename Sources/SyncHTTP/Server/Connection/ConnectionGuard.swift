@@ -5,9 +5,6 @@ import NIOCore
 import NIOHTTPTypes
 import SyncModel
 
-/// The body did not arrive in time. The reader of the body meets it and answers 408.
-struct BodyTimedOut: Error {}
-
 /// Keeps one connection within its bounds: late bodies, clients that do not read, requests sent ahead, `Connection:
 /// close`. Lives on the connection's event loop.
 ///

@@ -1,5 +1,3 @@
-import Foundation
-import JSONText
 import Postgres
 import SyncModel
 import Synchronization
@@ -75,68 +73,5 @@ final class NumberCache: Sendable {
                 if count <= Self.limit / 2 { return }
             }
         }
-    }
-}
-
-/// What is known of one device's numbers.
-final class DeviceNumbers: Sendable {
-    /// What a device costs beside its ids, in ids.
-    static let overhead = 20
-
-    /// Numbers of entities of one type. Most ids are UUIDs, and are told apart without their text.
-    struct OfType {
-        private var byUUID: [UUID: Int64] = [:]
-        private var byText: [String: Int64] = [:]
-
-        var count: Int { byUUID.count + byText.count }
-
-        subscript(value: JSONValue) -> Int64? {
-            if let uuid = value.uuid { return byUUID[uuid] }
-            return ServerID(json: value).flatMap { byText[$0.text] }
-        }
-
-        subscript(id: String) -> Int64? {
-            if let uuid = UUID(parsing: id) { return byUUID[uuid] }
-            return byText[id]
-        }
-
-        mutating func note(_ number: Int64, of id: String) {
-            if let uuid = UUID(parsing: id) { byUUID[uuid] = number } else { byText[id] = number }
-        }
-    }
-
-    private struct State {
-        var types: [String: OfType] = [:]
-        var count = 0
-        /// Whether all were read that there were.
-        var isLoaded = false
-    }
-
-    private let state = Mutex(State())
-
-    var count: Int { state.withLock { $0.count } }
-
-    /// Lends what is known for the time of a call.
-    func look<Value, Failure: Error>(_ body: ([String: OfType]) throws(Failure) -> sending Value) throws(Failure)
-        -> sending Value
-    {
-        try state.withLock { state throws(Failure) in try body(state.types) }
-    }
-
-    /// Notes numbers, as long as there is room.
-    func note(_ numbers: some Sequence<(type: String, id: String, number: Int64)>, isAll: Bool = false) {
-        state.withLock { state in
-            for (type, id, number) in numbers where state.count < NumberCache.deviceLimit {
-                let before = state.types[type]?.count ?? 0
-                state.types[type, default: OfType()].note(number, of: id)
-                state.count += (state.types[type]?.count ?? 0) - before
-            }
-            if isAll { state.isLoaded = true }
-        }
-    }
-
-    /// Whether all of the device's numbers are worth to be read at once: it pulls page after page, and much is not known.
-    func isWorthLoading(missing: Int) -> Bool {
-        state.withLock { !$0.isLoaded && $0.count > 0 && missing >= 256 }
     }
 }

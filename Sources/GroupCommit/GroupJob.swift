@@ -1,0 +1,16 @@
+package import SyncModel
+
+/// One piece of work on one lane that is committed together with others.
+package protocol GroupJob: Sendable {
+    /// A lane takes part in a group once.
+    var lane: LaneKey { get }
+    /// What it adds to a group's bound on mutations.
+    var weight: Int { get }
+    /// What it adds to a group's bound on bytes.
+    var bytes: Int { get }
+    var enqueuedAt: ContinuousClock.Instant { get }
+    /// Whether nobody waits for it any more.
+    var isAnswered: Bool { get }
+    /// Answers that it was not done.
+    func refuse(_ problem: Problem)
+}

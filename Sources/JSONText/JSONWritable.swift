@@ -1,0 +1,6 @@
+import FoundationEssentials
+
+/// What a ``JSONWriter`` writes as one value.
+public protocol JSONWritable {
+    func write(to writer: inout JSONWriter)
+}

@@ -1,0 +1,32 @@
+import HTTPTypes
+import Logging
+import Metrics
+import SyncModel
+
+/// The two header fields, structured fields (RFC 9651) both: a list of strings with parameters.
+struct RateLimitFields {
+    private let policy: String
+    private let standing: String
+
+    init(_ settings: OrganizationSettings, _ standings: [QuotaStanding?]) {
+        policy = [settings.requestQuota, settings.mutationQuota].compactMap { $0.map(Self.item) }
+            .joined(separator: ", ")
+        standing = standings.compactMap { $0.map(Self.item) }.joined(separator: ", ")
+    }
+
+    func add(to fields: inout HTTPFields) {
+        if !policy.isEmpty { fields[.rateLimitPolicy] = policy }
+        if !standing.isEmpty { fields[.rateLimit] = standing }
+    }
+
+    /// `q` of them in `w` seconds; `qu` says of what, when it is not requests.
+    private static func item(_ quota: Quota) -> String {
+        let text = "\"\(quota.kind.rawValue)\";q=\(quota.limit);w=\(quota.kind.seconds)"
+        return quota.kind == .requests ? text : text + ";qu=\"mutations\""
+    }
+
+    /// `r` are left, and in `t` seconds all are there again.
+    private static func item(_ standing: QuotaStanding) -> String {
+        "\"\(standing.quota.kind.rawValue)\";r=\(standing.left);t=\(standing.seconds)"
+    }
+}

@@ -1,0 +1,38 @@
+import SyncModel
+
+/// Opens stored values and seals them anew.
+struct Renewal {
+    let seal: Seal
+    /// What does not open, and why.
+    private(set) var closed: [(place: SealedPlace, error: SealError)] = []
+
+    init(seal: Seal) { self.seal = seal }
+
+    /// A value sealed anew; as it is, and noted, where it does not open.
+    mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
+        try renewed(stored, place) { seal throws(SealError) in
+            try seal.seal(json: seal.open(json: stored, as: place), as: place)
+        }
+    }
+
+    /// The same of a text column.
+    mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
+        try renewed(stored, place) { seal throws(SealError) in
+            try seal.seal(text: seal.open(text: stored, as: place), as: place)
+        }
+    }
+
+    private mutating func renewed<Value>(
+        _ stored: Value,
+        _ place: SealedPlace,
+        _ renew: (Seal) throws(SealError) -> Value
+    ) throws(SealError) -> Value {
+        do throws(SealError) {
+            return try renew(seal)
+        } catch {
+            if case .locked = error { throw error }
+            closed.append((place, error))
+            return stored
+        }
+    }
+}

@@ -1,0 +1,31 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// An organization's entities, each under its own lock.
+struct SealedEntities: SealedKind {
+    let organization: UUID
+
+    var page: Statement { SealStatements.entities }
+    var hasText: Bool { false }
+    var first: EntityKey { EntityKey(type: "", id: "") }
+
+    func place(_ key: EntityKey) -> Parameters {
+        var parameters = Parameters(of: organization)
+        parameters.add(key.type)
+        parameters.add(key.id)
+        return parameters
+    }
+
+    func key(_ row: inout RowReader) throws -> EntityKey { try row.entityKey() }
+    func next(after key: EntityKey) -> EntityKey? { key }
+    func read(_ keys: [EntityKey]) -> [Query] { [EntityRows.lock(keys.map { (organization, $0) })] }
+
+    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
+        guard let (key, document) = try EntityRows.document(&row) else { return nil }
+        var parameters = place(key)
+        parameters.add(json: try renewal.json(document, as: .document(type: key.type, id: key.id)))
+        return Query(SealStatements.writeEntity, parameters)
+    }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// A lane's rows of a table, under its lock.
+struct SealedLaneRows: SealedKind {
+    let table: SealedTable
+    let lane: LaneKey
+
+    var page: Statement { table.page }
+    var hasText: Bool { table.columns.contains(where: \.isText) }
+    // clients make up ids: the first of all is one, too
+    var first: UUID { .least }
+
+    func place(_ id: UUID) -> Parameters {
+        var parameters = Parameters(of: lane)
+        parameters.add(id)
+        return parameters
+    }
+
+    func key(_ row: inout RowReader) throws -> UUID { try row.uuid("id") }
+    func next(after id: UUID) -> UUID? { id.successor }
+
+    func read(_ ids: [UUID]) -> [Query] {
+        [LaneRows.lock([lane]), Query(table.read, Parameters(of: lane, ids))]
+    }
+
+    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
+        let id = try row.uuid("id")
+        var parameters = place(id)
+        for column in table.columns {
+            let place = column.place(lane.user, id)
+            if column.isText {
+                parameters.add(try renewal.text(row.optionalString(column.name), as: place))
+            } else {
+                parameters.add(json: try renewal.json(row.optionalBytes(column.name), as: place))
+            }
+        }
+        return Query(table.write, parameters)
+    }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// A table whose rows belong to lanes.
+struct SealedTable: Sendable {
+    /// A column with sealed values, and what it is to a row of a user.
+    struct Column: Sendable {
+        let name: StaticString
+        var isText = false
+        let place: @Sendable (_ user: UUID, _ id: UUID) -> SealedPlace
+    }
+
+    let columns: [Column]
+    let page: Statement
+    let read: Statement
+    /// Changes no index and no position: it is no news.
+    let write: Statement
+
+    static let mutations = SealedTable(
+        "mutation",
+        id: "id",
+        [
+            mutation("payload", .payload), mutation("headers", .headers), mutation("sent_payload", .sentPayload),
+            mutation("response_body", .responseBody), mutation("error", .error),
+            mutation("last_error", .lastError, isText: true),
+        ]
+    )
+
+    static let rejections = SealedTable(
+        "rejection",
+        id: "idempotency_key",
+        [
+            Column(name: "error") { .rejection(user: $0, key: $1) }
+        ]
+    )
+
+    static let statements = [mutations, rejections].flatMap { [$0.page, $0.read, $0.write] }
+
+    private static func mutation(_ name: StaticString, _ column: SealedPlace.Column, isText: Bool = false) -> Column {
+        Column(name: name, isText: isText) { .mutation(column, user: $0, id: $1) }
+    }
+
+    /// - Parameters:
+    ///   - name: what a row of it is; the table has an `s` more.
+    ///   - id: what tells a user's rows apart.
+    private init(_ name: String, id: String, _ columns: [Column]) {
+        self.columns = columns
+        let isDue = columns.map { SealStatements.isOther("r.\($0.name)", $0.isText ? "$6" : "$5") }
+        page = Statement(
+            "seal_\(name)s",
+            """
+            SELECT r.\(id) AS id, \(isDue.joined(separator: " OR ")) AS is_due
+            FROM \(name)s r
+            WHERE r.organization_id = $1 AND r.user_id = $2 AND r.\(id) >= $3
+            ORDER BY r.\(id)
+            LIMIT $4
+            """
+        )
+        read = Statement(
+            "seal_\(name)",
+            """
+            SELECT r.\(id) AS id, \(columns.map { "r.\($0.name)" }.joined(separator: ", "))
+            FROM unnest($3::uuid[]) AS k (id)
+            CROSS JOIN LATERAL (
+                SELECT * FROM \(name)s x
+                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.\(id) = k.id
+                OFFSET 0
+            ) r
+            """
+        )
+        let values = columns.enumerated().map { "\($1.name) = $\($0 + 4)" }
+        write = Statement(
+            "seal_write_\(name)",
+            """
+            UPDATE \(name)s SET \(values.joined(separator: ", "))
+            WHERE organization_id = $1 AND user_id = $2 AND \(id) = $3
+            """
+        )
+    }
+}

@@ -1,0 +1,22 @@
+public import Foundation
+
+/// What a lane's worker asks for.
+public struct LaneRequest: Sendable {
+    public let lane: LaneKey
+    public let step: LaneStep
+    /// The worker process.
+    public let worker: UUID
+    /// Set while the upstream's circuit is open: nothing is sent before.
+    public let heldUntil: Timestamp?
+    /// Whether the lane is to be given back after this step.
+    public let releases: Bool
+
+    /// Creates the value.
+    public init(lane: LaneKey, step: LaneStep, worker: UUID, heldUntil: Timestamp? = nil, releases: Bool = false) {
+        self.lane = lane
+        self.step = step
+        self.worker = worker
+        self.heldUntil = heldUntil
+        self.releases = releases
+    }
+}

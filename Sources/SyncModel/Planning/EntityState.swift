@@ -1,0 +1,78 @@
+public import Foundation
+
+/// One entity of the built-in store as it stands.
+public struct EntityState: Sendable {
+    /// Whether JSON shows the id as a number.
+    public var isIntegerID: Bool
+    /// Raised by one with each write; the create makes 1.
+    public var version: Int64
+    /// Whether it is a tombstone.
+    public var isDeleted: Bool
+    /// JSON text as written; nil for a tombstone, and for one that cannot be opened.
+    public var document: [UInt8]?
+    /// Whether the document is stored and cannot be opened: it can be replaced or deleted, and not patched.
+    public var isUnreadable = false
+    /// The creator.
+    public var owner: UUID
+    /// The creator's temporary id.
+    public var clientID: UUID?
+    /// Whose writes the current run of versions are.
+    public var lastWriter: Writer
+    /// The version before the last writer's uninterrupted run of writes.
+    public var runBase: Int64
+    /// Whether the database has a row of it.
+    public var isStored: Bool
+    /// The upstream's validator of this state; nil for built-in types, and where the upstream gave none.
+    public var etag: String?
+
+    /// Creates the value.
+    public init(
+        isIntegerID: Bool,
+        version: Int64,
+        isDeleted: Bool,
+        document: [UInt8]?,
+        owner: UUID,
+        clientID: UUID?,
+        lastWriter: Writer,
+        runBase: Int64,
+        isStored: Bool,
+        etag: String? = nil
+    ) {
+        self.isIntegerID = isIntegerID
+        self.version = version
+        self.isDeleted = isDeleted
+        self.document = document
+        self.owner = owner
+        self.clientID = clientID
+        self.lastWriter = lastWriter
+        self.runBase = runBase
+        self.isStored = isStored
+        self.etag = etag
+    }
+
+    /// What a `base_version` is judged by.
+    var run: VersionRun { VersionRun(version: version, base: runBase, lastWriter: lastWriter) }
+
+    /// Whether a writer who saw `baseVersion` may write.
+    func accepts(baseVersion: Int64?, from writer: Writer) -> Bool {
+        run.verdict(on: baseVersion, from: writer) == .fits
+    }
+
+    /// Whether a user is told of the entity: what is private exists for its creator alone.
+    func isVisible(to user: UUID, _ visibility: Visibility) -> Bool {
+        visibility == .organization || owner == user
+    }
+
+    /// The state after one more write.
+    func written(_ document: [UInt8]?, isDeleted: Bool, by writer: Writer) -> EntityState {
+        var next = self
+        next.document = document
+        next.isUnreadable = false
+        next.isDeleted = isDeleted
+        next.version = version + 1
+        next.etag = nil
+        if writer != lastWriter { next.runBase = version }
+        next.lastWriter = writer
+        return next
+    }
+}

@@ -1,0 +1,54 @@
+public import Foundation
+
+/// One request to an upstream, with server ids in place.
+public struct UpstreamRequest: Sendable, Hashable {
+    /// The tenant; `X-Sluice-Organization`.
+    public var organization: UUID
+    /// Whose mutation it is; `X-Sluice-User`.
+    public var user: UUID
+    /// `POST`, `PATCH`, `PUT` or `DELETE`.
+    public var method: String
+    /// Path and query below the base URL; begins with one slash.
+    public var path: String
+    /// The mutation's own headers, names in lower case.
+    public var headers: [String: String]
+    /// `If-Match`, which goes before one among the mutation's headers; nil leaves those as they are.
+    public var ifMatch: String?
+    /// Whether an If-Match among the mutation's headers is left out: the request is to have its way.
+    public var isUnconditional: Bool
+    /// JSON; nil for none.
+    public var body: [UInt8]?
+    /// Ours, stable over all attempts of one revision (product rule 6).
+    public var idempotencyKey: UUID
+    /// The trace that the request goes on with, as a span of its own; nil begins a new one.
+    public var trace: TraceContext?
+    /// How long it may take.
+    public var timeout: Duration
+
+    /// Creates a request.
+    public init(
+        organization: UUID,
+        user: UUID,
+        method: String,
+        path: String,
+        headers: [String: String] = [:],
+        ifMatch: String? = nil,
+        isUnconditional: Bool = false,
+        body: [UInt8]? = nil,
+        idempotencyKey: UUID,
+        trace: TraceContext? = nil,
+        timeout: Duration
+    ) {
+        self.organization = organization
+        self.user = user
+        self.method = method
+        self.path = path
+        self.headers = headers
+        self.ifMatch = ifMatch
+        self.isUnconditional = isUnconditional
+        self.body = body
+        self.idempotencyKey = idempotencyKey
+        self.trace = trace
+        self.timeout = timeout
+    }
+}

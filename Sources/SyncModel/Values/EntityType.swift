@@ -1,0 +1,69 @@
+/// What is known of an entity type in one organization.
+public struct EntityType: Sendable, Hashable {
+    /// `[a-z][a-z0-9_-]{0,63}`.
+    public var name: String
+    /// Where the ids come from.
+    public var idSpace: IDSpace
+    /// Members of the type's documents that hold ids, ``Relation/limit`` at most.
+    public var relations: [Relation]
+    /// Who sees the entities.
+    public var visibility: Visibility
+    /// Priority of mutations that name none (seed 001, `priority`).
+    public var defaultPriority: Int16
+    /// Whether mutations are replayed against the organization's upstream; otherwise they take effect in the built-in
+    /// store.
+    public var isForwarded: Bool
+    /// Whether a mutation or an entity of the type exists, so that the id space is fixed.
+    public var isInUse: Bool
+
+    /// Creates the value.
+    public init(
+        name: String,
+        idSpace: IDSpace,
+        relations: [Relation] = [],
+        visibility: Visibility,
+        defaultPriority: Int16,
+        isForwarded: Bool,
+        isInUse: Bool
+    ) {
+        self.name = name
+        self.idSpace = idSpace
+        self.relations = relations
+        self.visibility = visibility
+        self.defaultPriority = defaultPriority
+        self.isForwarded = isForwarded
+        self.isInUse = isInUse
+    }
+
+    /// What an unknown type becomes at its first use: mapped; with an upstream forwarded and visible to its user, else
+    /// in the built-in store and visible to the organization (product rule 16).
+    public init(firstUseOf name: String, hasUpstream: Bool) {
+        self.init(
+            name: name,
+            idSpace: .mapped,
+            visibility: hasUpstream ? .user : .organization,
+            defaultPriority: EntityType.defaultPriority(name),
+            isForwarded: hasUpstream,
+            isInUse: false
+        )
+    }
+
+    /// Seed 001, `priority`: "Activities default 10, expenses 8, contacts 5"; others 0.
+    public static func defaultPriority(_ name: String) -> Int16 {
+        switch name {
+        case "activity": 10
+        case "expense": 8
+        case "contact": 5
+        default: 0
+        }
+    }
+
+    /// `[a-z][a-z0-9_-]{0,63}`.
+    public static func isValidName(_ name: String) -> Bool {
+        let bytes = name.utf8
+        guard let first = bytes.first, (97...122).contains(first), bytes.count <= 64 else { return false }
+        return bytes.allSatisfy { byte in
+            (97...122).contains(byte) || (48...57).contains(byte) || byte == 0x5f || byte == 0x2d
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/// An organization's settings: each has a default, and what an operator did not set keeps it.
+public struct OrganizationSettings: Sendable, Hashable {
+    /// Who brings a user into being.
+    public var provisioning: Provisioning = .onFirstPush
+    /// Whether entity types must be declared.
+    public var entityTypes: EntityTypePolicy = .open
+    /// What a lane does when a mutation fails.
+    public var onFailure: LaneReaction = .continue
+    /// What a lane does when a mutation conflicts.
+    public var onConflict: LaneReaction = .halt
+    /// Strategy of mutations that name none.
+    public var conflictResolution: ConflictResolution = .manual
+    /// Age in days after which a mutation's `created_at` counts as stale; 1 to 3,650.
+    public var staleAfterDays = 14
+    /// Requests that the organization may make a second, 1 to 1,000,000; nil for any number.
+    public var requestsPerSecond: Int64?
+    /// New mutations that each user may push a day, 1 to 1,000,000,000; nil for any number.
+    public var mutationsPerDayPerUser: Int64?
+
+    /// The defaults.
+    public init() {}
+
+    /// What the organization may ask for; nil for any number.
+    public var requestQuota: Quota? { requestsPerSecond.map { Quota(.requests, limit: $0) } }
+
+    /// What each user may push; nil for any number.
+    public var mutationQuota: Quota? { mutationsPerDayPerUser.map { Quota(.mutations, limit: $0) } }
+
+    /// Whether there is a quota of either kind.
+    public var hasQuota: Bool { requestsPerSecond != nil || mutationsPerDayPerUser != nil }
+
+    /// Whether a mutation that comes to stand so holds its lane until a person settles it (product rule 4).
+    public func halts(at status: MutationStatus) -> Bool {
+        switch status {
+        case .failed: onFailure == .halt
+        case .conflict: onConflict == .halt
+        default: false
+        }
+    }
+}

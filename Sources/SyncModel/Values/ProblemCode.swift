@@ -1,0 +1,101 @@
+/// The machine-readable code of a problem; its `type` is `urn:sluice:problem:CODE` (RFC 9457).
+public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
+    // whole requests
+    case invalidJSON = "invalid_json"
+    case invalidRequest = "invalid_request"
+    case unauthorized
+    case organizationUnknown = "organization_unknown"
+    case organizationSuspended = "organization_suspended"
+    case userUnknown = "user_unknown"
+    case forbidden
+    case notFound = "not_found"
+    case methodNotAllowed = "method_not_allowed"
+    case notAcceptable = "not_acceptable"
+    case unsupportedMediaType = "unsupported_media_type"
+    case requestTimeout = "request_timeout"
+    case sequenceGap = "sequence_gap"
+    case statusTransitionMustBeValid = "status_transition_must_be_valid"
+    case idSpaceIsImmutable = "id_space_is_immutable"
+    case cursorExpired = "cursor_expired"
+    case payloadTooLarge = "payload_too_large"
+    case rateLimited = "rate_limited"
+    case overloaded
+    case storeUnavailable = "store_unavailable"
+    case keysUnavailable = "keys_unavailable"
+    case internalError = "internal_error"
+    // whole requests and single entries
+    case validationFailed = "validation_failed"
+    // single entries
+    case idempotencyKeyReused = "idempotency_key_reused"
+    case idAlreadyUsed = "id_already_used"
+    case sequenceAlreadyUsed = "sequence_already_used"
+    case dependencyRejected = "dependency_rejected"
+    case referenceAmbiguous = "reference_ambiguous"
+    case conflict
+    case upstreamRejected = "upstream_rejected"
+    case maxAttemptsReached = "max_attempts_reached"
+    case discarded
+
+    /// The HTTP status that goes with the code.
+    public var status: Int {
+        switch self {
+        case .invalidJSON, .invalidRequest: 400
+        case .unauthorized: 401
+        case .organizationUnknown, .organizationSuspended, .userUnknown, .forbidden: 403
+        case .notFound: 404
+        case .methodNotAllowed: 405
+        case .notAcceptable: 406
+        case .requestTimeout: 408
+        case .sequenceGap, .statusTransitionMustBeValid, .idSpaceIsImmutable, .idAlreadyUsed, .sequenceAlreadyUsed,
+            .conflict, .discarded:
+            409
+        case .cursorExpired: 410
+        case .payloadTooLarge: 413
+        case .unsupportedMediaType: 415
+        case .validationFailed, .idempotencyKeyReused, .referenceAmbiguous, .upstreamRejected: 422
+        case .maxAttemptsReached: 422
+        case .dependencyRejected: 424
+        case .rateLimited: 429
+        case .internalError: 500
+        case .overloaded, .storeUnavailable, .keysUnavailable: 503
+        }
+    }
+
+    /// A short summary that is the same for every occurrence.
+    public var title: String {
+        switch self {
+        case .invalidJSON: "The body is not valid JSON"
+        case .invalidRequest: "The request is not valid"
+        case .unauthorized: "A valid bearer token is required"
+        case .organizationUnknown: "The organization is not known here"
+        case .organizationSuspended: "The organization is suspended"
+        case .userUnknown: "The user is not known here"
+        case .forbidden: "Not allowed"
+        case .notFound: "Not found"
+        case .methodNotAllowed: "The method is not allowed here"
+        case .notAcceptable: "No acceptable representation"
+        case .unsupportedMediaType: "The media type is not supported"
+        case .requestTimeout: "The request took too long to arrive"
+        case .sequenceGap: "Earlier mutations of this device are missing"
+        case .statusTransitionMustBeValid: "The mutation's status does not allow this"
+        case .idSpaceIsImmutable: "The id space of this entity type is fixed"
+        case .cursorExpired: "The cursor has expired"
+        case .payloadTooLarge: "The request is too large"
+        case .rateLimited: "Too many requests"
+        case .overloaded: "The gateway is overloaded"
+        case .storeUnavailable: "The store is not available"
+        case .keysUnavailable: "Tokens cannot be verified yet"
+        case .internalError: "Something went wrong here"
+        case .validationFailed: "What was sent is not valid"
+        case .idempotencyKeyReused: "The idempotency key was used with other content"
+        case .idAlreadyUsed: "The id was used under another idempotency key"
+        case .sequenceAlreadyUsed: "The sequence number was used before"
+        case .dependencyRejected: "A mutation that this one depends on was rejected"
+        case .referenceAmbiguous: "A client id names entities of two types"
+        case .conflict: "Another writer changed the entity"
+        case .upstreamRejected: "The server refused the mutation"
+        case .maxAttemptsReached: "The mutation is out of attempts"
+        case .discarded: "The mutation was given up"
+        }
+    }
+}

@@ -1,0 +1,31 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// A mutation whose waiters are released.
+struct BlockerRow {
+    let job: Int32
+    let lane: LaneKey
+    let blocker: UUID
+    let changePosition: Int64
+    /// What it may cost, in look-ups.
+    var budget: Int64 = 0
+
+    static let columns = Columns<BlockerRow>(
+        .int4("job", \.job),
+        .lane(\.lane),
+        .uuid("blocker", \.blocker),
+        .int8("change_position", \.changePosition),
+        .int8("budget", \.budget)
+    )
+
+    /// What a statement may cost, over all lanes, in look-ups: a tenth of a second, so that whoever is committed together
+    /// with a lane that has much to release hardly waits for it.
+    static let wholeBudget = 16_384
+
+    static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {
+        var rows = rows
+        for index in rows.indices { rows[index].budget = Int64(wholeBudget / rows.count) }
+        return columns.query(LaneStatements.unblock, rows, at: now)
+    }
+}

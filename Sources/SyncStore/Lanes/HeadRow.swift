@@ -1,0 +1,15 @@
+import Postgres
+import SyncModel
+
+/// A lane whose head is looked for.
+struct HeadRow {
+    let job: Int32
+    let lane: LaneKey
+    let headPosition: Int64
+
+    static let columns = Columns<HeadRow>(
+        .int4("job", \.job),
+        .lane(\.lane),
+        .int8("head_position", \.headPosition)
+    )
+}

@@ -1,0 +1,39 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// What became of the mapping of a create.
+struct MappingOutcomeRow {
+    let lane: LaneKey
+    let clientID: UUID
+    let entityType: String
+    let outcome: Outcome
+    let changePosition: Int64
+    /// Whether what is said of it may stand here as it is.
+    let isPlain: Bool
+
+    /// Creates only have one; those under a device's own id, or a global one, have none.
+    init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
+        let mutation = result.mutation
+        guard let clientID = mutation.createdClientID else { return nil }
+        self.lane = lane
+        self.clientID = clientID
+        entityType = mutation.entity.type
+        outcome = result.outcome
+        changePosition = state.changePosition
+        isPlain = seals[lane.organization].isPlain
+    }
+
+    static let columns = Columns<MappingOutcomeRow>(
+        .lane(\.lane),
+        .uuid("client_id", \.clientID),
+        .text("entity_type", \.entityType),
+        // an id counts once the create is final
+        .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
+        .bool("fails") { $0.outcome.status == .failed },
+        .int2("tries") { $0.outcome.isFailedTry ? 1 : 0 },
+        // an upstream's words stand in the mutation, too, and sealed there
+        .text("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
+        .int8("change_position", \.changePosition)
+    )
+}

@@ -1,0 +1,16 @@
+package import Foundation
+
+/// What of an organization's feed somebody wants to be told of.
+package struct FeedInterest: Sendable, Hashable {
+    package var organization: UUID
+    /// Who reads: entities of `visibility: "user"` exist for their owner only.
+    package var user: UUID
+    /// Empty for all.
+    package var entityTypes: Set<String>
+
+    package init(organization: UUID, user: UUID, entityTypes: Set<String> = []) {
+        self.organization = organization
+        self.user = user
+        self.entityTypes = entityTypes
+    }
+}

@@ -1,0 +1,15 @@
+/// What an observer was told since it last looked.
+package struct WakeNews: Sendable, Hashable {
+    /// Whether mutations or mappings of the lane were changed.
+    package private(set) var lane = false
+    /// How far the feed has come with something that the observer may see; nil: nothing of that kind.
+    package private(set) var feed: Int64?
+
+    package init() {}
+
+    package var isEmpty: Bool { !lane && feed == nil }
+
+    package mutating func laneChanged() { lane = true }
+
+    package mutating func feedMoved(to position: Int64) { feed = max(feed ?? 0, position) }
+}

@@ -1,0 +1,25 @@
+import Postgres
+import SyncModel
+
+/// What ``GroupStatements/mappings`` says of a client id.
+struct FoundMapping {
+    /// The place in the group of the push that asks.
+    let push: Int
+    let mapping: IDMapping
+    /// When its use was last noted; nil where that never was.
+    let usedAt: Timestamp?
+
+    init(_ row: inout RowReader) throws {
+        push = try row.push()
+        let clientID = try row.uuid("client_id")
+        mapping = IDMapping(
+            entityType: try row.string("entity_type"),
+            client: .id(clientID),
+            serverID: try row.serverID(),
+            status: try row.choice("status"),
+            mutationID: try row.uuid("mutation_id"),
+            isAbandoned: try row.bool("is_abandoned")
+        )
+        usedAt = try row.optionalMoment("last_used_at")
+    }
+}

@@ -1,0 +1,18 @@
+import SyncModel
+
+/// A mapping that a push names.
+package struct MappingUse {
+    /// A use is noted once a day (``GroupStatements/touchMappings``).
+    package static let precision: Double = 86_400
+
+    let push: Int
+    let name: ClientReference
+    /// Nil where it never was.
+    let notedAt: Timestamp?
+
+    /// Whether it is to be noted again.
+    func isNews(at now: Timestamp) -> Bool {
+        guard let notedAt else { return true }
+        return notedAt.adding(seconds: Self.precision) <= now
+    }
+}

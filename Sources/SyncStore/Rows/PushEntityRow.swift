@@ -1,0 +1,39 @@
+import Postgres
+import SyncModel
+
+/// An entity that a push writes, named in one of three ways: by server id, by a client id of the user, by an id of the
+/// device's own.
+struct PushEntityRow: Hashable {
+    let push: Int
+    let device: DeviceKey
+    let entity: EntityName
+
+    /// Whether it has to be found by an id of the device's own.
+    var needsNumber: Bool { entity.serverID == nil && entity.localID != nil }
+
+    /// What its open mutations are found by.
+    static let open = Columns<PushEntityRow>(
+        .int4("push") { Int32($0.push) },
+        .lane(\.device.lane),
+        .text("entity_type", \.entity.type),
+        .uuid("local_id", \.entity.clientID),
+        .text("server_id", \.entity.serverID?.text)
+    )
+
+    /// The same where some are named by an id of a device's own.
+    static let openOwn = Columns(open, .uuid("device_id", \.device.id), .int8("local_number", \.entity.client?.number))
+
+    /// By a client id of the user.
+    static let mapped = Columns<PushEntityRow>(
+        .lane(\.device.lane),
+        .uuid("client_id", \.entity.clientID),
+        .text("entity_type", \.entity.type)
+    )
+
+    /// By an id of the device's own.
+    static let own = Columns<PushEntityRow>(
+        .device(\.device),
+        .text("entity_type", \.entity.type),
+        .int8("local_id", \.entity.client?.number)
+    )
+}

@@ -1,0 +1,15 @@
+import Postgres
+import SyncModel
+
+/// An id that a device counts.
+struct PushLocalIDRow {
+    let push: Int
+    let device: DeviceKey
+    let id: LocalID
+
+    static let columns = Columns<PushLocalIDRow>(
+        .int4("push") { Int32($0.push) },
+        .device(\.device),
+        .localID(\.id)
+    )
+}

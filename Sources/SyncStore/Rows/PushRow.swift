@@ -1,0 +1,10 @@
+import Postgres
+import SyncModel
+
+/// A push, and whose it is.
+struct PushRow {
+    let push: Int
+    let lane: LaneKey
+
+    static let columns = Columns<PushRow>(.int4("push") { Int32($0.push) }, .lane(\.lane))
+}

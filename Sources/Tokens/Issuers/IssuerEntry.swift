@@ -1,0 +1,21 @@
+/// An issuer in force.
+struct IssuerEntry: Sendable {
+    let rules: TokenRules
+    /// Keys that the operator gave.
+    let given: [TokenKey]
+    /// Keys that it publishes; nil where it publishes none.
+    let remote: RemoteKeys?
+    /// All of them.
+    private(set) var keys: TokenKeySet
+
+    init(rules: TokenRules, given: [TokenKey], remote: RemoteKeys?) {
+        self.rules = rules
+        self.given = given
+        self.remote = remote
+        keys = TokenKeySet(given + (remote?.keys ?? []))
+    }
+
+    mutating func takeRemoteKeys() {
+        keys = TokenKeySet(given + (remote?.keys ?? []))
+    }
+}
