@@ -1,4 +1,3 @@
-import Foundation
 package import Postgres
 import ServiceLifecycle
 package import SyncModel

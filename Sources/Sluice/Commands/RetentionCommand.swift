@@ -1,6 +1,5 @@
 import ArgumentParser
 import Foundation
-import JSONText
 import SyncMaintenance
 import SyncModel
 import SyncStore

@@ -1,5 +1,4 @@
 package import JSONText
-import SyncMaintenance
 package import SyncModel
 
 extension EntityType: AnswerBody {

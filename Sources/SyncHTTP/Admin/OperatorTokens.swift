@@ -1,6 +1,5 @@
 import Crypto
 import HTTPTypes
-import SyncMaintenance
 import SyncModel
 
 /// The secrets that open `/admin`, kept as their digests. There may be several, so that one can be replaced by another

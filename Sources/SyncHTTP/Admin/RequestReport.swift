@@ -1,5 +1,4 @@
 import JSONText
-import SyncMaintenance
 import SyncModel
 
 /// What is wrong with the members of a small body, gathered: an operator is told all of it at once.

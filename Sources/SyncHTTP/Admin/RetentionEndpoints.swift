@@ -3,7 +3,6 @@ import JSONText
 import Logging
 import SyncMaintenance
 import SyncModel
-import SyncStore
 
 /// `/admin/retention`: what retention would do, how it stands, and a run at once.
 struct RetentionEndpoints: Sendable {

@@ -1,6 +1,5 @@
 import SyncMaintenance
 package import SyncModel
-import SyncStore
 
 extension UpstreamUpdate {
     private static let what =

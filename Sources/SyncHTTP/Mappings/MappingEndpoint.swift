@@ -1,5 +1,4 @@
 import HTTPTypes
-import JSONText
 import SyncModel
 import SyncStore
 

@@ -1,5 +1,4 @@
 package import SyncModel
-import SyncStore
 
 /// What is to change of an entity type, or to be of a new one; what is nil stays, or is as at a type's first use.
 package struct EntityTypeUpdate: Sendable {

@@ -1,5 +1,4 @@
 package import SyncModel
-import SyncStore
 
 /// What is to change of an organization, or to be of a new one; what is nil stays, or has its default.
 package struct OrganizationUpdate: Sendable {

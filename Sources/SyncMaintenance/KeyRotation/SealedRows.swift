@@ -1,5 +1,4 @@
 import SyncModel
-import SyncStore
 
 /// What became of an organization whose rows were to be sealed.
 package struct SealedRows: Sendable, Hashable {

@@ -1,6 +1,5 @@
 import Metrics
 import SyncModel
-import SyncStore
 
 /// What retention counts. Described where it is wired.
 package struct RetentionMetrics: Sendable {

@@ -1,5 +1,3 @@
-import Foundation
-
 /// One request and what it may come to.
 struct Attempt {
     let dispatch: Dispatch

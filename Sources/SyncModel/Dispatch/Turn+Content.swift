@@ -1,4 +1,3 @@
-import Foundation
 import JSONText
 
 /// The mutation's content with permanent ids in the place of those by which its device named entities.

@@ -1,5 +1,3 @@
-import Foundation
-
 extension BuiltInStore {
     /// What comes of a mutation in a transaction that applies it, or lets it wait.
     struct Result {

@@ -1,5 +1,3 @@
-import Foundation
-
 extension PushJudge {
     /// What refuses the whole push when it is to be all or nothing; nil when every entry is valid.
     func strictProblem() -> Problem? {

@@ -1,5 +1,4 @@
 import Foundation
-import JSONText
 
 /// Decides entry by entry, in running order, what is a repetition, what is refused and why, and what is accepted and
 /// what it depends on (product rules 1, 3, 5, 9). Executes nothing.

@@ -1,5 +1,4 @@
 public import Foundation
-import JSONText
 
 /// Ids that have to be looked up to compare repetitions with their first tries, beyond those that the push itself names.
 public struct ComparedIDs: Sendable {

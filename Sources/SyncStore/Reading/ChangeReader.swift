@@ -1,5 +1,4 @@
 package import Foundation
-import Postgres
 package import SyncModel
 
 /// Shows an organization's feed in permanent ids.

@@ -1,4 +1,3 @@
-import JSONText
 import SyncHTTP
 
 /// What `sluice dev --demo-upstream` shows below the rest: a replay, a retry and a conflict, ready to be pasted.

@@ -1,6 +1,4 @@
-import Foundation
 import JSONText
-import Postgres
 import SyncModel
 
 /// A page of the feed on its way into a device's own ids.
