@@ -29,8 +29,9 @@ package final class CommitterConnection: Sendable {
         let connection = try await open()
         let limit = configuration.statementTimeout / share
         guard state.withLock({ $0.limit }) != limit else { return connection }
-        var parameters = Parameters()
-        parameters.add("\(limit.components.seconds * 1_000 + limit.components.attoseconds / 1_000_000_000_000_000)ms")
+        let parameters = Parameters(
+            "\(limit.components.seconds * 1_000 + limit.components.attoseconds / 1_000_000_000_000_000)ms"
+        )
         _ = try await connection.run(Query(Self.limitStatement, parameters))
         state.withLock { $0.limit = limit }
         return connection

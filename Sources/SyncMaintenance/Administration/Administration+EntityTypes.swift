@@ -46,8 +46,7 @@ extension Administration {
     }
 
     private static func key(_ name: String, in organization: UUID) -> Parameters {
-        var parameters = Parameters(of: organization)
-        parameters.add(name)
+        let parameters = Parameters(of: organization, name)
         return parameters
     }
 
@@ -104,25 +103,29 @@ extension EntityTypeUpdate {
     /// The parameters that register the type; what the update leaves out is as at the type's first use.
     fileprivate func making(_ name: String, in organization: UUID, hasUpstream: Bool) -> Parameters {
         let first = EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
-        var parameters = Parameters(of: organization)
-        parameters.add(name)
-        parameters.add((idSpace ?? first.idSpace).rawValue)
-        parameters.add((visibility ?? first.visibility).rawValue)
-        parameters.add(defaultPriority ?? first.defaultPriority)
-        parameters.add(first.isForwarded)
-        parameters.add(jsonb: relations)
+        let parameters = Parameters(
+            of: organization,
+            name,
+            (idSpace ?? first.idSpace).rawValue,
+            (visibility ?? first.visibility).rawValue,
+            defaultPriority ?? first.defaultPriority,
+            first.isForwarded,
+            BytesParameter.jsonb(relations)
+        )
         return parameters
     }
 
     /// The parameters that change the type; null for what stays.
     fileprivate func changing(_ name: String, in organization: UUID) -> Parameters {
-        var parameters = Parameters(of: organization)
-        parameters.add(name)
-        parameters.add(idSpace?.rawValue)
-        parameters.add(visibility?.rawValue)
-        parameters.add(defaultPriority)
-        parameters.add(isForwarded)
-        parameters.add(jsonb: relations)
+        let parameters = Parameters(
+            of: organization,
+            name,
+            idSpace?.rawValue,
+            visibility?.rawValue,
+            defaultPriority,
+            isForwarded,
+            BytesParameter.jsonb(relations)
+        )
         return parameters
     }
 

@@ -34,9 +34,7 @@ extension Administration {
             if other == organization { return false }
             throw Self.refusal("\"\(role)\" reads another organization; a role reads one")
         }
-        var parameters = Parameters(of: organization)
-        parameters.add(role)
-        parameters.add(timestamp: now().microseconds)
+        let parameters = Parameters(of: organization, role, now())
         // where somebody else had to grant it, it is there already
         let grant = facts.isReader ? nil : "GRANT \(Roles.reader) TO \(facts.quoted)"
         return try await bind(Query(Self.addReaderStatement, parameters), granting: grant)
@@ -45,8 +43,7 @@ extension Administration {
     /// Takes the right to read from a role. False when it did not read this organization.
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
-        var parameters = Parameters(of: organization)
-        parameters.add(role)
+        let parameters = Parameters(of: organization, role)
         let isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
         if isRemoved, let facts, facts.isReader {
             // without its binding a member sees nothing: where this connection may not revoke, that is enough
@@ -65,8 +62,7 @@ extension Administration {
     }
 
     private func facts(of role: String) async throws(Problem) -> RoleFacts? {
-        var parameters = Parameters()
-        parameters.add(role)
+        let parameters = Parameters(role)
         return try await rows(Self.roleStatement, parameters, "look at a role") { row in
             RoleFacts(
                 quoted: try row.string("quoted"),

@@ -10,12 +10,10 @@ extension Administration {
     /// Epochs of feeds change by chance and not by one: a backup that is restored twice must not know the cursors of the
     /// life in between. What was in flight is left to the lanes' workers, who take it for a request of unknown outcome.
     package func setRightAfterRestore() async throws(Problem) -> RestoreReport {
-        var change = Parameters()
-        change.add(Int64.random(in: 1...0xffff_ffff_ffff))
-        var time = Parameters()
-        time.add(timestamp: now().microseconds)
+        let change = Parameters(Int64.random(in: 1...0xffff_ffff_ffff))
+        let time = Parameters(now())
         do {
-            let results = try await pool.transaction { [change, time] connection in
+            let results = try await pool.transaction { connection in
                 try await connection.run(
                     [
                         Query(Self.expireLeasesStatement, time), Query(Self.expireTurnStatement),

@@ -61,15 +61,17 @@ extension Administration {
         at moment: Timestamp,
         _ seal: Seal
     ) throws(SealError) -> Parameters {
-        var parameters = Parameters(of: organization)
-        parameters.add(settings.baseURL)
-        parameters.add(json: try seal.seal(json: settings.credential?.stored, as: .upstream(.credential)))
-        parameters.add(Int16(settings.timeoutSeconds))
-        parameters.add(Int16(settings.maximumConcurrency))
-        parameters.add(settings.idPointer)
-        parameters.add(json: try seal.seal(json: settings.storedHeaders, as: .upstream(.headers)))
-        parameters.add(settings.allowedHeaders)
-        parameters.add(timestamp: moment.microseconds)
+        let parameters = Parameters(
+            of: organization,
+            settings.baseURL,
+            BytesParameter.json(try seal.seal(json: settings.credential?.stored, as: .upstream(.credential))),
+            Int16(settings.timeoutSeconds),
+            Int16(settings.maximumConcurrency),
+            settings.idPointer,
+            BytesParameter.json(try seal.seal(json: settings.storedHeaders, as: .upstream(.headers))),
+            settings.allowedHeaders,
+            moment
+        )
         return parameters
     }
 

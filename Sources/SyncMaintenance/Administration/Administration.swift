@@ -23,9 +23,7 @@ package struct Administration: Sendable {
         limit: Int,
         after last: UUID?
     ) async throws(Problem) -> (organizations: [OrganizationRow], next: UUID?) {
-        var parameters = Parameters()
-        parameters.add(last)
-        parameters.add(Int64(limit + 1))
+        let parameters = Parameters(last, Int64(limit + 1))
         let found = try await rows(Self.listStatement, parameters, "list organizations", OrganizationRow.init)
         let shown = Array(found.prefix(limit))
         return (shown, found.count > limit ? shown.last?.id : nil)
@@ -33,8 +31,7 @@ package struct Administration: Sendable {
 
     /// An organization of a name; nil where none is called so. Looks at all of them: for commands.
     package func organization(named name: String) async throws(Problem) -> UUID? {
-        var parameters = Parameters()
-        parameters.add(name)
+        let parameters = Parameters(name)
         return try await rows(Self.namedStatement, parameters, "look for an organization") { try $0.uuid("id") }.first
     }
 
@@ -55,15 +52,16 @@ package struct Administration: Sendable {
         _ id: UUID,
         _ update: OrganizationUpdate
     ) async throws(Problem) -> (isNew: Bool, value: OrganizationRow) {
-        var parameters = Parameters(of: id)
-        parameters.add(update.name)
-        parameters.add(update.status?.rawValue)
-        parameters.add(jsonb: update.settings)
-        parameters.add(timestamp: now().microseconds)
-        var feed = Parameters(of: id)
-        feed.add(Int64.random(in: 1...0xffff_ffff_ffff))
+        let parameters = Parameters(
+            of: id,
+            update.name,
+            update.status?.rawValue,
+            BytesParameter.jsonb(update.settings),
+            now()
+        )
+        let feed = Parameters(of: id, Int64.random(in: 1...0xffff_ffff_ffff))
         do {
-            let results = try await pool.transaction { [parameters, feed] connection in
+            let results = try await pool.transaction { connection in
                 try await connection.run([
                     Query(Self.makeStatement, parameters), Query(Self.changeStatement, parameters),
                     Query(Self.feedStatement, feed),
@@ -84,8 +82,7 @@ package struct Administration: Sendable {
     /// Lets a user in. Nil when there is no such organization, else whether the user is new.
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
-        var parameters = Parameters(of: LaneKey(organization: organization, user: user))
-        parameters.add(timestamp: now().microseconds)
+        let parameters = Parameters(of: LaneKey(organization: organization, user: user), now())
         let rows = try await run(Self.putUserStatement, parameters, "write a user")
         catalog.invalidate(organization)
         return rows.affected > 0

@@ -13,8 +13,7 @@ extension Administration {
     /// The organization takes no new lanes from the first step on, and pushes that are under way hold lanes that the
     /// purge waits for. What is purged does not come back; a purge that was cut off goes on when it is called again.
     package func purge(_ id: UUID) async throws(Problem) -> Bool {
-        var key = Parameters()
-        key.add(id)
+        let key = Parameters(id)
         var batch = key
         batch.add(Self.purgeBatch)
         do {
@@ -28,7 +27,7 @@ extension Administration {
                     while try await pool.run([Query(statement, batch)])[0].affected > 0 { isClean = false }
                 }
             }
-            _ = try await pool.transaction { [key] connection in
+            _ = try await pool.transaction { connection in
                 try await connection.run(Self.lastStatements.map { Query($0, key) })
             }
             catalog.invalidate(id)
@@ -45,9 +44,7 @@ extension Administration {
     /// What a purge of an organization would delete: its tables, largest first, with their rows as far as these are counted
     /// (``extentLimit``). Tables without rows are left out.
     package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
-        var parameters = Parameters()
-        parameters.add(id)
-        parameters.add(Self.extentLimit)
+        let parameters = Parameters(id, Self.extentLimit)
         var extent: [(table: String, rows: Int64)] = []
         do {
             for (table, statement) in Self.extentStatements {

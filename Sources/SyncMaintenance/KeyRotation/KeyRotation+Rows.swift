@@ -64,8 +64,7 @@ extension KeyRotation {
         _ grace: Double,
         _ onWait: @Sendable (Double) -> Void
     ) async throws {
-        var parameters = Parameters(of: organization)
-        parameters.add(number)
+        let parameters = Parameters(of: organization, number)
         let rows = try await pool.run([Query(Self.ageStatement, parameters)])[0]
         guard let made = try rows.read({ try $0.moment("created_at") }).first else { return }
         let known = made.adding(seconds: grace)
@@ -76,8 +75,7 @@ extension KeyRotation {
     }
 
     private func drop(before number: Int32, _ organization: UUID) async throws -> Int {
-        var parameters = Parameters(of: organization)
-        parameters.add(number)
+        let parameters = Parameters(of: organization, number)
         return Int(try await pool.run([Query(Self.dropStatement, parameters)])[0].affected)
     }
 

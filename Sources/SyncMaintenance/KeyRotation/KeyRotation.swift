@@ -107,10 +107,7 @@ package struct KeyRotation: Sendable {
         _ number: Int32,
         besides label: String
     ) async throws(Problem) -> [(key: Key, wrapped: WrappedKey)] {
-        var parameters = Parameters(of: organization)
-        parameters.add(number)
-        parameters.add(label)
-        parameters.add(Self.page)
+        let parameters = Parameters(of: organization, number, label, Self.page)
         return try await failure.reporting("read data keys") { [parameters] in
             let rows = try await pool.run([Query(Self.pageStatement, parameters)])[0]
             return try rows.read { row in
@@ -127,11 +124,13 @@ package struct KeyRotation: Sendable {
     }
 
     private static func replace(_ old: WrappedKey, by new: WrappedKey, of organization: UUID) -> Query {
-        var parameters = Parameters(of: organization)
-        parameters.add(old.number)
-        parameters.add(old.masterKey)
-        parameters.add(new.masterKey)
-        parameters.add(bytes: new.bytes)
+        let parameters = Parameters(
+            of: organization,
+            old.number,
+            old.masterKey,
+            new.masterKey,
+            BytesParameter.bytea(new.bytes)
+        )
         return Query(replaceStatement, parameters)
     }
 

@@ -12,9 +12,7 @@ struct SealedEntities: SealedKind {
     var first: EntityKey { EntityKey(type: "", id: "") }
 
     func place(_ key: EntityKey) -> Parameters {
-        var parameters = Parameters(of: organization)
-        parameters.add(key.type)
-        parameters.add(key.id)
+        let parameters = Parameters(of: organization, key.type, key.id)
         return parameters
     }
 

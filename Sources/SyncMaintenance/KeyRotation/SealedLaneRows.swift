@@ -14,8 +14,7 @@ struct SealedLaneRows: SealedKind {
     var first: UUID { .least }
 
     func place(_ id: UUID) -> Parameters {
-        var parameters = Parameters(of: lane)
-        parameters.add(id)
+        let parameters = Parameters(of: lane, id)
         return parameters
     }
 

@@ -93,15 +93,13 @@ struct SealingRun {
     }
 
     private func user(from start: UUID) async throws -> UUID? {
-        var parameters = Parameters(of: organization)
-        parameters.add(start)
+        let parameters = Parameters(of: organization, start)
         let found = try await pool.run([Query(SealStatements.nextLane, parameters)])[0]
         return try found.read { try $0.uuid("user_id") }.first
     }
 
     private func clearMappings(_ lane: LaneKey) async throws {
-        var parameters = Parameters(of: lane)
-        parameters.add(Self.scan)
+        let parameters = Parameters(of: lane, Self.scan)
         let queries = [LaneRows.lock([lane]), Query(SealStatements.clearMappings, parameters)]
         var cleared = Self.scan
         while cleared == Self.scan {

@@ -87,8 +87,7 @@ extension Settlement {
 extension SettleReader {
     /// Those of some mutations that were last changed before a moment.
     fileprivate func idsOlder(than cutoff: Timestamp, among ids: [UUID]) async throws -> Set<UUID> {
-        var parameters = Parameters(of: lane, ids)
-        parameters.add(timestamp: cutoff.microseconds)
+        let parameters = Parameters(of: lane, ids, cutoff)
         let rows = try await connection.run(Query(ExpiredFailures.stillOldStatement, parameters))
         return Set(try rows.read { try $0.uuid("id") })
     }

@@ -34,10 +34,7 @@ struct LocalIDRetention {
         guard !own.isEmpty else { return }
         var last: (user: UUID, device: UUID)? = (UUID.least, UUID.least)
         while let (user, device) = last {
-            var page = Parameters(of: organization)
-            page.add(user)
-            page.add(device)
-            page.add(Int64(Self.portion))
+            let page = Parameters(of: organization, user, device, Int64(Self.portion))
             let devices = try await connection.run(Query(Self.devicesStatement, page))
             let asked = try devices.read { (user: try $0.uuid("user_id"), device: try $0.uuid("device_id")) }
             var parameters = parameters(own)

@@ -34,13 +34,14 @@ package struct RetentionStore: Sendable {
 
     /// Claims the turn; nil while another has it or, unless it is forced, no run is due.
     package func claim(owner: UUID, isForced: Bool = false) async throws(Problem) -> RetentionLease? {
-        var parameters = Parameters()
-        parameters.add(owner)
-        parameters.add(timestamp: now().microseconds)
-        parameters.add(timestamp: now().adding(seconds: Self.leaseSeconds).microseconds)
-        parameters.add(isForced)
-        parameters.add(timestamp: RetentionStatus.latestExpiry(at: now()).microseconds)
-        parameters.add(timestamp: RetentionStatus.latestDue(at: now()).microseconds)
+        let parameters = Parameters(
+            owner,
+            now(),
+            now().adding(seconds: Self.leaseSeconds),
+            isForced,
+            RetentionStatus.latestExpiry(at: now()),
+            RetentionStatus.latestDue(at: now())
+        )
         return try await failure.reporting("claim retention's turn") { [parameters] in
             try await run(RetentionStatements.claim, parameters)
                 .read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
@@ -60,12 +61,13 @@ package struct RetentionStore: Sendable {
         due: Timestamp
     ) async throws(Problem) -> Timestamp {
         let moment = now()
-        var parameters = Parameters()
-        parameters.add(lease.owner)
-        parameters.add(lease.token)
-        parameters.add(timestamp: report == nil ? nil : moment.microseconds)
-        parameters.add(json: report?.json)
-        parameters.add(timestamp: due.microseconds)
+        let parameters = Parameters(
+            lease.owner,
+            lease.token,
+            report == nil ? nil : moment,
+            BytesParameter.json(report?.json),
+            due
+        )
         return try await failure.reporting("give retention's turn back") { [parameters] in
             _ = try await run(RetentionStatements.release, parameters)
             return moment
@@ -74,8 +76,7 @@ package struct RetentionStore: Sendable {
 
     /// Asks for a run at once, of whichever replica comes to it.
     package func ask() async throws(Problem) {
-        var parameters = Parameters()
-        parameters.add(timestamp: now().microseconds)
+        let parameters = Parameters(now())
         try await failure.reporting("ask for retention") { [parameters] in
             _ = try await run(RetentionStatements.ask, parameters)
         }
@@ -96,10 +97,7 @@ package struct RetentionStore: Sendable {
     /// A page of organizations by id, with what is due in each. The page is empty at the end.
     package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt]
     {
-        var parameters = Parameters()
-        parameters.add(organization)
-        parameters.add(Int64(Self.organizationsAtATime))
-        parameters.add(timestamp: cutoffs.now.microseconds)
+        let parameters = Parameters(organization, Int64(Self.organizationsAtATime), cutoffs.now)
         return try await failure.reporting("look for what retention has to do") { [parameters] in
             let rows = try await pool.transaction { connection in
                 try await connection.run([Self.opening, Query(RetentionStatements.debts, parameters)])[1]
@@ -203,16 +201,12 @@ package struct RetentionStore: Sendable {
     }
 
     private func renewal(_ lease: RetentionLease) -> Query {
-        var parameters = Parameters()
-        parameters.add(lease.owner)
-        parameters.add(lease.token)
-        parameters.add(timestamp: now().adding(seconds: Self.leaseSeconds).microseconds)
+        let parameters = Parameters(lease.owner, lease.token, now().adding(seconds: Self.leaseSeconds))
         return Query(RetentionStatements.renew, parameters)
     }
 
     static var opening: Query {
-        var parameters = Parameters()
-        parameters.add("\(lockTimeout)ms")
+        let parameters = Parameters("\(lockTimeout)ms")
         return Query(RetentionStatements.opening, parameters)
     }
 

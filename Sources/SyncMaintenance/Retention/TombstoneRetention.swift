@@ -96,8 +96,7 @@ struct TombstoneRetention: Retention {
             _ = try await connection.run(Row.mapping.query(Self.deleteMappingsStatement, mapped))
         }
         try await localIDs.drop(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
-        var horizon = Parameters(of: organization)
-        horizon.add(last)
+        let horizon = Parameters(of: organization, last)
         _ = try await connection.run([Query(Self.horizonStatement, horizon)])
         return gone.count
     }

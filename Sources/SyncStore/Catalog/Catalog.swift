@@ -88,8 +88,7 @@ package final class Catalog: Sendable {
         let moment = now()
         let (cached, generation) = state.withLock { ($0.entries[id], $0.generation) }
         if let cached, Self.isFresh(cached.readAt, at: moment) { return cached }
-        var parameters = Parameters()
-        parameters.add(id)
+        let parameters = Parameters(id)
         let read: Entry
         do {
             let rows = try await pool.run([

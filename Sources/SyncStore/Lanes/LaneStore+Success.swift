@@ -19,9 +19,7 @@ extension LaneStore {
         since moment: Timestamp,
         timeout: Duration
     ) async throws(Problem) -> Bool {
-        var parameters = Parameters(of: organization)
-        parameters.add(timestamp: moment.microseconds)
-        parameters.add(timestamp: moment.adding(seconds: timeout / .seconds(1)).microseconds)
+        let parameters = Parameters(of: organization, moment, moment.adding(seconds: timeout / .seconds(1)))
         do {
             let query = Query(Self.successStatement, parameters)
             return try await pool.withConnection { connection in

@@ -57,19 +57,13 @@ package final class LaneStore: Service {
     ///   - excluding: organizations that are looked after already.
     ///   - limit: lanes at most.
     package func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
-        var parameters = Parameters()
-        parameters.add(timestamp: now.microseconds)
-        parameters.add(excluding)
-        parameters.add(Int64(limit))
+        let parameters = Parameters(now, excluding, Int64(limit))
         return try await lanes(Self.dueStatement, parameters)
     }
 
     /// Lanes of one organization that may be claimed, the longest due first.
     package func due(at now: Timestamp, in organization: UUID, limit: Int) async throws(Problem) -> [LaneKey] {
-        var parameters = Parameters()
-        parameters.add(timestamp: now.microseconds)
-        parameters.add(organization)
-        parameters.add(Int64(limit))
+        let parameters = Parameters(now, organization, Int64(limit))
         return try await lanes(Self.dueOfOrganizationStatement, parameters)
     }
 
@@ -113,8 +107,7 @@ package final class LaneStore: Service {
 
     /// Counts lanes that have something to run, or are halted.
     package func census(at now: Timestamp) async throws(Problem) -> Census {
-        var parameters = Parameters()
-        parameters.add(timestamp: now.microseconds)
+        let parameters = Parameters(now)
         do {
             let rows = try await pool.run([Query(Self.censusStatement, parameters)])[0]
             var census = Census()
@@ -159,8 +152,7 @@ package final class LaneStore: Service {
     ///
     /// - Parameter limit: organizations at most.
     package func census(organizations limit: Int) async throws(Problem) -> [OrganizationCensus] {
-        var parameters = Parameters()
-        parameters.add(Int64(limit))
+        let parameters = Parameters(Int64(limit))
         do {
             let rows = try await pool.run([Query(Self.organizationsStatement, parameters)])[0]
             return try rows.read { row in

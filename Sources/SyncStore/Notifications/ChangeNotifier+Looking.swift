@@ -40,8 +40,7 @@ extension ChangeNotifier {
     }
 
     private func look(_ organizations: [UUID]) async {
-        var parameters = Parameters()
-        parameters.add(organizations)
+        let parameters = Parameters(organizations)
         guard let rows = try? await pool.run([Query(Self.feedsStatement, parameters)])[0],
             let found = try? rows.read({ (feed: try $0.uuid("organization_id"), end: try $0.int64("last_position")) })
         else { return }

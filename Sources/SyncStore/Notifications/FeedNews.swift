@@ -56,9 +56,7 @@ struct FeedNews: Sendable {
     }
 
     static func query(_ organization: UUID, after position: Int64) -> Query {
-        var parameters = Parameters(of: organization)
-        parameters.add(position)
-        parameters.add(limit)
+        let parameters = Parameters(of: organization, position, limit)
         return Query(statement, parameters)
     }
 

@@ -96,8 +96,7 @@ final class ReplicaHints: Sendable {
 
     /// Says that this replica is here, and looks who else is registered.
     private func register() async {
-        var own = Parameters()
-        own.add(id)
+        let own = Parameters(id)
         var others = own
         others.add(Int64(Self.memory.components.seconds))
         let queries = [
@@ -122,8 +121,7 @@ final class ReplicaHints: Sendable {
     }
 
     private func notification(_ message: HintMessage) -> Query {
-        var parameters = Parameters()
-        parameters.add(message.text(from: name))
+        let parameters = Parameters(message.text(from: name))
         return Query(Self.notifyStatement, parameters)
     }
 

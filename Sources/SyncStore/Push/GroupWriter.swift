@@ -221,8 +221,7 @@ struct GroupWriter {
         }
         let unchanged = writes.filter { $0.1.isEmpty }.map(\.0)
         if !unchanged.isEmpty {
-            var parameters = Parameters()
-            parameters.add(unchanged)
+            let parameters = Parameters(unchanged)
             feedResults.append(queries.count)
             queries.append(Query(GroupStatements.readFeeds, parameters))
         }

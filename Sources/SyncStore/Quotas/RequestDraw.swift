@@ -28,8 +28,7 @@ struct RequestDraw {
         let sorted = wishes.sorted { $0.organization < $1.organization }
         let quotas = Dictionary(uniqueKeysWithValues: sorted.map { ($0.organization, $0) })
         return try await pool.withConnection { connection in
-            var keys = Parameters()
-            keys.add(sorted.map(\.organization))
+            let keys = Parameters(sorted.map(\.organization))
             var made = keys
             made.add(timestamp: now.microseconds)
             let results = try await connection.run([

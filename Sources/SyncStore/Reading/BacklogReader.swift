@@ -43,9 +43,7 @@ package struct BacklogReader: Sendable {
     }
 
     private static func query(_ positions: [Int64], _ lane: LaneKey, head: Int64?) -> Query {
-        var parameters = Parameters(of: lane)
-        parameters.add(positions)
-        parameters.add(head)
+        let parameters = Parameters(of: lane, positions, head)
         return Query(positionsStatement, parameters)
     }
 

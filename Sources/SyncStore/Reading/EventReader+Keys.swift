@@ -51,12 +51,7 @@ extension EventReader {
         case .mutation(let last): (position, client, type) = (last, UUID.least, "")
         case .mapping(let last, let lastType): (client, type) = (last, lastType)
         }
-        var parameters = Parameters(of: lane)
-        parameters.add(cursor.place.change)
-        parameters.add(position)
-        parameters.add(client)
-        parameters.add(type)
-        parameters.add(Int64(Self.pageEvents))
+        let parameters = Parameters(of: lane, cursor.place.change, position, client, type, Int64(Self.pageEvents))
         do {
             let rows = try await pool.run([Query(Self.keysStatement, parameters)])[0]
             guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }

@@ -30,13 +30,15 @@ struct FeedReader: Sendable {
         besides others: [Query] = []
     ) async throws(Problem) -> (reading: Reading, others: ArraySlice<Rows>) {
         let scan = min(request.limit * Self.scanFactor, 10_000)
-        var parameters = Parameters(of: request.organization)
-        parameters.add(cursor?.position ?? 0)
-        parameters.add(request.entityTypes)
-        parameters.add(request.user)
-        parameters.add(Int64(scan))
-        parameters.add(Int64(request.limit))
-        parameters.add(Self.pageBytes)
+        let parameters = Parameters(
+            of: request.organization,
+            cursor?.position ?? 0,
+            request.entityTypes,
+            request.user,
+            Int64(scan),
+            Int64(request.limit),
+            Self.pageBytes
+        )
         do {
             let results = try await pool.run([Query(Self.statement, parameters)] + others)
             return (try FeedPage.reading(results[0], after: cursor, request), results.dropFirst())

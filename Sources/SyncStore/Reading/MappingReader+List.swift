@@ -30,13 +30,15 @@ extension MappingReader {
         // one more than a page holds tells whether there are more
         let scan = statuses.isEmpty ? limit + 1 : limit * Self.scanFactor
         let start = Start(cursor?.place)
-        var parameters = Parameters(of: LaneKey(organization: organization, user: user))
-        parameters.add(start.change)
-        parameters.add(start.clientID)
-        parameters.add(start.entityType)
-        parameters.add(statuses.map(\.rawValue))
-        parameters.add(Int64(scan))
-        parameters.add(Int64(limit + 1))
+        let parameters = Parameters(
+            of: LaneKey(organization: organization, user: user),
+            start.change,
+            start.clientID,
+            start.entityType,
+            statuses.map(\.rawValue),
+            Int64(scan),
+            Int64(limit + 1)
+        )
         do {
             let rows = try await pool.run([Query(Self.listStatement, parameters)])[0]
             return try MappingPage(rows, limit: limit, cursor: cursor, filter: filter, statuses: statuses)

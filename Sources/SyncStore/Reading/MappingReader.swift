@@ -16,9 +16,11 @@ package struct MappingReader: Sendable {
         organization: UUID,
         user: UUID
     ) async throws(Problem) -> [IDMapping] {
-        var parameters = Parameters(of: LaneKey(organization: organization, user: user))
-        parameters.add(Array(Set(clientIDs)))
-        parameters.add(entityType)
+        let parameters = Parameters(
+            of: LaneKey(organization: organization, user: user),
+            Array(Set(clientIDs)),
+            entityType
+        )
         do {
             let rows = try await pool.run([Query(Self.statement, parameters)])[0]
             return try rows.read(Self.mapping)
@@ -35,10 +37,7 @@ package struct MappingReader: Sendable {
         entityType: String,
         lane: LaneKey
     ) async throws(Problem) -> [IDMapping] {
-        var parameters = Parameters(of: lane)
-        parameters.add(device)
-        parameters.add(entityType)
-        parameters.add(Array(Set(numbers)))
+        let parameters = Parameters(of: lane, device, entityType, Array(Set(numbers)))
         do {
             let rows = try await pool.run([Query(Self.numbersStatement, parameters)])[0]
             return try rows.read { row in

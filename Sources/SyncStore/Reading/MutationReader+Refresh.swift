@@ -35,8 +35,7 @@ extension MutationReader {
     }
 
     private func records(_ ids: [UUID], _ lane: LaneKey) async throws(Problem) -> [UUID: MutationRecord] {
-        var parameters = Parameters(of: lane)
-        parameters.add(Array(Set(ids)))
+        let parameters = Parameters(of: lane, Array(Set(ids)))
         do {
             return try await catalog.opening(lane.organization) { [parameters] seal in
                 let rows = try await pool.run([Query(Self.recordsStatement, parameters)])[0]
@@ -55,11 +54,8 @@ extension MutationReader {
     /// What was resolved while the answer was held, and the feed as it is by now.
     private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
         let touched = answer.touched
-        var parameters = Parameters(of: lane)
-        parameters.add(touched.clientIDs)
-        parameters.add(nil as String?)
-        var feed = Parameters()
-        feed.add([lane.organization])
+        let parameters = Parameters(of: lane, touched.clientIDs, nil as String?)
+        let feed = Parameters([lane.organization])
         var answer = answer
         do {
             let results = try await pool.run([

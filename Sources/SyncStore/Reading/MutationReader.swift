@@ -51,13 +51,15 @@ package struct MutationReader: Sendable {
         user: UUID
     ) async throws(Problem) -> MutationPage {
         let after = try MutationCursor(filter)
-        var parameters = Parameters(of: LaneKey(organization: organization.id, user: user))
-        parameters.add(after.position)
-        parameters.add(filter.statuses.map(\.rawValue))
-        parameters.add(filter.deviceID)
-        parameters.add(filter.entityType)
-        parameters.add(Int64(filter.limit + 1))
-        parameters.add(Self.pageBytes)
+        let parameters = Parameters(
+            of: LaneKey(organization: organization.id, user: user),
+            after.position,
+            filter.statuses.map(\.rawValue),
+            filter.deviceID,
+            filter.entityType,
+            Int64(filter.limit + 1),
+            Self.pageBytes
+        )
         let found: [MutationDetail]
         do {
             found = try await catalog.opening(organization.id) { [parameters] seal in
@@ -85,8 +87,7 @@ package struct MutationReader: Sendable {
         _ organization: Organization,
         _ user: UUID
     ) async throws(Problem) -> [MutationDetail] {
-        var parameters = Parameters(of: LaneKey(organization: organization.id, user: user))
-        parameters.add(ids)
+        let parameters = Parameters(of: LaneKey(organization: organization.id, user: user), ids)
         do {
             return try await catalog.opening(organization.id) { [parameters] seal in
                 let rows = try await pool.run([Query(Self.byIDStatement, parameters)])[0]

@@ -18,10 +18,7 @@ extension MutationReader {
         of user: UUID?
     ) async throws(Problem) -> MutationPage {
         let after = try OrganizationMutationCursor(filter, user)
-        var parameters = Parameters(of: organization.id)
-        parameters.add(after.user)
-        parameters.add(after.position)
-        parameters.add(Self.scan)
+        var parameters = Parameters(of: organization.id, after.user, after.position, Self.scan)
         let edgeParameters = parameters
         var found: [MutationDetail] = []
         var edge: (user: UUID, position: Int64)?

@@ -1,30 +1,27 @@
 package import Foundation
-package import Postgres
-package import SyncModel
+public import Postgres
+public import SyncModel
 
 // What nearly every statement begins with.
 extension Parameters {
-    /// $1: an organization.
-    package init(of organization: UUID) {
-        self.init()
-        add(organization)
+    /// $1: an organization; then what follows.
+    package init<each Value: ParameterValue>(of organization: UUID, _ values: repeat each Value) {
+        self.init(organization, repeat each values)
     }
 
-    /// $1 and $2: a user of an organization.
-    package init(of lane: LaneKey) {
-        self.init(of: lane.organization)
-        add(lane.user)
+    /// $1 and $2: a user of an organization; then what follows.
+    package init<each Value: ParameterValue>(of lane: LaneKey, _ values: repeat each Value) {
+        self.init(lane.organization, lane.user, repeat each values)
     }
 
-    /// $1 to $3: a device of a user.
-    package init(of device: DeviceKey) {
-        self.init(of: device.lane)
-        add(device.id)
+    /// $1 to $3: a device of a user; then what follows.
+    package init<each Value: ParameterValue>(of device: DeviceKey, _ values: repeat each Value) {
+        self.init(device.lane.organization, device.lane.user, device.id, repeat each values)
     }
+}
 
-    /// $1 to $3: a user's rows by their ids.
-    package init(of lane: LaneKey, _ ids: [UUID]) {
-        self.init(of: lane)
-        add(ids)
+extension Timestamp: NullableParameterValue {
+    public static func add(_ value: Timestamp?, to parameters: inout Parameters) {
+        parameters.add(timestamp: value?.microseconds)
     }
 }

@@ -45,11 +45,13 @@ package enum OrganizationKeys {
     }
 
     package static func make(_ key: WrappedKey, of organization: UUID, at moment: Timestamp) -> Query {
-        var parameters = Parameters(of: organization)
-        parameters.add(key.number)
-        parameters.add(key.masterKey)
-        parameters.add(bytes: key.bytes)
-        parameters.add(timestamp: moment.microseconds)
+        let parameters = Parameters(
+            of: organization,
+            key.number,
+            key.masterKey,
+            BytesParameter.bytea(key.bytes),
+            moment
+        )
         return Query(makeStatement, parameters)
     }
 

@@ -34,9 +34,7 @@ struct SettleCandidates {
         let first = Place(user: request.userID ?? UUID.least, position: .min)
         let last = Place(user: request.userID ?? UUID.greatest, position: .max)
         let start = place ?? (isReversed ? last : first)
-        var parameters = Parameters(of: organization)
-        parameters.add(start.user)
-        parameters.add(start.position)
+        var parameters = Parameters(of: organization, start.user, start.position)
         var bounds = parameters
         bounds.add(Self.scan)
         let edge = try await pool.run([Query(isReversed ? Self.edgeBefore : Self.edgeAfter, bounds)])[0]

@@ -52,8 +52,7 @@ package struct SettleReader {
 
     /// What is blocked on a mutation.
     func waiters(for id: UUID) async throws -> [DependencyNode] {
-        var parameters = Parameters(of: lane)
-        parameters.add(id)
+        let parameters = Parameters(of: lane, id)
         let waiters = try nodes(await connection.run(Query(SettleStatements.waiters, parameters)))
         return waiters.sorted { $0.position < $1.position }
     }
@@ -74,9 +73,7 @@ package struct SettleReader {
     func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
         guard !ids.isEmpty, !references.isEmpty else { return [:] }
         let clientIDs = references.map(\.clientID)
-        var parameters = Parameters(of: lane, ids)
-        parameters.add(clientIDs)
-        parameters.add(references.map(\.entityType))
+        let parameters = Parameters(of: lane, ids, clientIDs, references.map(\.entityType))
         let rows = try await connection.run(Query(SettleStatements.needs, parameters))
         var needs: [UUID: UUID] = [:]
         for var row in rows {
@@ -98,8 +95,7 @@ package struct SettleReader {
 
     /// Which of some client ids stand in sealed payloads, where it was not noted which these hold.
     private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
-        var parameters = Parameters(of: lane, ids)
-        parameters.add(SealedText.beginning(isJSON: true))
+        let parameters = Parameters(of: lane, ids, SealedText.beginning(isJSON: true))
         let rows = try await connection.run(Query(SettleStatements.sealedPayloads, parameters))
         var needs: [UUID: UUID] = [:]
         for var row in rows {
@@ -151,8 +147,7 @@ package struct SettleReader {
     /// What is told to mutations that are to be given up: by mutation its problem with what stands in its place, and how
     /// many of them, counted from the last, one transaction can tell.
     func current(_ ids: [UUID]) async throws -> (errors: [UUID: [UInt8]], room: Int) {
-        var parameters = Parameters(of: lane, ids)
-        parameters.add(Self.currentBytes)
+        let parameters = Parameters(of: lane, ids, Self.currentBytes)
         let rows = try await connection.run(Query(SettleStatements.current, parameters))
         var errors: [UUID: [UInt8]] = [:]
         for var row in rows {
@@ -172,10 +167,7 @@ package struct SettleReader {
 
     /// Whether an entity was written after a mutation last changed.
     func isNewer(_ key: EntityKey, than mutation: UUID) async throws -> Bool {
-        var parameters = Parameters(of: lane)
-        parameters.add(mutation)
-        parameters.add(key.type)
-        parameters.add(key.id)
+        let parameters = Parameters(of: lane, mutation, key.type, key.id)
         let rows = try await connection.run(Query(SettleStatements.isNewer, parameters))
         return try rows.read { try $0.bool("is_newer") }.first ?? false
     }

@@ -112,9 +112,7 @@ struct SettleWriter {
     }
 
     private func head(_ changePosition: Int64) -> Parameters {
-        var parameters = Parameters(of: lane)
-        parameters.add(changePosition)
-        parameters.add(timestamp: now.microseconds)
+        let parameters = Parameters(of: lane, changePosition, now)
         return parameters
     }
 

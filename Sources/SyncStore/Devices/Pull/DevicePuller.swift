@@ -204,8 +204,7 @@ package struct DevicePuller: Sendable {
 
     /// Reads all numbers of a device, or as many as are kept.
     private func load(_ numbers: DeviceNumbers, of device: DeviceKey) async throws {
-        var parameters = Parameters(of: device)
-        parameters.add(Int64(NumberCache.deviceLimit))
+        let parameters = Parameters(of: device, Int64(NumberCache.deviceLimit))
         let rows = try await pool.run([Query(PullStatements.allNumbers, parameters)])[0]
         for var row in rows {
             let type = try row.string("entity_type")
@@ -238,8 +237,7 @@ package struct DevicePuller: Sendable {
         let open = planner.open
         guard !open.isEmpty else { return }
         let counts = open.map { Int64($0.wanted > 0 ? $0.wanted + FreeNumbers.slack : 0) }
-        var parameters = Parameters(of: device)
-        parameters.add(open.map(\.type))
+        var parameters = Parameters(of: device, open.map(\.type))
         parameters.add(open.map(\.base))
         parameters.add(counts)
         let rows = try await pool.run([Query(PullStatements.taken, parameters)])[0]

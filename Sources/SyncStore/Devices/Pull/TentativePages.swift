@@ -49,9 +49,8 @@ struct TentativePages: Sendable {
     ///
     /// - Returns: where the page stood, for another pull may have been faster.
     func confirm(_ page: Int64, of device: DeviceKey) async throws -> PageStanding {
-        var key = Parameters(of: device)
-        key.add(page)
-        return try await pool.transaction { [key] connection in
+        let key = Parameters(of: device, page)
+        return try await pool.transaction { connection in
             let locked = try await connection.run(Query(PullStatements.lockPages, Parameters(of: device)))
             let standing = PageStanding(of: page, among: try Self.pages(locked))
             guard standing == .outstanding else { return standing }
@@ -122,16 +121,17 @@ struct TentativePages: Sendable {
     ///   with that in sight.
     /// - Throws: `organization_unknown` for one that was taken away a moment ago.
     func keep(_ new: New, superseding superseded: [Int64], of device: DeviceKey) async throws -> Bool {
-        var page = Parameters(of: device)
-        page.add(new.number)
-        page.add(new.base)
-        page.add(Self.json(new.counters))
-        page.add(new.assignments.map(\.id.entityType))
-        page.add(new.assignments.map(\.id.number))
-        page.add(new.assignments.map(\.entity.text))
-        page.add(new.assignments.map(\.entity.isInteger))
-        var limit = Parameters(of: device)
-        limit.add(Self.limit)
+        let page = Parameters(
+            of: device,
+            new.number,
+            new.base,
+            Self.json(new.counters),
+            new.assignments.map(\.id.entityType),
+            new.assignments.map(\.id.number),
+            new.assignments.map(\.entity.text),
+            new.assignments.map(\.entity.isInteger)
+        )
+        let limit = Parameters(of: device, Self.limit)
         let organization = Parameters(of: device.lane.organization)
         let results = try await pool.run([
             Query(PullStatements.keepPage, page), Query(PullStatements.dropPages, limit),
@@ -145,8 +145,7 @@ struct TentativePages: Sendable {
         }
         // cut off before this, a push that uses what two pages gave differently is refused, and the device pulls again
         if !superseded.isEmpty {
-            var void = Parameters(of: device)
-            void.add(superseded)
+            let void = Parameters(of: device, superseded)
             _ = try await pool.run([Query(PullStatements.supersede, void)])
         }
         return true
