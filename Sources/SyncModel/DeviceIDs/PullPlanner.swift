@@ -41,7 +41,7 @@ public struct PullPlanner: Sendable {
         let isDeleted: Bool
     }
 
-    /// What the page names, by type.
+    /// The named entities, by type.
     public private(set) var types: [NamedType] = []
     /// In the order in which they were made.
     public private(set) var assignments: [Assignment] = []
@@ -59,7 +59,7 @@ public struct PullPlanner: Sendable {
         self.counters = counters
     }
 
-    // MARK: - What the page names
+    // MARK: - The named entities
 
     /// Adds an entity of a type with device ids, unless it is known.
     public mutating func name(_ id: ServerID, of type: String) -> Name {
@@ -122,7 +122,7 @@ public struct PullPlanner: Sendable {
         }
     }
 
-    // MARK: - What gets a number
+    // MARK: - Assigning numbers
 
     /// Decides which entities get a number, once all numbers of the device are noted: first the changed entities, in
     /// the feed's order, then the entities in relations, in order of appearance, as their changes may come later. A
@@ -191,7 +191,7 @@ public struct PullPlanner: Sendable {
         return Problem(.validationFailed, pointer: pointer, rule: Rule.range, detail)
     }
 
-    // MARK: - What the page shows
+    // MARK: - The page
 
     public func number(of name: Name) -> Int64? { types[name.type].numbers[name.entity] }
 

@@ -21,7 +21,7 @@ public struct PullRequest: Sendable {
 
     /// Reads a body, which may be empty.
     ///
-    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to what is wrong.
+    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to the error.
     public init(body: [UInt8], limit: Int) throws(Problem) {
         if body.isEmpty { return }
         let (tree, members) = try JSONTree.object(in: body, limit: limit)
@@ -42,7 +42,7 @@ public struct PullRequest: Sendable {
         }
     }
 
-    /// Where the counter of a type stands in the body (RFC 6901).
+    /// The place of a type's counter in the body (RFC 6901).
     public static func pointer(toCounterOf type: String) -> String {
         JSONPointer("/next_local_ids").appending(member: type).text
     }

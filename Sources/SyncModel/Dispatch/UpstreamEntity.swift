@@ -37,7 +37,7 @@ struct UpstreamEntity {
 }
 
 extension ServerID {
-    /// Reads an id that stands in a path.
+    /// Reads an id in a path.
     fileprivate init?(segment text: String) {
         if let number = Int64(text), String(number) == text {
             self.init(text: text, isInteger: true)

@@ -106,7 +106,7 @@ public struct FairRoom: Sendable {
         case admitted, empty, holdsEnough, noRoom
     }
 
-    /// One organization's turn: admits one of its users, in turn, who may have what it asks for.
+    /// One organization's turn: admits the next of its users for whom there is room.
     private mutating func settle(_ organization: UUID, _ now: ContinuousClock.Instant, _ decision: inout Decision)
         -> Turn
     {

@@ -25,7 +25,7 @@ public struct FairShares: Sendable {
 
     /// Whether a user may take that much more.
     ///
-    /// - Parameter own: what the request that asks for more holds already.
+    /// - Parameter own: the part that the same request holds already.
     public func mayTake(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
         let free = whole - taken - amount
         guard free >= 0 else { return false }

@@ -6,7 +6,7 @@ public import Foundation
 public final class PushEntry: Sendable {
     /// The index in the request.
     public let index: Int
-    // What could be read of the entry's identity, also when it is not valid.
+    // The entry's identity as far as it could be read, also of an invalid entry.
     /// The mutation's id, when it is a UUID.
     public let id: UUID?
     /// The idempotency key, when it is a UUID.

@@ -18,7 +18,7 @@ public final class LanePlan {
     public static let pause: Double = 30
 
     public let request: LaneRequest
-    /// Nil where the organization does not exist any more.
+    /// Nil where the organization no longer exists.
     private let organization: Organization?
     public let recovery: Recovery?
     /// The lane to write.
@@ -64,7 +64,7 @@ public final class LanePlan {
         }
     }
 
-    // MARK: - What was lost
+    // MARK: - Recovery
 
     /// Recovers the mutation that the row says is in flight.
     public func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
@@ -79,7 +79,7 @@ public final class LanePlan {
         unfinished.append(blocker)
     }
 
-    // MARK: - What came of the request
+    // MARK: - The outcome of the request
 
     /// Works out the outcome of the mutation in flight, and its effect on the entity and the lane.
     ///
@@ -122,9 +122,9 @@ public final class LanePlan {
         if outcome.outcome.satisfiesDependants { unfinished.append(outcome.mutation.id) }
     }
 
-    // MARK: - What comes next
+    // MARK: - The next turn
 
-    /// Takes in a mutation that waited for ``unblocking`` and waits for none any more.
+    /// Takes in a mutation that waited for ``unblocking`` and no longer waits for any.
     public func release(position: Int64, acceptedAt: Timestamp) {
         lane.enqueue(position: position, acceptedAt: acceptedAt)
         lowestReleased = min(lowestReleased ?? position, position)

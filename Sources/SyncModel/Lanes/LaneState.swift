@@ -84,14 +84,14 @@ public struct LaneState: Sendable, Hashable {
         if halts { haltedBy = record.id }
     }
 
-    /// Notes that a mutation became pending: it is new, waits for no other any more, or runs again.
+    /// Notes that a mutation became pending: it is new, no longer waits for another, or runs again.
     mutating func enqueue(position: Int64, acceptedAt: Timestamp) {
         headPosition = queuedCount == 0 ? position : min(headPosition, position)
         queuedSince = queuedSince.map { min($0, acceptedAt) } ?? acceptedAt
         queuedCount += 1
     }
 
-    /// Notes the outcome of a mutation's turn. After one that was in flight none is, and the next head is likely to be
+    /// Notes the outcome of a mutation's turn. If it was in flight, none is afterwards, and the next head is likely at
     /// the next position.
     ///
     /// - Parameter halts: whether the outcome halts the lane.
@@ -133,7 +133,7 @@ public struct LaneState: Sendable, Hashable {
         inFlight = id
     }
 
-    /// Forgets the mutation in flight, of which its worker does not hear any more; its outcome is noted separately.
+    /// Forgets the mutation in flight, of which its worker no longer hears; its outcome is noted separately.
     mutating func land() {
         inFlight = nil
     }

@@ -52,7 +52,7 @@ public struct EntityState: Sendable {
     /// The basis of the `base_version` check.
     var run: VersionRun { VersionRun(version: version, base: runBase, lastWriter: lastWriter) }
 
-    /// Whether a writer who saw `baseVersion` may write.
+    /// Whether a writer that saw `baseVersion` may write.
     func accepts(baseVersion: Int64?, from writer: Writer) -> Bool {
         run.verdict(on: baseVersion, from: writer) == .fits
     }

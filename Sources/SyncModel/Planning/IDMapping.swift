@@ -2,7 +2,7 @@ public import Foundation
 
 /// Client id → server id of one user (seed 000).
 public struct IDMapping: Sendable, Hashable {
-    /// (Seed 000, `status`.)
+    /// The status of a mapping (seed 000, `status`).
     public enum Status: String, Sendable, Hashable, CaseIterable {
         case pending
         /// Has a server id (seed 000, `resolved_requires_server_id`; a CHECK enforces it as well).

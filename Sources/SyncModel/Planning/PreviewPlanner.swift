@@ -79,7 +79,7 @@ public struct PreviewPlanner {
         )
     }
 
-    // MARK: - Ids that nobody is shown
+    // MARK: - Ids that no client sees
 
     private func isMadeUp(_ id: ServerID?) -> Bool {
         id?.uuid.map { madeUp[$0] != nil } ?? false

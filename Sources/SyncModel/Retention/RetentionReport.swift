@@ -1,6 +1,6 @@
 public import JSONText
 
-/// The number of deletions of each kind.
+/// How many items of each kind retention has processed.
 public struct RetentionReport: Sendable, Hashable {
     private var counts: [RetentionKind: Int] = [:]
 

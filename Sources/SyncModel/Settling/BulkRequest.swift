@@ -1,8 +1,8 @@
 public import Foundation
 import JSONText
 
-/// An operator's request to settle mutations of all users of an organization at once: `{"ids"?: […], "filter"?:
-/// {"status", "entity_type", "device_id", "user_id"}, "dependents"?}`.
+/// An operator's request to settle mutations of all users of an organization at once:
+/// `{"ids"?: […], "filter"?: {"status", "entity_type", "device_id", "user_id"}, "dependents"?}`.
 ///
 /// One of `ids` and `filter` is required, so that an empty body settles nothing; a mutation must match both if both are
 /// given.

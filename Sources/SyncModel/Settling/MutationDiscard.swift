@@ -1,6 +1,6 @@
 /// A mutation to discard.
 public struct MutationDiscard: Sendable {
-    /// The mutation before.
+    /// The mutation before the change.
     public let node: DependencyNode
     /// `server_wins` where the server's entity is adopted in its place; nil where a person discards it.
     public var resolution: ConflictResolution?

@@ -2,7 +2,7 @@ public import Foundation
 
 /// A mutation whose dependencies change because others are settled.
 public struct MutationRelease: Sendable {
-    /// The mutation before.
+    /// The mutation before the change.
     public let node: DependencyNode
     /// The mutations that it still waits for.
     public let dependsOn: [UUID]

@@ -2,7 +2,7 @@ public import Foundation
 
 /// A mutation to run again.
 public struct MutationRestart: Sendable {
-    /// The mutation before.
+    /// The mutation before the change.
     public let record: MutationRecord
     /// Mutations that must succeed first; empty for one that runs when its turn comes.
     public var dependsOn: [UUID] = []

@@ -117,7 +117,7 @@ public struct RestartPlanner {
             restart.dependsOn.append(create)
         }
         let references = content.identifiers.filter(isReference)
-        // earlier decisions stand; also noted for a mutation whose references have no types
+        // unchanged content keeps its references; those stored without types get them here
         if !edit.isEmpty || (subject.references.types.isEmpty && !subject.references.ids.isEmpty) {
             restart.references = references.map { id in
                 ClientReference(
@@ -214,7 +214,7 @@ public struct RestartPlanner {
         throw Problem(.validationFailed, pointer: pointer, rule: Rule.dependencies, detail)
     }
 
-    // MARK: - What is sent
+    // MARK: - The request
 
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)

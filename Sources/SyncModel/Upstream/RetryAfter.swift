@@ -20,9 +20,9 @@ extension Timestamp {
     }
 }
 
-/// Reads the dates of RFC 9110, section 5.6.7: IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`), RFC 850's (`Sunday,
-/// 06-Nov-94 08:49:37 GMT`) and asctime's (`Sun Nov  6 08:49:37 1994`). The day's name is redundant, and is only
-/// checked to be one.
+/// Reads the dates of RFC 9110, section 5.6.7: IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`), RFC 850's
+/// (`Sunday, 06-Nov-94 08:49:37 GMT`) and asctime's (`Sun Nov  6 08:49:37 1994`). The day's name is redundant, and is
+/// only checked to be one.
 private struct HTTPDateReader {
     private var rest: Substring.UTF8View
 

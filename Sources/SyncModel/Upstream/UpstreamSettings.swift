@@ -19,7 +19,7 @@ public struct UpstreamSettings: Sendable, Hashable {
     /// Headers of every request, by name in lower case; they take precedence over a mutation's own.
     public var headers: [String: String]
 
-    /// Headers that mutations may carry besides those that all mutations may carry, in lower case, sorted.
+    /// Headers that mutations may carry besides those of every organization, in lower case, sorted.
     public var allowedHeaders: [String]
 
     public init(

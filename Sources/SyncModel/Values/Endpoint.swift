@@ -16,7 +16,7 @@ public struct Endpoint: Sendable, Hashable {
         self.text = text
     }
 
-    /// A path that is not accepted, or not any more, for comparison with an accepted one.
+    /// A path that is not accepted, or no longer accepted, for comparison with an accepted one.
     init(refused text: String) {
         self.text = text
     }

@@ -21,7 +21,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Final: no transition leaves it. Exactly these have `synced_at`; a CHECK on `mutations` enforces it as well.
     public var isFinal: Bool { self == .succeeded || self == .discarded }
 
-    /// Settled: a `wait` ends here. It also ends for a mutation that is blocked by a settled one.
+    /// Settled. A `wait` ends once each mutation is settled, or blocked by a settled one.
     public var isSettled: Bool {
         switch self {
         case .succeeded, .discarded, .failed, .conflict, .rejected: true

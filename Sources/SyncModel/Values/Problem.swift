@@ -4,7 +4,7 @@ public import JSONText
 /// user's data.
 public struct Problem: Error, Sendable, Hashable {
     public var code: ProblemCode
-    /// The error in this occurrence, fit for the caller's eyes.
+    /// The error in this occurrence, safe to show to the caller.
     public var detail: String
     /// The places of the errors, if there are any.
     public var errors: [ProblemDetail]
@@ -78,7 +78,7 @@ extension Problem {
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
-    /// A client id of unknown type, created in several.
+    /// A client id of unknown type that entities of several types have.
     ///
     /// - Parameters:
     ///   - name: the client's name of the entity.
