@@ -105,7 +105,8 @@ struct Attempt {
         return outcome
     }
 
-    /// Keeps the hold: a missing answer does not tell whether earlier answers were the operator's trouble or the mutation's.
+    /// Keeps the hold: a missing answer does not tell whether earlier answers were the operator's trouble or the
+    /// mutation's.
     func notAnswered(_ reason: String) -> Outcome {
         var outcome = again(.unreachable, reason)
         if outcome.status == .pending { outcome.hold = mutation.hold }

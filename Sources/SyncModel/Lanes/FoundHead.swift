@@ -4,8 +4,7 @@ public import Foundation
 public enum FoundHead {
     /// No mutation is pending from the lane's head position on.
     case none
-    /// A mutation, the type of its entity, resolved mappings of the client ids that it names, and the entity as the feed
-    /// knows it.
+    /// A mutation, the type of its entity, resolved mappings of its client ids, and the entity as the feed knows it.
     case mutation(QueuedMutation, EntityType, [UUID: [TurnPlanner.ResolvedID]], EntityState?)
     /// The mutation cannot be opened here; the outcome of the previous request is written all the same.
     case sealed(position: Int64, SealError)

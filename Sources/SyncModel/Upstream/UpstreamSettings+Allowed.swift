@@ -8,8 +8,8 @@ extension UpstreamSettings {
 
     public static let maximumAllowedHeaders = 32
 
-    /// Whether a mutation's header goes out. One that is not on the list does not, even if the mutation was accepted while
-    /// it was, or while there was no list.
+    /// Whether a mutation's header goes out. One that is not on the list does not, even if the mutation was accepted
+    /// while it was, or while there was no list.
     func allows(_ name: String) -> Bool {
         let lowercased = name.lowercased()
         return Self.alwaysAllowedHeaders.contains(lowercased)

@@ -11,8 +11,8 @@ extension EntityWrite {
     /// server id only.
     public var created: ClientReference? { operation == .create ? entity.reference : nil }
 
-    /// The client id by which other devices learn of the entity that a create makes; nil of another operation, and for a
-    /// device id, which means nothing to them.
+    /// The client id by which other devices learn of the entity that a create makes; nil of another operation, and for
+    /// a device id, which means nothing to them.
     public var createdClientID: UUID? {
         guard operation == .create, case .id(let id)? = entity.client else { return nil }
         return id
