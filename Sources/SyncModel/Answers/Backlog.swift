@@ -1,18 +1,16 @@
 public import Foundation
 
-/// What of a user's mutations is not final: counted by device and in the lane, and what runs next.
+/// A user's mutations that are not final, counted by device and in the lane, with the head of the lane.
 public struct Backlog: Sendable, Hashable {
     /// Mutations that are not final, by status.
     public struct Counts: Sendable, Hashable {
         private var numbers: [MutationStatus: Int64] = [:]
 
-        /// Of none.
         public init() {}
 
-        /// How many there are of a status; 0 for those that are final.
+        /// The number of mutations with a status; 0 for a final one.
         public subscript(status: MutationStatus) -> Int64 { numbers[status] ?? 0 }
 
-        /// Counts `number` more of a status.
         public mutating func add(_ number: Int64, of status: MutationStatus) {
             numbers[status, default: 0] += number
         }
@@ -20,18 +18,15 @@ public struct Backlog: Sendable, Hashable {
 
     /// One of the user's devices.
     public struct Device: Sendable, Hashable {
-        /// The installation.
         public var id: UUID
         /// The highest sequence number judged.
         public var acceptedSequence: Int64
-        /// When it pushed or registered last.
+        /// When the device last pushed or registered.
         public var lastSeenAt: Timestamp
-        /// Its mutations.
         public var counts = Counts()
-        /// The first of them, in lane order, that runs or waits for its turn or for another mutation.
+        /// The first of its mutations, in lane order, that is pending, in flight or blocked.
         public var oldestPending: Mutation?
 
-        /// A device without mutations.
         public init(id: UUID, acceptedSequence: Int64, lastSeenAt: Timestamp) {
             self.id = id
             self.acceptedSequence = acceptedSequence
@@ -39,29 +34,23 @@ public struct Backlog: Sendable, Hashable {
         }
     }
 
-    /// As much of a mutation as a backlog shows.
+    /// The part of a mutation that a backlog shows.
     public struct Mutation: Sendable, Hashable {
-        /// The client's id of the mutation.
         public var id: UUID
-        /// The device that sent it.
         public var deviceID: UUID
-        /// Its number in that device's count.
         public var sequenceNumber: Int64
-        /// Place in the lane.
         public var position: Int64
-        /// Where it stands.
         public var status: MutationStatus
-        /// What it does to its entity.
         public var operation: Operation
         public var entityType: String
         /// Requests sent to the upstream so far.
         public var attemptCount: Int16
-        /// When the next try is due, after one that failed.
+        /// When the next retry is due; nil unless an attempt failed.
         public var nextRetryAt: Timestamp?
         /// The device's time.
         public var createdAt: Timestamp
         public var acceptedAt: Timestamp
-        /// Mutations that it waits for, while it is blocked.
+        /// Mutations that this one waits for while it is blocked.
         public var dependsOn: [UUID]
 
         public init(
@@ -93,17 +82,16 @@ public struct Backlog: Sendable, Hashable {
         }
     }
 
-    /// Those seen last come first.
+    /// The device seen last comes first.
     public var devices: [Device] = []
     /// The mutations of all devices.
     public var counts = Counts()
-    /// Whether there are more mutations than were counted.
+    /// Whether the user has more mutations than were counted.
     public var isTruncated = false
-    /// What halts the lane, else what runs next, else the first that is blocked.
+    /// The mutation that halts the lane, else the next to run, else the first blocked one.
     public var head: Mutation?
-    /// What keeps the head from running.
+    /// Why the head does not run.
     public var hold: LaneHold?
 
-    /// Of a user who has none.
     public init() {}
 }

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// What a rejected entry is answered with of itself: as far as it could be read.
+/// The identifiers of a rejected entry that the answer repeats, as far as the entry could be read.
 public struct EntryName: Sendable {
     public var id: UUID?
     public var idempotencyKey: UUID?

@@ -1,16 +1,15 @@
 public import Foundation
 
-/// What keeps the head of a lane from running now.
+/// Why the head of a lane does not run.
 public struct LaneHold: Sendable, Hashable {
-    /// Why it does not run.
     public enum Reason: String, Sendable, Hashable, CaseIterable {
         /// An attempt failed, and the next is not due yet.
         case backOff = "back_off"
-        /// The upstream failed too often.
+        /// The circuit breaker is open: the upstream failed too often.
         case circuitOpen = "circuit_open"
-        /// Its type is forwarded, and there is nowhere to send it.
+        /// The entity type is forwarded, and the organization has no upstream.
         case noUpstream = "no_upstream"
-        /// It waits for other mutations.
+        /// The head waits for other mutations.
         case blocked
         /// A conflict halts the lane until a person settles it.
         case conflict
@@ -18,11 +17,10 @@ public struct LaneHold: Sendable, Hashable {
         case failure
     }
 
-    /// Why it does not run.
     public var reason: Reason
-    /// When the lane is looked at again, where that is known.
+    /// When a worker looks at the lane again; nil where that is unknown.
     public var until: Timestamp?
-    /// The mutations that it waits for, or that halt the lane.
+    /// The mutations that the head waits for, or that halt the lane.
     public var mutationIDs: [UUID]
 
     public init(_ reason: Reason, until: Timestamp? = nil, mutationIDs: [UUID] = []) {
@@ -31,12 +29,12 @@ public struct LaneHold: Sendable, Hashable {
         self.mutationIDs = mutationIDs
     }
 
-    /// What holds a lane; nil when its head runs, or is due.
+    /// Nil when the head runs or is due.
     ///
     /// - Parameters:
-    ///   - head: what halts the lane, else what runs next, else the first that is blocked.
-    ///   - isForwarded: whether mutations of the head's type are replayed.
-    ///   - hasUpstream: whether the organization has somewhere to replay them.
+    ///   - head: the mutation that halts the lane, else the next to run, else the first blocked one.
+    ///   - isForwarded: whether mutations of the head's type are replayed to an upstream.
+    ///   - hasUpstream: whether the organization has one.
     public init?(
         of head: Backlog.Mutation,
         in lane: LaneState,
@@ -49,7 +47,7 @@ public struct LaneHold: Sendable, Hashable {
         case .failed: self.init(.failure, mutationIDs: [head.id])
         case .blocked: self.init(.blocked, mutationIDs: head.dependsOn)
         case .pending:
-            // a worker has it; or had it, and the next who looks takes it over
+            // a worker holds the lease, or its lease has expired and the next worker takes the lane over
             guard lane.leaseOwner == nil else { return nil }
             if let due = head.nextRetryAt, due > now {
                 self.init(.backOff, until: due)
@@ -59,7 +57,7 @@ public struct LaneHold: Sendable, Hashable {
             if isForwarded, !hasUpstream {
                 self.init(.noUpstream, until: until)
             } else if hasUpstream, until != nil {
-                // all lanes of the organization are put off then, also those whose head needs no upstream
+                // an open circuit puts off all lanes of the organization, also those whose head needs no upstream
                 self.init(.circuitOpen, until: until)
             } else {
                 return nil

@@ -1,22 +1,21 @@
-/// A request as its mutation's user may see it: without the organization's credential, its own headers and its address.
+/// A request as the mutation's user may see it: without the organization's credential, headers and base URL.
 public struct PreviewedRequest: Sendable, Hashable {
-    /// A header of the mutation or of ours.
+    /// A header of the mutation, or one that the gateway sets.
     public struct Header: Sendable, Hashable {
         /// In lower case.
         public let name: String
-        /// As it is sent.
         public let value: String
     }
 
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
     public let method: String
-    /// Path and query as they stand behind the base URL.
+    /// Path and query, relative to the base URL.
     public let path: String
-    /// Ours first, then by name.
+    /// The gateway's headers first, then the others by name.
     public let headers: [Header]
     /// JSON; nil for none.
     public let body: [UInt8]?
-    /// Client ids, and ids of the device, in path and body in whose place there will be server ids that are not known yet.
+    /// Client ids and device ids in path and body whose server ids are not known yet.
     public let unresolvedIDs: [ServerID]
 
     init(_ request: UpstreamRequest, unresolved: [ServerID]) {

@@ -1,10 +1,10 @@
 public import Foundation
 
-/// What a push is answered with.
+/// The answer to a push.
 public struct PushAnswer: Sendable {
-    /// The device's watermark: the highest number judged.
+    /// The device's watermark: the highest sequence number judged.
     public var acceptedSequence: Int64
-    /// A pull that has reached this cursor has seen what the push did.
+    /// A pull that has reached this cursor has seen the effects of the push.
     public var feed: String
     private var subject: Subject
     /// In request order.
@@ -26,28 +26,29 @@ public struct PushAnswer: Sendable {
         self.mappings = mappings
     }
 
-    /// By place in the request.
+    /// By index in the request.
     public var warnings: [Int: PushWarning] = [:]
 
-    /// Blocked mutations that a settled one blocks, so that nothing but a person moves them: settled as well.
+    /// Blocked mutations that wait for a failed or conflicting one, so that only a person can move them: they count as
+    /// settled.
     public var stuck: Set<UUID> = []
 
-    /// The lane as the push found it, or as it was when the push had halted it.
+    /// The lane as the push found it, or after the push halted it.
     public var lane = LaneState()
 
-    /// What keeps the head of the user's lane from running, so that what is behind it waits; nil where nothing does, where
-    /// all that is queued waits for other mutations, and where it could not be found out.
+    /// Why the head of the user's lane does not run while mutations behind it wait; nil where nothing holds the lane,
+    /// where all queued mutations wait for other mutations, and where the gateway could not find out.
     public var hold: LaneHold?
 
-    /// What is left of the user's quota; nil where there is none.
+    /// The rest of the user's quota; nil where the user has no quota.
     public var standing: QuotaStanding?
 
-    /// Mutations that are not settled: a `wait` goes on while there are any.
+    /// Mutations that are not settled; a `wait` lasts as long as there are any.
     public var unsettled: [UUID] {
         verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)
     }
 
-    /// Which mappings the answer shows once they are resolved.
+    /// The mappings that the answer shows once they are resolved.
     public var touched: TouchedMappings {
         switch subject {
         case .push(let push): TouchedMappings(push)
@@ -55,7 +56,7 @@ public struct PushAnswer: Sendable {
         }
     }
 
-    /// The same without the push's body: for an answer that is held for long.
+    /// The same answer without the push's body, for an answer that is held for long.
     public func withoutBody() -> PushAnswer {
         guard case .push(let push) = subject else { return self }
         var answer = self
@@ -64,7 +65,7 @@ public struct PushAnswer: Sendable {
         return answer
     }
 
-    /// The name of an entry; only of those that have no record.
+    /// The name of an entry; empty for an entry that has a record.
     public func entry(_ index: Int) -> EntryName {
         switch subject {
         case .push(let push): EntryName(push.entries[index])
@@ -72,16 +73,16 @@ public struct PushAnswer: Sendable {
         }
     }
 
-    /// What is answered: a push as it came, or what an answer needs to know of it.
+    /// The push itself, or what remains of it in ``withoutBody()``.
     private enum Subject: Sendable {
         case push(PushRequest)
-        /// The names of entries that have no record, by index.
+        /// The names of entries without a record, by index.
         case names([EntryName?], TouchedMappings)
     }
 }
 
 extension PushVerdict {
-    /// The mutation's record, unless the entry was rejected.
+    /// Nil for a rejected entry.
     public var record: MutationRecord? {
         switch self {
         case .accepted(let record), .replayed(let record): record
@@ -89,10 +90,10 @@ extension PushVerdict {
         }
     }
 
-    /// The entry's status, for metrics and logs.
+    /// For metrics and logs.
     public var status: MutationStatus { record?.status ?? .rejected }
 
-    /// Whether the answer is a repetition of an earlier one.
+    /// Whether the answer repeats an earlier one.
     public var isReplay: Bool {
         switch self {
         case .replayed, .rejectedBefore: true

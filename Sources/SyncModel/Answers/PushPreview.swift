@@ -1,23 +1,21 @@
-/// What a preview is answered with: what a push would come to, and what would be sent.
+/// The answer to a preview: the results that a push would have, and the requests that it would send.
 public struct PushPreview: Sendable {
-    /// What would come of one entry.
+    /// The result that one entry would have.
     public struct Result: Sendable {
-        /// What is answered.
         public let entry: PushEntry
-        /// What would come of it at once. Ids that only a push makes are left out.
+        /// The immediate verdict, without the ids that only a push makes.
         public let verdict: PushVerdict
-        /// What would be sent; nil where nothing would, and for what is not new.
+        /// The request that would be sent; nil where none would be, and for an entry that is not new.
         public let request: PreviewedRequest?
-        /// What its turn would be in conflict with before anything is sent: a problem object as JSON.
+        /// The conflict that the mutation's turn would meet before anything is sent: a problem object as JSON.
         public let conflict: [UInt8]?
-        /// What the client would be told besides; nil for nothing.
         public let warning: PushWarning?
     }
 
-    /// The device's watermark afterwards.
+    /// The device's watermark after the push.
     public let acceptedSequence: Int64
     /// In request order.
     public let results: [Result]
-    /// Resolved mappings of this user that the batch touches, as they stand.
+    /// Resolved mappings of this user that the batch touches.
     public let mappings: [IDMapping]
 }

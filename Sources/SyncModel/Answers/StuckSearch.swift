@@ -1,21 +1,18 @@
 public import Foundation
 
-/// Finds blocked mutations that are settled all the same: what they wait for, directly or through others, has failed or
-/// is in conflict, so that nothing but a person moves them.
+/// Finds blocked mutations that are stuck: a mutation that they wait for, directly or through others, has failed or is
+/// in conflict, so that only a person can move them. They count as settled.
 ///
-/// Starts from some mutations, says which others have to be known, and takes them in; looks at each dependency once,
-/// however many mutations share it. What it is not told counts as not settled. Pure.
+/// The search starts from some mutations, says which others it needs to know, and takes them in. It looks at each
+/// dependency once, however many mutations share it. An unknown mutation counts as not settled. Pure.
 public struct StuckSearch: Sendable {
-    /// A mutation on the way from those that are asked about to what they wait for.
+    /// A mutation on the path from a mutation in question to those that it waits for.
     public struct Step: Sendable {
         public let id: UUID
-        /// Where it stands.
         public let status: MutationStatus
-        /// Place in the lane.
         public let position: Int64
-        /// The entity that it writes.
         public let entity: EntityName
-        /// Mutations that it waits for, while it is blocked.
+        /// Mutations that this one waits for while it is blocked.
         public let dependsOn: [UUID]
 
         public init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
@@ -36,12 +33,12 @@ public struct StuckSearch: Sendable {
     }
 
     private var steps: [UUID: Step] = [:]
-    /// Of entities that something of them failed or is in conflict, without our knowing a way there: where the first of
-    /// that stands in the lane.
+    /// By entity name: the lowest lane position of a failed or conflicting mutation of the entity, where the path to it
+    /// is not known.
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 
-    /// - Parameter records: mutations of one lane. The blocked ones are asked about.
+    /// - Parameter records: mutations of one lane. The search is about the blocked ones.
     public init(_ records: [MutationRecord]) {
         asked = Set(records.lazy.filter { $0.status == .blocked }.map(\.id))
         for record in records {
@@ -65,13 +62,13 @@ public struct StuckSearch: Sendable {
         return unknown
     }
 
-    /// Takes in mutations that blocked ones wait for; what was known before stays.
+    /// Takes in mutations that blocked ones wait for; a mutation that is known already stays as it is.
     public mutating func add(_ found: [Step]) {
         for step in found where steps[step.id] == nil { steps[step.id] = step }
     }
 
-    /// Takes in failed and conflicting mutations of the lane, where the ways to them are too long to go: a mutation waits
-    /// for all earlier ones of its entity (product rule 3), so that one of these is enough.
+    /// Takes in failed and conflicting mutations of the lane where the paths to them are too long to follow. A mutation
+    /// waits for all earlier ones of its entity (product rule 3), so one of these is enough.
     public mutating func add(troubled found: [Step]) {
         for step in found where step.isTrouble {
             for name in Self.names(of: step.entity) {
@@ -80,10 +77,10 @@ public struct StuckSearch: Sendable {
         }
     }
 
-    /// Whether all that is asked about is stuck, as far as it is known: then more knowledge changes nothing.
+    /// Whether all mutations in question are known to be stuck, so that more knowledge changes nothing.
     public var isDecided: Bool { stuck.count == asked.count }
 
-    /// The stuck ones among those that are asked about.
+    /// The stuck mutations among those in question.
     public var stuck: Set<UUID> {
         var dependants: [UUID: [UUID]] = [:]
         for step in steps.values {

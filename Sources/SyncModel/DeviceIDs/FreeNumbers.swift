@@ -1,6 +1,6 @@
-/// Finds numbers that a device has not given yet.
+/// Finds numbers that a device has not assigned to one of its entities yet.
 public struct FreeNumbers: Sendable {
-    /// How many numbers in use are looked at beyond those that could be needed: gaps behind them are left alone.
+    /// How many numbers in use are looked at beyond those that could be needed; gaps behind them stay unused.
     public static let slack = 1_000
 
     private let base: Int64?
@@ -8,12 +8,12 @@ public struct FreeNumbers: Sendable {
     private let isWhole: Bool
     private let highest: Int64?
 
-    /// What is known of one type's numbers on one device.
+    /// The numbers of one entity type on one device.
     ///
     /// - Parameters:
-    ///   - base: where the device counts on; nil: behind its highest.
-    ///   - taken: numbers in use from `base` on, upwards.
-    ///   - isWhole: whether these are all from `base` on.
+    ///   - base: the next number that the device would assign; nil: the one after its highest.
+    ///   - taken: numbers in use from `base` on, ascending.
+    ///   - isWhole: whether `taken` has all numbers in use from `base` on.
     ///   - highest: the highest number in use; nil for none.
     public init(from base: Int64?, taken: [Int64] = [], isWhole: Bool = true, highest: Int64?) {
         self.base = base
@@ -22,13 +22,13 @@ public struct FreeNumbers: Sendable {
         self.highest = highest
     }
 
-    /// The number behind the highest, at least 1; nil where there is no such 64-bit integer.
+    /// The number after the highest, at least 1; nil where no 64-bit integer is left.
     public static func next(after highest: Int64?) -> Int64? {
         guard let highest else { return 1 }
         return highest == .max ? nil : max(1, highest + 1)
     }
 
-    /// Where the device counts on; nil where there is no number left.
+    /// The next number that the device would assign; nil where no number is left.
     public var start: Int64? { base ?? Self.next(after: highest) }
 
     /// Whether a number is certain to be free.
@@ -47,10 +47,10 @@ public struct FreeNumbers: Sendable {
         return false
     }
 
-    /// The same without some numbers, which are given upwards.
+    /// The same numbers with more of them in use; `numbers` ascend.
     func avoiding(_ numbers: [Int64]) -> FreeNumbers {
         guard !numbers.isEmpty else { return self }
-        // behind what was looked at, counting goes on behind the highest
+        // beyond the known numbers, counting goes on after the highest
         let known = isWhole ? numbers : numbers.filter { number in taken.last.map { number < $0 } ?? false }
         return FreeNumbers(
             from: start,
@@ -60,7 +60,7 @@ public struct FreeNumbers: Sendable {
         )
     }
 
-    /// The first so many numbers that are not in use; nil where there are not so many.
+    /// The first `count` free numbers; nil where there are fewer.
     public func first(_ count: Int) -> [Int64]? {
         var numbers: [Int64] = []
         numbers.reserveCapacity(count)

@@ -1,23 +1,21 @@
 import Crypto
 public import Foundation
 
-/// The id by which one device knows an entity of a type with device ids (seed 002): a 64-bit integer that it counted
-/// itself. On another device the same number is another entity, and the same entity has another number.
+/// The id by which one device knows an entity of a type with device ids (seed 002): a 64-bit integer from the device's
+/// own counter. On another device the same number means another entity, and the same entity has another number.
 public struct LocalID: Sendable, Hashable, Comparable {
-    /// The entity's type.
     public let entityType: String
     /// Any 64-bit integer; devices count from 1.
     public let number: Int64
 
-    /// Creates the value.
     public init(entityType: String, number: Int64) {
         self.entityType = entityType
         self.number = number
     }
 
-    /// The UUID that stands for the id wherever client ids do: in look-ups, dependencies, and what a mutation waits for.
-    /// Made of device, type and number, so the same everywhere and for ever; nobody is shown it. A UUID of version 8
-    /// (RFC 9562, 5.8).
+    /// The UUID that stands for this id wherever the gateway uses client ids: in look-ups, dependencies, and the
+    /// mutations that a blocked one waits for. A hash of device, type and number, so that every gateway computes the
+    /// same; no client sees it. A UUID of version 8 (RFC 9562, 5.8).
     public func clientID(on device: UUID) -> UUID {
         var hash = SHA256()
         withUnsafeBytes(of: device.uuid) { hash.update(bufferPointer: $0) }

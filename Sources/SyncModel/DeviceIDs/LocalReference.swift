@@ -1,29 +1,27 @@
 public import Foundation
 public import JSONText
 
-/// A device's own id that stands in a relation of a payload.
+/// A device's own id in a relation of a payload.
 public struct LocalReference: Sendable {
     /// Ids that the relations of one mutation may hold.
     public static let limit = 1_000
 
-    /// What it names.
     public let id: LocalID
-    /// What stands for it among client ids.
+    /// The client id that stands for it.
     public let clientID: UUID
-    /// Where in the payload it stands.
     public let place: RelatedValue
 
-    /// What puts an entity's permanent id in its place.
+    /// Replaces the device's id with the entity's permanent id.
     public func edit(_ serverID: ServerID) -> JSONEdit {
         JSONEdit(place.value, serverID.replacement)
     }
 }
 
 extension EntityType {
-    /// Whether payloads of the type may hold ids of a device.
+    /// Whether payloads of the type may hold device ids.
     public var holdsLocalIDs: Bool { relations.contains { $0.idSpace == .device } }
 
-    /// The device's own ids in a payload, in document order. A string in such a relation is a permanent id already.
+    /// The device ids in a payload, in document order. A string in such a relation is a permanent id already.
     public func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
         guard let payload, holdsLocalIDs else { return [] }
         return payload.values(in: relations).compactMap { place in
@@ -35,8 +33,8 @@ extension EntityType {
 }
 
 extension ContentRules {
-    /// A relation holds ids: those of a type with device ids, 64-bit integers of the device or permanent ids as strings.
-    /// What stands in relations to other types is as free as anywhere in a payload.
+    /// Checks that relations hold ids: relations to a type with device ids hold 64-bit integers of the device, or
+    /// permanent ids as strings. Relations to other types may hold any value, as elsewhere in a payload.
     static func checkRelations(_ payload: JSONValue?, in type: EntityType) throws(Violation) {
         guard let payload, !type.relations.isEmpty else { return }
         var count = 0
@@ -45,7 +43,8 @@ extension ContentRules {
             switch place.relation.idSpace {
             case .mapped, .shared: continue
             case nil:
-                // it may become a type with device ids: this number would mean another entity on each device
+                // the type may be registered with device ids later: this number would mean another entity on each
+                // device
                 guard place.value.int64 != nil else { continue }
                 let detail = "leads to '\(name)', which is not a registered entity type of this organization"
                 throw Violation(rule: Rule.entityType, detail: detail, pointer: place.pointer)

@@ -1,16 +1,15 @@
-/// What has become of a page in which ids were assigned, when its device pulls on from there (tentative assignments).
+/// The state of a page that assigned device ids, when its device pulls on from there (tentative assignments).
 public enum PageStanding: Sendable, Hashable {
-    /// What it assigned is to be confirmed now.
+    /// The pull confirms its assignments.
     case outstanding
-    /// It was confirmed before, or a later one was: there is nothing to do.
+    /// It was confirmed before, or a later page was: there is nothing to do.
     case done
-    /// Nobody knows what it assigned: too many pages were pulled anew in between.
+    /// Its assignments are unknown: the device pulled too many pages again in between.
     case lost
 
     /// - Parameters:
     ///   - page: the page's number; 0 for none.
-    ///   - pages: the device's pages that are known, and whether they are outstanding; one that is not is the last
-    ///     confirmed.
+    ///   - pages: the known pages of the device. The one that is not outstanding is the last confirmed page.
     public init(of page: Int64, among pages: [(page: Int64, isOutstanding: Bool)]) {
         guard page > 0 else {
             self = .done

@@ -1,38 +1,35 @@
-/// Puts a page of the feed into a device's own ids: which entities it names, which of them get a number, and where the
-/// device's counters are to be once it has applied the page.
+/// Translates a page of the feed into a device's own ids: which entities it names, which of them get a number, and the
+/// device's counters after it has applied the page.
 ///
-/// In turn: each change is added, in the feed's order; numbers that the device has are noted; what is ``wanted`` gets
-/// numbers; then the page can be written.
+/// The caller adds each change in the feed's order, notes the numbers that the device has, assigns numbers to the
+/// ``wanted`` entities, and then writes the page.
 public struct PullPlanner: Sendable {
     /// An entity of a type with device ids that the page names.
     public struct Name: Sendable, Hashable {
-        /// The type's place among ``types``.
+        /// The index in ``types``.
         public let type: Int
-        /// The entity's place among those of its type.
+        /// The index among the entities of the type.
         public let entity: Int
     }
 
-    /// What the page names of one type with device ids.
+    /// The entities of one type with device ids that the page names.
     public struct NamedType: Sendable {
-        /// The type's name.
         public let name: String
         /// Each entity once, in order of appearance.
         public fileprivate(set) var ids: [ServerID] = []
         /// The device's numbers of these entities; nil where it has none.
         public fileprivate(set) var numbers: [Int64?] = []
-        /// Places of those that are to get a number, in the order in which they get them.
+        /// Indices of the entities that get a number, in the order in which they get it.
         public fileprivate(set) var wanted: [Int] = []
         fileprivate var places: [String: Int] = [:]
     }
 
-    /// A number that a page gives to an entity.
+    /// A number that a page assigns to an entity.
     public struct Assignment: Sendable, Hashable {
         /// The device's own id.
         public let id: LocalID
-        /// The entity.
         public let entity: ServerID
 
-        /// Creates the value.
         public init(id: LocalID, entity: ServerID) {
             self.id = id
             self.entity = entity
@@ -44,29 +41,27 @@ public struct PullPlanner: Sendable {
         let isDeleted: Bool
     }
 
-    /// What the page names, by type.
+    /// The named entities, by type.
     public private(set) var types: [NamedType] = []
-    /// What was assigned, in order.
+    /// In the order in which they were made.
     public private(set) var assignments: [Assignment] = []
     private var places: [String: Int] = [:]
     private var entries: [Entry] = []
     private var targets: [Name] = []
     private let counters: [String: Int64?]
-    /// The highest number of each type that was known before and that the page shows.
+    /// By type: the highest number that the device had before and that the page shows.
     private var shown: [String: Int64] = [:]
-    /// Where types whose numbers in use were looked at are counted on.
+    /// By type whose numbers in use were looked at: the next number that the device would assign.
     private var starts: [String: Int64?] = [:]
 
-    /// A plan of a page without changes.
-    ///
-    /// - Parameter counters: as the device has sent them.
+    /// - Parameter counters: the device's counters as it sent them.
     public init(counters: [String: Int64?]) {
         self.counters = counters
     }
 
-    // MARK: - What the page names
+    // MARK: - The named entities
 
-    /// The place of an entity of a type with device ids.
+    /// Adds an entity of a type with device ids, unless it is known.
     public mutating func name(_ id: ServerID, of type: String) -> Name {
         let number = place(of: type)
         if let entity = types[number].places[id.text] { return Name(type: number, entity: entity) }
@@ -84,7 +79,7 @@ public struct PullPlanner: Sendable {
         return types.count - 1
     }
 
-    /// Notes that the page shows a number that the device has, of an entity that need not be named here.
+    /// Notes that the page shows a number of the device, for an entity that need not be named here.
     public mutating func show(_ number: Int64, of type: String) {
         if let highest = shown[type], highest >= number { return }
         shown[type] = number
@@ -94,21 +89,21 @@ public struct PullPlanner: Sendable {
     ///
     /// - Parameters:
     ///   - name: nil for an entity of a type without device ids, and for one that need not be named.
-    ///   - targets: what its document's relations to types with device ids lead to, in order.
+    ///   - targets: the entities of types with device ids in its document's relations, in order.
     public mutating func add(_ name: Name?, isDeleted: Bool, targets: [Name] = []) {
         entries.append(Entry(name: name, isDeleted: isDeleted))
         self.targets += targets
     }
 
-    /// Notes numbers that the device has. Of several of one entity it is the lowest.
+    /// Notes numbers that the device has. Of several numbers of one entity, the lowest counts.
     ///
-    /// - Parameter places: of the entities, counted through all types.
+    /// - Parameter places: the entities' indices, counted through all types.
     public mutating func know(_ numbers: [Int64], at places: [Int64]) {
         var starts: [Int] = []
         for type in types { starts.append((starts.last ?? 0) + type.ids.count) }
         var type = 0
         for (number, place) in zip(numbers, places) {
-            // they come type by type
+            // they arrive type by type
             if type < starts.count, place < (type > 0 ? starts[type - 1] : 0) { type = 0 }
             while type < starts.count, place >= starts[type] { type += 1 }
             guard type < starts.count, place >= 0 else { return }
@@ -120,18 +115,18 @@ public struct PullPlanner: Sendable {
     /// How many entities are named.
     public var nameCount: Int { types.reduce(0) { $0 + $1.ids.count } }
 
-    /// Of what is named, the numbers that the device has.
+    /// The named entities that have a number on the device.
     public var known: [(type: String, id: String, number: Int64)] {
         types.flatMap { type in
             zip(type.ids, type.numbers).compactMap { id, number in number.map { (type.name, id.text, $0) } }
         }
     }
 
-    // MARK: - What gets a number
+    // MARK: - Assigning numbers
 
-    /// Decides which entities get a number, once all that the device has are noted: those that changed, in the feed's
-    /// order, then what relations lead to, in order of appearance, as its change may come later. What is deleted gets
-    /// none for itself.
+    /// Decides which entities get a number, once all numbers of the device are noted: first the changed entities, in
+    /// the feed's order, then the entities in relations, in order of appearance, as their changes may come later. A
+    /// deleted entity gets none for its own change.
     public mutating func want() {
         var seen: Set<Name> = []
         let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)
@@ -140,11 +135,10 @@ public struct PullPlanner: Sendable {
         }
     }
 
-    /// Whether anything gets a number.
     public var isWanting: Bool { types.contains { !$0.wanted.isEmpty } }
 
-    /// Types whose numbers in use have to be looked at: where some are wanted, and where the device has not said where it
-    /// counts on.
+    /// Types whose numbers in use the caller has to look up: those with wanted numbers, and those whose counter the
+    /// device did not send.
     public var open: [(type: String, base: Int64?, wanted: Int)] {
         answered.compactMap { type in
             let wanted = places[type].map { types[$0].wanted.count } ?? 0
@@ -153,12 +147,12 @@ public struct PullPlanner: Sendable {
         }
     }
 
-    /// Gives numbers.
+    /// Assigns numbers.
     ///
     /// - Parameters:
-    ///   - free: what is known of each type that is ``open``.
-    ///   - rivals: pages that were pulled before and are not confirmed.
-    /// - Throws: `validation_failed` where a type has not enough numbers left.
+    ///   - free: the numbers of each ``open`` type.
+    ///   - rivals: pages that the device pulled before and has not confirmed.
+    /// - Throws: `validation_failed` where a type has too few numbers left.
     public mutating func assign(_ free: [String: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
         throws(Problem)
     {
@@ -170,7 +164,7 @@ public struct PullPlanner: Sendable {
             }
             var (next, used) = (numbers.startIndex, Set<Int64>())
             for entity in type.wanted {
-                // a number that the entity was given before is no other's
+                // a number that the entity was given before belongs to no other
                 let own = rivals.given(type.name, to: type.ids[entity]).first { number in
                     number < numbers[next] && free.contains(number) && !used.contains(number)
                 }
@@ -197,19 +191,18 @@ public struct PullPlanner: Sendable {
         return Problem(.validationFailed, pointer: pointer, rule: Rule.range, detail)
     }
 
-    // MARK: - What the page shows
+    // MARK: - The page
 
-    /// The device's number of an entity.
     public func number(of name: Name) -> Int64? { types[name.type].numbers[name.entity] }
 
-    /// Whether a change is shown: what was deleted before the device ever had it is not.
+    /// Whether the page shows a change: not the deletion of an entity that the device never had.
     public func isShown(_ change: Int) -> Bool {
         guard let name = entries[change].name, entries[change].isDeleted else { return true }
         return number(of: name) != nil
     }
 
-    /// Where the device's counters are to be once it has applied the page: of each type that it told, and of each of
-    /// which the page shows a number. Nil where there is no number left.
+    /// The device's counters after it has applied the page: of each type whose counter it sent, and of each type of
+    /// which the page shows a number. Nil where no number is left.
     public var nextLocalIDs: [(type: String, next: Int64?)] {
         answered.map { type in
             guard let start = counter(of: type) ?? starts[type] ?? nil else { return (type, nil) }
@@ -221,7 +214,7 @@ public struct PullPlanner: Sendable {
         }
     }
 
-    /// Types whose counters are answered, by name.
+    /// Types whose counters the answer holds, by name.
     private var answered: [String] {
         let named = types.lazy.filter { type in
             !type.wanted.isEmpty || type.numbers.contains { $0 != nil }

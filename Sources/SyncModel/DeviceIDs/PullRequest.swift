@@ -2,26 +2,26 @@ import JSONText
 
 /// The body of a pull: `{"since":CURSOR|null,"limit":500,"wait":0,"next_local_ids":{"task":2}}`, or none.
 public struct PullRequest: Sendable {
-    /// Changes on a page, unless the caller says.
+    /// Changes on a page, unless the caller says otherwise.
     public static let defaultLimit = 500
-    /// The longest wait that may be asked for, in seconds.
+    /// The longest `wait`, in seconds.
     public static let longestWait: Int64 = 60
-    /// Types whose counters one pull may tell.
+    /// Types whose counters one pull may hold.
     public static let typeLimit = 1_000
 
-    /// `next` of the page before; nil starts at the beginning.
+    /// `next` of the previous page; nil starts at the beginning.
     public private(set) var since: String?
     /// 1 to 1,000.
     public private(set) var limit = Self.defaultLimit
-    /// Seconds for which to wait for something to show.
+    /// Seconds to wait for a change to show.
     public private(set) var wait = 0
-    /// By entity type: the number that the device would give to the next entity that it makes. Nil where it does not
-    /// know, or has none left.
+    /// By entity type: the number that the device would assign to the next entity that it creates. Nil where it does
+    /// not know, or has none left.
     public private(set) var nextLocalIDs: [String: Int64?] = [:]
 
     /// Reads a body, which may be empty.
     ///
-    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to what is wrong.
+    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to the error.
     public init(body: [UInt8], limit: Int) throws(Problem) {
         if body.isEmpty { return }
         let (tree, members) = try JSONTree.object(in: body, limit: limit)
@@ -42,7 +42,7 @@ public struct PullRequest: Sendable {
         }
     }
 
-    /// Where the counter of a type stands in the body (RFC 6901).
+    /// The place of a type's counter in the body (RFC 6901).
     public static func pointer(toCounterOf type: String) -> String {
         JSONPointer("/next_local_ids").appending(member: type).text
     }

@@ -1,25 +1,24 @@
 public import Foundation
 
-/// What a push names by its device's own ids, in relations and as the entities that it writes.
+/// The device ids in a push: in relations, and of the entities that it writes.
 public struct PushLocalIDs: Sendable {
-    /// Ids that the relations of one push may hold: bounds what has to be looked up at a time.
+    /// Ids that the relations of one push may hold: bounds the size of one look-up.
     public static let limit = 20_000
 
-    /// What stands in the relations of an entry, by the entry's index; entries that have none are left out.
+    /// The references of an entry, by the entry's index; entries without any are left out.
     private var references: [Int: [LocalReference]] = [:]
-    /// Types of the entries whose relations may hold such ids, by the entry's index.
+    /// Types of the entries whose relations may hold device ids, by the entry's index.
     private var types: [Int: EntityType] = [:]
-    /// Entries whose relations hold more than may be looked up.
+    /// Entries that exceed ``limit`` together with the entries before them.
     private(set) var crowded: Set<Int> = []
-    /// Every id of the device that the push names, by what stands for it; those of creates too.
+    /// Every device id that the push names, those of creates included, by the client id that stands for it.
     public private(set) var named: [UUID: LocalID] = [:]
-    /// Those of creates: whatever a pull assigned under such an id was not applied by the device.
+    /// Those of creates: the device did not apply a pull that assigned one of these ids.
     public private(set) var created: Set<UUID> = []
 
-    /// What a push names that holds no such id.
+    /// A push without device ids.
     public init() {}
 
-    /// Reads a push.
     public init(_ push: PushRequest, type: (String) -> EntityType?) {
         var room = PushLocalIDs.limit
         for entry in push.entries {
@@ -32,7 +31,7 @@ public struct PushLocalIDs: Sendable {
             types[entry.index] = type
             let found = type.localReferences(in: mutation.payload, on: push.deviceID)
             guard !found.isEmpty else { continue }
-            // what holds too many by itself is refused for that
+            // an entry that holds too many by itself is refused for that
             guard found.count <= LocalReference.limit else { continue }
             guard found.count <= room else {
                 crowded.insert(entry.index)
@@ -44,12 +43,11 @@ public struct PushLocalIDs: Sendable {
         }
     }
 
-    /// What stands in the relations of an entry.
     public func references(of index: Int) -> [LocalReference] {
         references.isEmpty ? [] : references[index] ?? []
     }
 
-    /// The type of an entry's entity, where its payloads may hold ids of the device.
+    /// The type of an entry's entity, where its payloads may hold device ids.
     func type(of index: Int) -> EntityType? {
         types.isEmpty ? nil : types[index]
     }

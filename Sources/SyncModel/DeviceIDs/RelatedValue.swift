@@ -1,15 +1,14 @@
 public import JSONText
 
-/// One id that stands in a relation.
+/// One value in a relation.
 public struct RelatedValue: Sendable {
-    /// Where it leads.
     public let relation: Relation
-    /// The id, or whatever stands in its place. Not null.
+    /// An id or, in an invalid payload, another value. Not null.
     public let value: JSONValue
-    /// Its place where the relation is an array.
+    /// The index where the relation is an array.
     public let place: Int?
 
-    /// Where it stands in the document (RFC 6901).
+    /// Its place in the document (RFC 6901).
     public var pointer: String {
         let member = JSONPointer().appending(member: relation.member).text
         return place.map { "\(member)/\($0)" } ?? member

@@ -1,27 +1,24 @@
 public import JSONText
 
 /// A member of a type's documents that holds the id of another entity, or an array of such ids (seed 002, "Object
-/// Relations and IDs"). Ids of types with device ids are translated there, and nowhere else.
+/// Relations and IDs"). The gateway translates ids of types with device ids there, and nowhere else.
 public struct Relation: Sendable, Hashable {
-    /// Relations that a type may have.
     public static let limit = 100
-    /// Bytes that a member's name may have.
     public static let maximumNameBytes = 200
 
-    /// The member's name, at the top of the document.
+    /// A top-level member of the document.
     public let member: String
-    /// The type that it leads to.
+    /// The type of the entity that it refers to.
     public let entityType: String
-    /// That type's id space; nil while it is not registered.
+    /// That type's id space; nil while the type is not registered.
     public var idSpace: IDSpace?
 
-    /// Whether a member of that name can be a relation: 1 to ``maximumNameBytes`` bytes without control characters.
+    /// Whether a relation may have that name: 1 to ``maximumNameBytes`` bytes without control characters.
     public static func isValidMember(_ name: String) -> Bool {
         let bytes = name.utf8
         return !bytes.isEmpty && bytes.count <= maximumNameBytes && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
     }
 
-    /// Creates the value.
     public init(member: String, entityType: String, idSpace: IDSpace?) {
         self.member = member
         self.entityType = entityType
@@ -30,14 +27,13 @@ public struct Relation: Sendable, Hashable {
 }
 
 extension EntityType {
-    /// The relations of a type as they are stored: `{"folderId":"folder"}`, checked when they were written.
+    /// Reads the stored form: `{"folderId":"folder"}`, checked when it was written.
     public static func relations(stored json: JSONValue) -> [Relation] {
         (json.members?.map { $0 } ?? []).compactMap { name, value in
             value.string.map { Relation(member: name.string, entityType: $0, idSpace: nil) }
         }
     }
 
-    /// The relations as they are stored.
     public var storedRelations: [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
@@ -51,8 +47,8 @@ extension EntityType {
 }
 
 extension JSONValue {
-    /// What stands in some relations of a document, in document order: each value, or each element of an array. A null
-    /// leads nowhere and is left out.
+    /// The values in some relations of a document, in document order: each value, or each element of an array. Nulls
+    /// are left out.
     public func values(in relations: [Relation]) -> [RelatedValue] {
         guard !relations.isEmpty, let members else { return [] }
         var found: [RelatedValue] = []

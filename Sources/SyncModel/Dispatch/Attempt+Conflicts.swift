@@ -1,8 +1,8 @@
 import JSONText
 
-/// What becomes of a mutation that met another writer's state upstream (product rule 12).
+/// The outcomes of a mutation that met another writer's state upstream (product rule 12).
 extension Attempt {
-    /// A 409 may be the upstream's way of saying that it has not finished with an earlier attempt under the same key.
+    /// A 409 may mean that the upstream has not finished an earlier attempt under the same idempotency key.
     func mayBeEcho(_ response: UpstreamResponse) -> Bool {
         (response.retryAt != nil || mutation.isOutcomeUnknown)
             && mutation.conflictRetries < RetryPolicy.conflictRetries
@@ -16,7 +16,7 @@ extension Attempt {
 
     func conflict(_ response: UpstreamResponse) -> Outcome {
         let found = UpstreamEntity(in: response, idPointer: upstream.idPointer)
-        // an answer to an update shows the entity only if it bears its id
+        // an answer to an update shows the entity only if it has the entity's id
         let isShown = mutation.operation == .create || found?.id.text == dispatch.serverID?.text
         let shown = isShown ? found : nil
         var outcome = refusal(.conflict, .conflict, response)
@@ -26,7 +26,7 @@ extension Attempt {
             problem.current = CurrentEntity(type: mutation.entity.type, id: id, etag: etag, document: document).json
         }
         outcome.error = problem.json
-        // a revision that had its way once and conflicts again is for a person
+        // a revision that overrode a conflict once and conflicts again waits for a person
         guard mutation.resolution == nil else {
             outcome.resolution = nil
             return outcome
@@ -38,7 +38,7 @@ extension Attempt {
         }
     }
 
-    /// The validator of what stands in the way, where the request was for that and nothing else.
+    /// The ETag of the conflicting entity, where the request was for that entity alone.
     private func etag(of id: ServerID, _ response: UpstreamResponse) -> String? {
         id.isSegment(of: request.path) ? response.etag : nil
     }
@@ -65,7 +65,7 @@ extension Attempt {
             current: shown?.document,
             serverID: id
         )
-        // an answer to a PUT need not say what was written over
+        // an answer to a PUT need not show the state that the request overwrote
         return override.map { conflict.overridden(by: $0, of: id) } ?? conflict
     }
 }

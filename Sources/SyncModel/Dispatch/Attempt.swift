@@ -1,4 +1,4 @@
-/// One request and what it may come to.
+/// One request and its possible outcomes.
 struct Attempt {
     let dispatch: Dispatch
     let request: UpstreamRequest
@@ -31,7 +31,7 @@ struct Attempt {
         outcome.responseBody = response.json
         let shown = UpstreamEntity(in: response, idPointer: upstream.idPointer)
         if mutation.operation == .create {
-            // one that has its way over an entity, or that chose its id itself, knows which one it is
+            // a create that overrides an entity, or whose client chose the id, knows the id
             guard let id = dispatch.serverID ?? shown?.id ?? UpstreamEntity(location: response.location)?.id else {
                 return unnamed(response)
             }
@@ -44,8 +44,8 @@ struct Attempt {
         return outcome
     }
 
-    /// A create took effect, but nobody can tell as what. An answer that broke off is asked for once more; of one that is
-    /// whole a person has to decide (``SettleSubject/mayHaveTakenEffect``).
+    /// A create took effect, but the answer does not give the new id. A truncated answer is requested once more; with a
+    /// complete one a person has to decide (``SettleSubject/mayHaveTakenEffect``).
     private func unnamed(_ response: UpstreamResponse) -> Outcome {
         if response.isCutOff {
             var outcome = again(.unreachable, response.words + ", but the answer broke off", nil)
@@ -66,7 +66,7 @@ struct Attempt {
         failed(.upstreamRejected, response.words, response)
     }
 
-    /// What a definitive answer that is no success leaves behind.
+    /// The outcome of a definitive answer other than a success.
     func refusal(_ status: MutationStatus, _ kind: Outcome.Kind, _ response: UpstreamResponse) -> Outcome {
         var outcome = Outcome(status, kind, of: dispatch)
         outcome.responseStatus = Int16(response.status)
@@ -84,9 +84,9 @@ struct Attempt {
 
     // MARK: - Again
 
-    /// Tried again after a while, or given up when the attempts are used up.
+    /// Retries after a pause, or gives up when all attempts are spent.
     ///
-    /// - Parameter reason: without the upstream's body, which belongs to `last_error` and `response`.
+    /// - Parameter reason: without the upstream's body, which only `last_error` and `response` hold.
     func again(_ kind: Outcome.Kind, _ reason: String, _ response: UpstreamResponse? = nil) -> Outcome {
         var outcome = Outcome(.pending, kind, of: dispatch, isOpen: true)
         outcome.lastError = response.map(words) ?? reason
@@ -105,7 +105,8 @@ struct Attempt {
         return outcome
     }
 
-    /// No answer says nothing of whose trouble the answers before it were.
+    /// Keeps the hold: a missing answer does not tell whether earlier answers were the operator's trouble or the
+    /// mutation's.
     func notAnswered(_ reason: String) -> Outcome {
         var outcome = again(.unreachable, reason)
         if outcome.status == .pending { outcome.hold = mutation.hold }
@@ -118,7 +119,7 @@ struct Attempt {
         return outcome
     }
 
-    /// It may be the operator's trouble, and as long as that may be no attempt is spent.
+    /// The answer may be the operator's trouble; as long as it may be, no attempt is spent.
     private func held(_ response: UpstreamResponse) -> Outcome {
         let hold = MutationHold.next(after: mutation.hold, now: now)
         var outcome = Outcome(.pending, .misconfigured, of: dispatch, isOpen: true)
@@ -130,8 +131,8 @@ struct Attempt {
         return outcome
     }
 
-    /// It is the mutation's own trouble: the upstream takes what others send. Of an earlier attempt such an answer says
-    /// nothing, for it need not come from what takes requests.
+    /// The mutation itself is the trouble: the upstream accepts requests of others. Such an answer says nothing about
+    /// an earlier attempt, for it need not come from the component that processes requests.
     private func rejectedAlone(_ response: UpstreamResponse) -> Outcome {
         var outcome = failed(
             .upstreamRejected,
@@ -144,7 +145,8 @@ struct Attempt {
 
     // MARK: - Not sent
 
-    /// The gateway itself would not send it, now or later: no attempt is spent, and the lane goes on.
+    /// The gateway itself refuses to send the mutation, however often it is retried: no attempt is spent, and the lane
+    /// goes on.
     func refused(_ reason: String) -> Outcome {
         let problem = Problem(.validationFailed, "it cannot be sent: \(reason)")
         var outcome = unsent(.failed, problem.detail)
@@ -152,8 +154,8 @@ struct Attempt {
         return outcome
     }
 
-    /// Nothing can be sent as the upstream is set up: the lane waits, as one does that has nowhere to send to, and no
-    /// attempt is spent.
+    /// The upstream's settings let the gateway send nothing: the lane waits, as in an organization without an upstream,
+    /// and no attempt is spent.
     func unready(_ reason: String) -> Outcome {
         var outcome = unsent(.pending, "nothing can be sent to the upstream: \(reason)")
         outcome.nextRetryAt = now.adding(seconds: TurnPlanner.pauseWithoutUpstream)

@@ -1,35 +1,30 @@
-/// A mutation whose turn it is. It is committed as in flight under the lane's lease before anybody sees this.
+/// A mutation whose turn it is. Its row is committed as in flight under the lane's lease before a dispatch is returned.
 ///
-/// A class, for it is passed around a lot and never changes.
+/// A class, since it is passed around a lot and never changes.
 public final class Dispatch: Sendable {
-    /// Whose it is.
     public let lane: LaneKey
-    /// The lease that its outcome has to be written under.
+    /// The lease under which its outcome must be written.
     public let token: Int64
-    /// When that lease ends, unless it is renewed.
+    /// When that lease expires, unless the worker renews it.
     public let leasedUntil: Timestamp
-    /// What runs; `attemptCount` does not count the request that is to be sent.
+    /// The mutation to run; its `attemptCount` does not count the request about to be sent.
     public let mutation: QueuedMutation
-    /// The type of its entity.
     public let type: EntityType
-    /// The entity's permanent id, unless this creates it.
+    /// The entity's permanent id; nil for a create without one.
     public let serverID: ServerID?
-    /// The entity's version in the feed when the turn came, where the user may know of it.
+    /// The entity's version in the feed when the turn came; nil where the user may not know of it.
     public let entityVersion: Int64?
     /// The tenant as it was when the turn came.
     public let organization: Organization
-    /// Where it goes.
     public let destination: Destination
 
-    /// What takes a mutation.
     public enum Destination: Sendable {
-        /// The built-in store, within the transaction that writes the outcome; the payload has server ids in place.
+        /// The built-in store, within the transaction that writes the outcome; the payload has server ids already.
         case builtIn(payload: [UInt8])
         /// The organization's API.
         case upstream(UpstreamRequest, UpstreamSettings)
     }
 
-    /// What the surroundings of the turn say, and where it goes.
     init(
         of mutation: QueuedMutation,
         _ surroundings: TurnPlanner.Surroundings,
@@ -47,10 +42,10 @@ public final class Dispatch: Sendable {
         self.destination = destination
     }
 
-    /// Requests sent once this one is: what a failure is counted as.
+    /// Requests sent once this one is: the count that a failure records.
     public var attempts: Int16 { mutation.attemptCount + 1 }
 
-    /// Whether a request that is sent now is over before the lease is. What the row said is some time ago: the process may
+    /// Whether a request sent at that time ends before the lease does. The row was read a while ago: the process may
     /// have stood still since (product rule 13).
     public func canBeSent(at now: Timestamp) -> Bool {
         guard case .upstream(let request, _) = destination else { return true }

@@ -2,11 +2,11 @@ public import Foundation
 import JSONText
 
 extension Dispatch {
-    /// Applies the mutation to the built-in store: its turn has come, and nothing stands between.
+    /// Applies the mutation to the built-in store.
     ///
     /// - Parameters:
-    ///   - entities: the organization's, as loaded under their locks; changed by the outcome.
-    ///   - makeID: makes the id of what is created.
+    ///   - entities: the organization's, loaded under their locks; the outcome changes them.
+    ///   - makeID: makes the id of a created entity.
     public func applied(
         to entities: inout EntityTable,
         payload: [UInt8],
@@ -22,14 +22,14 @@ extension Dispatch {
             writer: writer,
             idSpace: type.idSpace,
             visibility: type.visibility,
-            // what a person or a strategy decided before goes first
+            // an earlier decision of a person or a strategy takes precedence
             conflictResolution: mutation.resolution ?? mutation.conflictResolution
         )
         let result = BuiltInStore.apply(write, type: mutation.entity.type, index: nil, to: &entities)
         var outcome = Outcome(result.status, .init(result.status), of: self)
         outcome.attemptCount = mutation.attemptCount
         outcome.serverID = result.serverID
-        // what a person let the client win stays so, whether or not anything still stood against it
+        // a person's decision for `client_wins` stays recorded, whether or not a conflict remained
         outcome.resolution = result.resolution ?? mutation.resolution
         outcome.responseStatus = result.responseStatus
         outcome.error = result.error ?? (result.status == .succeeded ? mutation.error : nil)
@@ -38,7 +38,7 @@ extension Dispatch {
         return (outcome, result.version)
     }
 
-    /// A create's payload may name the entity by its client id, or by what stands for the device's own.
+    /// A create's payload may name the entity by its client id, or by the client id that stands for its device id.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
         guard mutation.created != nil, let root = try? JSONTree(parsing: payload).root else { return payload }
         return ReferenceResolver(of: mutation.entity.with(id)).payload(root, unresolved: { _ in nil }) ?? payload
@@ -46,20 +46,21 @@ extension Dispatch {
 }
 
 extension Outcome {
-    /// The entity that the outcome writes to the feed, or shows from it; nil for none.
+    /// The entity that the outcome writes to the feed, or reads from it; nil for none.
     public func entityKey(of dispatch: Dispatch) -> EntityKey? {
         if case .none = entity, status != .discarded { return nil }
         return serverID.map { EntityKey(type: dispatch.mutation.entity.type, id: $0.text) }
     }
 
-    /// Lets the feed learn what an upstream did, and a client that gave way what stands there now.
+    /// Enters the upstream's change into the feed. If the mutation was discarded, adds the entity's current state to
+    /// the error.
     ///
-    /// - Parameter entities: the organization's, as loaded under their locks; changed by the outcome.
+    /// - Parameter entities: the organization's, loaded under their locks; the outcome changes them.
     /// - Returns: the entity's version afterwards; nil when the feed does not learn of it.
     public mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
         let stored = entities[key]
-        // what one user's token shows is not another user's to read, and that it is there is not the one's to know
+        // another user must not read what one user's token shows, and this user must not learn that the entity exists
         if let stored, !stored.isVisible(to: dispatch.lane.user, dispatch.type.visibility) {
             return versionAsIfNew(id, dispatch)
         }
@@ -69,7 +70,8 @@ extension Outcome {
         return current.version
     }
 
-    /// The version that a private entity would have if nobody had one of its id: only a create makes one.
+    /// The version that a private entity would have if no other user had an entity with its id; only a create makes
+    /// one.
     private mutating func versionAsIfNew(_ id: ServerID, _ dispatch: Dispatch) -> Int64? {
         guard case .document(let document, let etag) = entity, dispatch.mutation.operation == .create else {
             return nil
@@ -82,7 +84,7 @@ extension Outcome {
         return 1
     }
 
-    /// - Returns: the entity's version, where the outcome says it.
+    /// - Returns: the entity's version, where the outcome tells it.
     private func write(
         _ key: EntityKey,
         _ id: ServerID,
@@ -91,7 +93,7 @@ extension Outcome {
         _ entities: inout EntityTable
     ) -> Int64? {
         guard mayChange(stored, dispatch) else {
-            // what has been deleted, or made, before is what the mutation came to
+            // the mutation's result is an earlier deletion or creation
             return ground == .missing && stored?.isDeleted == false ? nil : stored?.version
         }
         let next: EntityState
@@ -101,7 +103,7 @@ extension Outcome {
             if ground == .adopted, let stored, stored.document == document { return stored.version }
             next = state(stored, id, document: document, etag: etag, dispatch)
         case .patch(let patch, let etag):
-            // what cannot be opened is not patched: the feed shows what it showed
+            // a document that cannot be opened is not patched: the feed keeps it as it is
             guard let stored, !stored.isDeleted, !stored.isUnreadable,
                 let document = BuiltInStore.merge(patch, into: stored.document)
             else { return nil }
@@ -114,17 +116,17 @@ extension Outcome {
         return next.version
     }
 
-    /// Whether the ground that the outcome stands on carries a change of what is stored.
+    /// Whether the outcome's ground permits a change of the stored state.
     private func mayChange(_ stored: EntityState?, _ dispatch: Dispatch) -> Bool {
         let isCreate = dispatch.mutation.operation == .create
         let isPrivate = dispatch.type.visibility == .user
         guard let stored else {
-            // what is private belongs to who created it: a change makes nobody its owner
+            // a private entity belongs to the user who created it: an update must not make its user the owner
             return isCreate || (!isPrivate && ground != .missing)
         }
         switch ground {
         case .written: return true
-        // anybody can ask for the wrong path
+        // a request to a wrong path gets a 404 as well
         case .missing: return isPrivate || stored.lastWriter.isOwn(of: dispatch.lane.user)
         case .created: return stored.mayBeMade(by: dispatch.lane.user)
         case .adopted:
@@ -160,7 +162,6 @@ extension Outcome {
 }
 
 extension Outcome.Kind {
-    /// The class of an outcome of the built-in store.
     fileprivate init(_ status: MutationStatus) {
         switch status {
         case .succeeded: self = .succeeded

@@ -1,59 +1,57 @@
-/// What came of a mutation's turn: everything that is written about it.
+/// The result of a mutation's turn: everything that is written about it.
 public struct Outcome: Sendable {
-    /// Where it stands now.
     public var status: MutationStatus
-    /// Raised when it is sent again under a new key.
+    /// Raised when the mutation is sent again under a new idempotency key.
     public var revision: Int32
-    /// Requests that count.
+    /// Requests that count as attempts.
     public var attemptCount: Int16
     /// When the next try is due; nil for at once, or never.
     public var nextRetryAt: Timestamp?
-    /// The entity's permanent id, when it is known.
+    /// The entity's permanent id; nil while it is not known.
     public var serverID: ServerID?
     /// Set when a strategy settled a conflict.
     public var resolution: ConflictResolution?
-    /// The upstream's HTTP status, or what it would be.
+    /// The upstream's HTTP status, or the equivalent one for the built-in store.
     public var responseStatus: Int16?
     /// The upstream's JSON, of definitive answers.
     public var responseBody: [UInt8]?
-    /// Problem object as JSON.
+    /// A problem object as JSON.
     public var error: [UInt8]?
     /// The error in words.
     public var lastError: String?
-    /// The upstream's status of the last failure.
+    /// The upstream's HTTP status at the last failure.
     public var lastErrorCode: Int16?
-    /// Whether the request may have taken effect without our knowing.
+    /// Whether the request may have taken effect without the gateway's knowing.
     public var isOutcomeUnknown = false
-    /// 409s in a row that were taken for an echo.
+    /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
     /// Set while the upstream's answers may be the operator's trouble.
     public var hold: MutationHold?
-    /// What the next attempt sends instead, to have its way.
+    /// The request that the next attempt sends instead, to override a conflict.
     public var override: SentRequest?
-    /// The entity's validator, of an answer that says it of this entity; nil of everything but a success.
+    /// The entity's ETag, from an answer about this entity; nil for every outcome but a success.
     public var etag: String?
-    /// What the feed learns.
+    /// The change that enters the feed.
     public var entity: EntityChange = .none
-    /// On what ground it learns that.
     public var ground: Ground = .written
-    /// What is counted.
     public var kind: Kind
 
-    /// What an outcome does to the entity that others pull.
+    /// The outcome's change to the entity that other clients pull.
     public enum EntityChange: Sendable {
         case none
         /// The entity as the upstream has it.
         case document([UInt8], etag: String?)
-        /// The patch took effect, and the upstream did not show the result: merged into what is known of the entity.
+        /// The patch took effect, and the upstream did not show the result: the patch is merged into the known
+        /// document.
         case patch([UInt8], etag: String?)
         case deleted
     }
 
-    /// How the feed comes to know of a change: what others have written is not changed on every ground.
+    /// How the gateway knows of a change: not every ground permits changing what other users have written.
     public enum Ground: Sendable, Hashable {
         /// The upstream took a write of this entity.
         case written
-        /// It made an entity, and says that this is its id.
+        /// It created an entity, and says that this is its id.
         case created
         /// It showed the entity's state in a conflict that it won.
         case adopted
@@ -70,34 +68,37 @@ public struct Outcome: Sendable {
         /// To be sent again by `client_wins`.
         case overridden
         case rejected
-        /// Tried again later: the upstream said so (408, 425, 429, a 409 that may be an echo).
+        /// Retried later: the upstream said so (408, 425, 429, a 409 that may be an echo).
         case deferred
-        /// Tried again later: 5xx.
+        /// Retried later: 5xx.
         case serverError = "server_error"
-        /// Tried again later: no answer, or no connection.
+        /// Retried later: no answer, or no connection.
         case unreachable
-        /// Tried again later, and no attempt is spent: 401, 407 or a redirect, as long as that may be the operator's trouble.
+        /// Retried later without spending an attempt: 401, 407 or a redirect, as long as that may be the operator's
+        /// trouble.
         case misconfigured
-        /// Not sent: the gateway itself refuses it, or cannot send anything to that upstream. Says nothing of the upstream.
+        /// Not sent: the gateway itself refuses it, or cannot send anything to that upstream. Says nothing about the
+        /// upstream.
         case refused
-        /// Given up when the gateway shut down, or its worker was lost.
+        /// Given up because the gateway shut down, or its worker was lost.
         case abandoned
     }
 
-    /// An outcome with nothing said yet, and no request sent.
+    /// An outcome without details, and without a request sent.
     private init(_ status: MutationStatus, _ kind: Kind, of mutation: QueuedMutation) {
         self.status = status
         self.kind = kind
         revision = mutation.revision
         attemptCount = mutation.attemptCount
         resolution = mutation.resolution
-        // what a strategy settled keeps the conflict beside it
+        // a conflict that a strategy settled stays recorded
         error = mutation.error
     }
 
-    /// An outcome with nothing said yet.
+    /// An outcome without details.
     ///
-    /// - Parameter isOpen: whether the mutation stands as before: its turn comes again, or its attempts are used up.
+    /// - Parameter isOpen: whether the mutation's situation is unchanged: its turn comes again, or its attempts are
+    ///   used up.
     init(_ status: MutationStatus, _ kind: Kind, of dispatch: Dispatch, isOpen: Bool = false) {
         self.init(status, kind, of: dispatch.mutation)
         attemptCount = dispatch.attempts
@@ -105,16 +106,16 @@ public struct Outcome: Sendable {
         if isOpen { keep(dispatch.mutation) }
     }
 
-    /// Keeps what earlier attempts of the revision leave behind.
+    /// Keeps what earlier attempts of the revision recorded.
     private mutating func keep(_ mutation: QueuedMutation) {
         isOutcomeUnknown = mutation.isOutcomeUnknown
         override = mutation.override
         conflictRetries = mutation.conflictRetries
     }
 
-    /// What becomes of a conflict in which the client has its way: a new revision, which sends something else.
+    /// The outcome of a conflict that `client_wins` overrides: a new revision, which sends another request.
     ///
-    /// - Parameter id: the entity that is written over, as far as it is known.
+    /// - Parameter id: the entity that is overwritten; nil where it is not known.
     func overridden(by sent: SentRequest, of id: ServerID?) -> Outcome {
         var outcome = self
         outcome.status = .pending
@@ -128,21 +129,21 @@ public struct Outcome: Sendable {
         return outcome
     }
 
-    /// Whether it counts as a try of the mapping of a create (product rule 10): what may be the operator's trouble does
-    /// not, nor what was not sent.
+    /// Whether the outcome counts as a try of a create's mapping (product rule 10): trouble that may be the operator's
+    /// does not count, nor does a request that was not sent.
     public var isFailedTry: Bool {
         status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }
 
-    /// Whether a mutation that depends on this one may run now (product rule 3).
+    /// Whether a mutation that depends on this one may run (product rule 3).
     public var satisfiesDependants: Bool {
         status.satisfiesDependants(settledBy: resolution)
     }
 }
 
 extension Outcome {
-    /// What becomes of a mutation whose worker was lost: it may have taken effect, and its turn comes again at once,
-    /// unless it is out of attempts (product rule 13; seed 001, `in_flight_lock_prevents_duplicate_dispatch`).
+    /// The outcome of a mutation whose worker was lost: it may have taken effect, and its turn comes again at once,
+    /// unless its attempts are used up (product rule 13; seed 001, `in_flight_lock_prevents_duplicate_dispatch`).
     ///
     /// - Parameter wasSent: whether it goes to an upstream; the built-in store has no effect without its outcome.
     public init(ofLost mutation: QueuedMutation, wasSent: Bool) {
@@ -152,7 +153,7 @@ extension Outcome {
         hold = mutation.hold
         isOutcomeUnknown = wasSent || mutation.isOutcomeUnknown
         if let problem = Problem.unreadable(mutation) {
-            // written back without what cannot be opened: never to be sent like that
+            // the row is written back without the parts that cannot be opened, so it must never be sent
             status = .failed
             if mutation.unreadable.contains("sent_payload") { override = nil }
             error = problem.json
@@ -166,12 +167,12 @@ extension Outcome {
         }
     }
 
-    /// What becomes of a mutation whose turn had come, and that was not sent after all: its turn comes again.
+    /// The outcome of a mutation whose turn had come and that was not sent: its turn comes again.
     public init(ofUnsent dispatch: Dispatch) {
         self.init(ofLost: dispatch.mutation, wasSent: false)
     }
 
-    /// What becomes of a mutation that was marked as in flight, but never sent: its turn comes again, and no attempt was
+    /// The outcome of a mutation that was marked as in flight but never sent: its turn comes again, and no attempt is
     /// spent.
     public init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
         self.init(ofLost: mutation, wasSent: false)
@@ -180,7 +181,7 @@ extension Outcome {
 }
 
 extension Problem {
-    /// Why a mutation can never be sent as it is stored; nil where all of it can be opened.
+    /// Why a mutation can never be sent as it is stored; nil where every part of it can be opened.
     static func unreadable(_ mutation: QueuedMutation) -> Problem? {
         guard !mutation.unreadable.isEmpty else { return nil }
         let what = mutation.unreadable.joined(separator: ", ")

@@ -1,18 +1,14 @@
 /// Decides what an upstream's answer means for the mutation that was sent (product rules 6, 7, 11 and 12). Pure.
 public struct OutcomePlanner: Sendable {
-    /// When to try again.
     public let policy: RetryPolicy
 
-    /// Creates a planner.
     public init(policy: RetryPolicy) {
         self.policy = policy
     }
 
-    /// What the answer comes to.
-    ///
     /// - Parameters:
-    ///   - othersSucceeded: whether the upstream has taken something else since the mutation was first held; of interest
-    ///     only where the answer ``UpstreamAnswer/mayBeOperatorsTrouble``.
+    ///   - othersSucceeded: whether the upstream has accepted another request since the mutation was first held;
+    ///     relevant only where the answer ``UpstreamAnswer/mayBeOperatorsTrouble``.
     ///   - jitter: 0 to 1, drawn anew for each attempt.
     public func outcome(
         of answer: UpstreamAnswer,
@@ -46,8 +42,8 @@ public struct OutcomePlanner: Sendable {
         }
     }
 
-    /// What becomes of a request that nobody waits for any more: it may have taken effect, and is sent again at once,
-    /// unless it was the last.
+    /// The outcome of a request that its worker abandoned: the request may have taken effect, and is sent again at once
+    /// unless it was the last attempt.
     public func abandoned(_ dispatch: Dispatch) -> Outcome {
         var outcome = Outcome(.pending, .abandoned, of: dispatch, isOpen: true)
         outcome.isOutcomeUnknown = true
@@ -62,7 +58,6 @@ public struct OutcomePlanner: Sendable {
 }
 
 extension Problem {
-    /// A mutation is out of attempts.
     static func exhausted(_ attempts: Int16, _ reason: String) -> Problem {
         Problem(.maxAttemptsReached, "given up after \(attempts) attempts; \(reason)")
     }

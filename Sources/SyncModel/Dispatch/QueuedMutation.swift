@@ -1,19 +1,14 @@
 public import Foundation
 import JSONText
 
-/// A stored mutation as the one who runs its lane needs it: its content, and where its attempts stand.
+/// A stored mutation as the worker of its lane needs it: its content, and the state of its attempts.
 public struct QueuedMutation: EntityWrite, Sendable {
-    /// The client's id of the mutation.
     public let id: UUID
-    /// The device that sent it.
     public let deviceID: UUID
-    /// Place in the lane.
     public let position: Int64
-    /// When it was accepted.
     public let acceptedAt: Timestamp
-    /// What it does to its entity.
     public let operation: Operation
-    /// The entity; with the permanent id when that was known on acceptance, or is by now.
+    /// The entity, with its permanent id if that is known.
     public let entity: EntityName
     /// Where to replay it; nil for built-in types that give none.
     public var endpoint: Endpoint?
@@ -23,36 +18,34 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var headers: [UInt8]?
     /// The version that the client saw.
     public var baseVersion: Int64?
-    /// Client ids of the user in endpoint and payload, and the entity's own unless this creates it.
+    /// The user's client ids in endpoint and payload, and the entity's own unless this mutation creates it.
     public var references = References()
-    /// 1, and one more for each time it was sent again with a new upstream key.
+    /// Starts at 1; raised each time the mutation is sent again with a new upstream idempotency key.
     public var revision: Int32 = 1
-    /// Requests sent so far.
     public var attemptCount: Int16 = 0
     /// Requests that may be sent before it fails.
     public let maxAttempts: Int16
     /// When the next try is due; nil for at once.
     public var nextRetryAt: Timestamp?
-    /// How a conflict is settled.
     public let conflictResolution: ConflictResolution
     /// Set when a strategy or a person settled a conflict in this revision.
     public var resolution: ConflictResolution?
-    /// Whether the last request of this revision may have taken effect without our knowing.
+    /// Whether the last request of this revision may have taken effect without the gateway's knowing.
     public var isOutcomeUnknown = false
-    /// 409s that were taken for an echo of an earlier attempt.
+    /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
     /// Set while the upstream's last answers may be the operator's trouble.
     public var hold: MutationHold?
-    /// What this revision sends to have its way in a conflict; nil for what the client wrote.
+    /// The request that this revision sends to override a conflict; nil for the client's own.
     public var override: SentRequest?
-    /// The problem that is kept beside a settled conflict, JSON.
+    /// The problem of a settled conflict, JSON.
     public var error: [UInt8]?
     /// W3C trace context of the push.
     public var traceparent: String?
-    /// What of it cannot be opened, so that it cannot be sent. Nothing, as a rule.
+    /// Parts of the mutation that cannot be opened, so that it cannot be sent; normally none.
     public var unreadable: [String] = []
 
-    /// A mutation that was never sent; the rest is set as far as it has any.
+    /// A mutation that was never sent.
     public init(
         id: UUID,
         deviceID: UUID,
@@ -73,7 +66,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
         self.conflictResolution = conflictResolution
     }
 
-    /// A new mutation as it will wait for its turn.
+    /// A new mutation that will wait for its turn.
     init(_ new: NewMutation) {
         let mutation = new.mutation
         self.init(
@@ -93,7 +86,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
         references = References(new.references)
     }
 
-    /// Takes in that it is to have its way over a conflict.
+    /// Takes in the revision that overrides a conflict.
     mutating func take(_ outcome: Outcome) {
         revision = outcome.revision
         resolution = outcome.resolution
@@ -101,7 +94,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
         error = outcome.error
     }
 
-    /// The trace that belongs to its requests and to what is logged of them: the one of the push, else one of the
-    /// mutation's id, so that all attempts are found together.
+    /// The trace of its requests and log entries: that of the push, else one made of the mutation's id, so that all
+    /// attempts share it.
     public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
 }

@@ -1,16 +1,15 @@
 /// When a failed attempt is tried again (product rule 11; seed 001, `exponential_backoff_on_failure`).
 public struct RetryPolicy: Sendable, Hashable {
-    /// `SLUICE_RETRY_BASE_SECONDS`: what is doubled with every attempt, in seconds.
+    /// `SLUICE_RETRY_BASE_SECONDS`: doubled with every attempt, in seconds.
     public var base: Double
     /// `SLUICE_RETRY_CAP_SECONDS`: the longest pause before jitter, in seconds.
     public var cap: Double
-    /// The longest pause of a mutation whose answers may be the operator's trouble, in seconds before jitter: once that is
-    /// mended, nobody waits for long.
+    /// The longest pause, in seconds before jitter, of a mutation whose answers may be the operator's trouble: after
+    /// the operator has mended it, no lane waits for long.
     public static let longestHold: Double = 300
-    /// 409s in a row that are taken for the echo of an earlier attempt.
+    /// Consecutive 409s that are taken for an echo of an earlier attempt.
     public static let conflictRetries: Int16 = 2
 
-    /// Creates the policy.
     public init(base: Double = 2, cap: Double = 1_800) {
         self.base = base
         self.cap = cap
@@ -20,7 +19,7 @@ public struct RetryPolicy: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - attempts: requests sent, the one that just failed included; 1 or more.
-    ///   - notBefore: what the upstream asked for (`Retry-After`).
+    ///   - notBefore: the time that the upstream asked for (`Retry-After`).
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
     public func nextTry(
         after attempts: Int16,
@@ -28,15 +27,15 @@ public struct RetryPolicy: Sendable, Hashable {
         notBefore: Timestamp? = nil,
         jitter: Double
     ) -> Timestamp {
-        // beyond 2^62 there is nothing but the cap
+        // beyond 2^62 only the cap counts
         let doubled = base * Double(UInt64(1) << UInt64(min(max(attempts, 0), 62)))
         let pause = min(cap, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))
         let due = now.adding(seconds: pause)
         return notBefore.map { max($0, due) } ?? due
     }
 
-    /// When a mutation is tried again whose answers may be the operator's trouble; the parameters as above, but that the
-    /// answers count and not the attempts.
+    /// When to retry a mutation whose answers may be the operator's trouble. As above, but by the number of such
+    /// answers instead of attempts.
     func nextTry(after hold: MutationHold, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
         RetryPolicy(base: base, cap: min(cap, Self.longestHold))
             .nextTry(after: hold.count, now: now, notBefore: notBefore, jitter: jitter)

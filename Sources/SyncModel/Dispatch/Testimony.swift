@@ -3,16 +3,16 @@ import JSONText
 
 /// What an upstream's answer says about one entity, and so what the feed may take from it.
 ///
-/// A mutation names its entity and its endpoint, and nobody can tell whether the two belong together: a 200 to a request
-/// for something else says nothing about the entity. So an answer counts as far as the request's path names the entity,
-/// or the document in the answer bears its id.
+/// A mutation names its entity and its endpoint, and the gateway cannot tell whether the two belong together: a 200 to
+/// a request for another resource says nothing about the entity. So an answer counts only if the request's path names
+/// the entity, or the document in the answer has its id.
 struct Testimony {
     private let mutation: QueuedMutation
     private let request: UpstreamRequest
     private let response: UpstreamResponse
     /// The entity's document as the answer shows it, JSON.
     private let document: [UInt8]?
-    /// Whether the id stands in the request's path.
+    /// Whether the request's path holds the id.
     private let isNamed: Bool
 
     /// - Parameter shown: the entity that the answer shows, whichever that is.
@@ -30,7 +30,7 @@ struct Testimony {
         isNamed = id.isSegment(of: request.path)
     }
 
-    /// The validator of the entity's state: that of what the path names, or of what a create has made.
+    /// The ETag of the entity's state: of the entity that the path names, or that a create has made.
     var etag: String? {
         switch mutation.operation {
         case .delete: nil
@@ -39,7 +39,7 @@ struct Testimony {
         }
     }
 
-    /// What the mutation did to the entity, and on what ground that is known.
+    /// The mutation's change to the entity, and the ground on which the gateway knows it.
     var change: (Outcome.EntityChange, Outcome.Ground) {
         switch mutation.operation {
         case .create where mutation.override == nil: (whole(document ?? request.body), .created)
@@ -66,12 +66,12 @@ struct Testimony {
 }
 
 extension ServerID {
-    /// Whether it is a whole segment of a path, percent-encoded or not.
+    /// Whether the id is a whole segment of a path, percent-encoded or not.
     func isSegment(of path: String) -> Bool {
         let encoded = PercentEncoding.encoded(text)
         return path.utf8.prefix { $0 != 0x3f }.split(separator: 0x2f).contains { segment in
             if segment.elementsEqual(encoded) { return true }
-            // what is written in another way
+            // a segment in another spelling
             guard segment.contains(0x25) || (segment.count == 36 && !isInteger) else { return false }
             let decoded = String(decoding: PercentEncoding.decoded(segment), as: UTF8.self)
             return decoded == text || (uuid != nil && UUID(parsing: decoded) == uuid)

@@ -1,8 +1,8 @@
 import JSONText
 
-/// The mutation's content with permanent ids in the place of those by which its device named entities.
+/// The mutation's content with permanent ids in place of client ids and device ids.
 extension Turn {
-    /// Of a client id whose type was noted, only what it came to under that counts.
+    /// For a client id whose type was noted, only its permanent id in that type counts.
     private var resolver: ReferenceResolver {
         let (mappings, references) = (surroundings.mappings, mutation.references)
         return ReferenceResolver(of: mutation.entity.with(own)) { id in
@@ -12,7 +12,7 @@ extension Turn {
         }
     }
 
-    /// Of a client id whose type was not noted, more than one cannot be chosen from.
+    /// A client id whose type was not noted may belong to one type only.
     func checkTypes() throws(Problem) {
         let references = mutation.references
         for id in references.ids where references.types[id] == nil && id != mutation.entity.clientID {
@@ -21,29 +21,29 @@ extension Turn {
         }
     }
 
-    /// Where it goes, with ids in place. A create has no server id yet: the id that its device gave it stands for it.
+    /// The path with ids in place. A create has no server id yet, so the id that its device gave stands for it.
     func path(_ endpoint: Endpoint) -> String {
         resolver.path(endpoint, own: own ?? mutation.entity.client?.asServerID)
     }
 
-    /// The mutation's payload with server ids in place, or what it sends instead.
+    /// The mutation's payload with server ids in place, or the body that it sends instead.
     ///
-    /// - Throws: `dependency_rejected` where a relation holds an id of the device that leads to no server id. To everybody
-    ///   else such a number means another entity, or none.
+    /// - Throws: `dependency_rejected` where a relation holds a device id without a server id. On another device such a
+    ///   number means another entity, or none.
     func body(instead sent: [UInt8]?) throws(Problem) -> [UInt8]? {
         let type = surroundings.type
         if let sent, !type.holdsLocalIDs { return sent }
         guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return sent }
         let related = type.localReferences(in: root, on: mutation.deviceID)
         guard let sent else { return try resolver.payload(root, related, unresolved: unresolved) ?? payload }
-        // what was not known when this was decided went in by the UUID that stands for it
+        // an id that was unknown when this body was decided went in as the UUID that stands for it
         let replacements = try resolver.replacements(of: related, unresolved: unresolved)
         guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
         return root.rewritten { replacements[$0] } ?? sent
     }
 
     private func unresolved(_ reference: LocalReference) throws(Problem) -> JSONReplacement {
-        // the built-in store puts the id in when it has made it
+        // the built-in store puts the id in after making it
         if reference.clientID == mutation.created?.clientID, !surroundings.type.isForwarded {
             return .uuid(reference.clientID)
         }

@@ -2,9 +2,9 @@ import Crypto
 public import Foundation
 import JSONText
 
-/// What goes out to an upstream.
+/// The request to an upstream.
 extension Turn {
-    /// - Throws: why nothing can be sent that says what the mutation means.
+    /// - Throws: the reason why no request can say what the mutation means.
     func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
         guard let endpoint = mutation.endpoint else {
             let detail = "its type '\(mutation.entity.type)' is forwarded now, and it has no endpoint to be sent to"
@@ -30,7 +30,7 @@ extension Turn {
         )
     }
 
-    /// The headers of the mutation that the operator lets through.
+    /// The mutation's headers that the operator allows.
     private func headers(_ upstream: UpstreamSettings) -> [String: String] {
         guard let json = mutation.headers, let members = try? JSONTree(parsing: json).root.members else { return [:] }
         var headers: [String: String] = [:]
@@ -40,8 +40,8 @@ extension Turn {
         return headers
     }
 
-    /// Within a writer's own run of writes the upstream's state is the one that our last answer showed, whatever the
-    /// client saw when it was offline; the client's own If-Match would conflict with itself. A mutation that names no
+    /// Within a writer's own run of writes the upstream's state is the one that its last answer showed, whatever the
+    /// client saw while it was offline; the client's own If-Match would conflict with itself. A mutation that names no
     /// state gets no condition.
     private func ifMatch(_ headers: [String: String]) -> String? {
         guard mutation.operation != .create, mutation.resolution != .clientWins,
@@ -56,8 +56,8 @@ extension Turn {
 }
 
 extension TurnPlanner {
-    /// Our own key, the same for all attempts of a revision (product rule 6): made of what names the revision, so that
-    /// any replica makes the same. A UUID of version 8 (RFC 9562, 5.8).
+    /// The gateway's own idempotency key, the same for all attempts of a revision (product rule 6): a hash of what
+    /// identifies the revision, so that every gateway makes the same key. A UUID of version 8 (RFC 9562, 5.8).
     public static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
         var hash = SHA256()
         for id in [lane.organization, lane.user, mutation.id] {

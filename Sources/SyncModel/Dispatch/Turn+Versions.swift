@@ -1,22 +1,22 @@
-/// What becomes of a forwarded mutation that was made on a version which the entity has left (product rule 12): the
-/// conflict is known here, so nothing is sent and no attempt is spent.
+/// The conflict of a forwarded mutation whose base version the entity has left (product rule 12): the gateway knows of
+/// the conflict itself, so it sends nothing and no attempt is spent.
 extension Turn {
-    /// An If-Match that no state of an entity has.
+    /// An If-Match that matches no state of an entity.
     ///
-    /// A mutation that was sent before, with an outcome that nobody knows, goes out again under its key even if another
-    /// has written since: only the upstream can tell what came of it. It answers for the key that it knows, and refuses
-    /// what it has not seen.
+    /// A mutation that was sent before, with an unknown outcome, goes out again under its idempotency key even if
+    /// another mutation has written since: only the upstream knows the outcome. It answers for a key that it knows, and
+    /// this If-Match makes it refuse a request that it has not seen.
     static let passedValidator = #""base-version-was-passed""#
 
-    /// The conflict of a mutation with what the feed knows of its entity; nil where it is to be sent.
+    /// The mutation's conflict with the entity in the feed; nil where the mutation is to be sent.
     func versionConflict() -> TurnPlanner.Decision? {
-        // what is to have its way over a conflict has met it before
+        // a mutation that overrides a conflict has met it before
         guard mutation.operation != .create, mutation.override == nil, mutation.resolution != .clientWins,
             let baseVersion = mutation.baseVersion, let entity = surroundings.visibleEntity, let own
         else { return nil }
         let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
         let verdict = entity.run.verdict(on: baseVersion, from: writer)
-        // what is gone can be deleted once more
+        // a deleted entity can be deleted once more
         if verdict == .fits || (entity.isDeleted && mutation.operation == .delete) { return nil }
         if mutation.isOutcomeUnknown, verdict == .passed, entity.etag != nil { return nil }
         var outcome = unsent(.conflict, .conflict, serverID: own)
@@ -38,8 +38,8 @@ extension Turn {
         }
     }
 
-    /// Lets the client have its way. The feed's document is what was last heard of the entity, and may be behind the
-    /// upstream's: a patch goes out as it is.
+    /// Lets the client win. The feed's document is the last known state of the entity, and may be behind the
+    /// upstream's, so a patch goes out as it is.
     private func overriding(_ conflict: Outcome, _ own: ServerID) -> Outcome {
         let sent = ClientWins.plan(
             operation: mutation.operation,

@@ -1,9 +1,9 @@
-/// A mutation at the head of a lane, and what is known about it.
+/// A mutation at the head of a lane, and its surroundings.
 struct Turn {
     let mutation: QueuedMutation
     let surroundings: TurnPlanner.Surroundings
     let lease: LaneLease
-    /// The entity's permanent id; nil for a create that is to make one, and where it is not known.
+    /// The entity's permanent id; nil for a create whose entity gets one, and where the id is not known.
     let own: ServerID?
 
     init(_ mutation: QueuedMutation, _ surroundings: TurnPlanner.Surroundings, _ lease: LaneLease) {
@@ -18,7 +18,7 @@ struct Turn {
         _ surroundings: TurnPlanner.Surroundings
     ) -> ServerID? {
         if mutation.operation == .create, surroundings.type.idSpace.isServerGiven, mutation.override == nil {
-            // not even when it met an entity that was there before
+            // not even when it met an existing entity
             return nil
         }
         let entity = mutation.entity
@@ -27,7 +27,7 @@ struct Turn {
         return surroundings.mappings[clientID]?.first { $0.entityType == entity.type }?.serverID
     }
 
-    /// - Throws: why it can never run as it is.
+    /// - Throws: the reason why the mutation can never run as it is.
     func decision(now: Timestamp, heldUntil: Timestamp?) throws(Problem) -> TurnPlanner.Decision {
         if let problem = Problem.unreadable(mutation) { throw problem }
         if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
@@ -46,8 +46,8 @@ struct Turn {
         return .run(dispatch(to: .upstream(try request(to: upstream), upstream)))
     }
 
-    /// What comes of a mutation that can never run. Nothing was learned of an earlier attempt: it may have taken effect all
-    /// the same.
+    /// The outcome of a mutation that can never run. It says nothing about an earlier attempt, which may have taken
+    /// effect all the same.
     func failure(_ problem: Problem) -> Outcome {
         var outcome = unsent(.failed, .rejected, serverID: nil)
         outcome.error = problem.json
@@ -55,7 +55,7 @@ struct Turn {
         return outcome
     }
 
-    /// An outcome for which nothing is sent, so that no attempt is spent.
+    /// An outcome for which no request is sent, so that no attempt is spent.
     func unsent(_ status: MutationStatus, _ kind: Outcome.Kind, serverID: ServerID?) -> Outcome {
         var outcome = Outcome(
             status,

@@ -1,38 +1,35 @@
 public import Foundation
 
 extension TurnPlanner {
-    /// What is known about the head besides its row.
+    /// What a turn depends on besides the mutation's row.
     public struct Surroundings: Sendable {
-        /// The lane.
         public var lane: LaneKey
-        /// The lease that it runs under.
+        /// The lease under which the lane runs.
         public var token: Int64
-        /// When that lease ends.
+        /// When that lease expires.
         public var leasedUntil: Timestamp
-        /// The tenant.
         public var organization: Organization
         /// The type of the mutation's entity.
         public var type: EntityType
         /// Resolved mappings of the client ids that the mutation names.
         public var mappings: [UUID: [ResolvedID]]
-        /// The entity that it changes, as the feed knows it: what a `base_version` is judged by, and If-Match is made of. Nil
-        /// when the feed does not; without its document where the mutation was made on this very version.
+        /// The feed's state of the entity that the mutation changes: the basis of the `base_version` check and of
+        /// If-Match. Nil when the feed does not know the entity; without its document where the mutation was made on
+        /// this very version.
         public var entity: EntityState?
 
-        /// The entity, where it is the mutation's user's to see: of another's nothing is sent.
+        /// The entity, where the mutation's user may see it: the gateway sends nothing of another user's private
+        /// entity.
         var visibleEntity: EntityState? {
             entity.flatMap { $0.isVisible(to: lane.user, type.visibility) ? $0 : nil }
         }
     }
 
-    /// Where a client id leads under one type.
+    /// The permanent id of a client id in one type.
     public struct ResolvedID: Sendable, Hashable {
-        /// The type that the client id was created in.
         public var entityType: String
-        /// The permanent id.
         public var serverID: ServerID
 
-        /// Creates the value.
         public init(entityType: String, serverID: ServerID) {
             self.entityType = entityType
             self.serverID = serverID

@@ -1,7 +1,6 @@
-/// Decides what is to be done about the mutation at the head of a lane: whether its turn has come, and what goes out
-/// (product rules 2, 6 and 8). Pure.
+/// Decides about the mutation at the head of a lane: whether its turn has come, and what the gateway sends (product
+/// rules 2, 6 and 8). Pure.
 public struct TurnPlanner: Sendable {
-    /// What is to be done.
     public enum Decision: Sendable {
         /// Its turn has come.
         case run(Dispatch)
@@ -9,23 +8,21 @@ public struct TurnPlanner: Sendable {
         case hold(until: Timestamp)
         /// It can never run as it is.
         case fail(Outcome)
-        /// It is in conflict with what is known here, and nothing is sent; the entity's version, where it gave way to that.
+        /// It is in conflict with the feed, and no request is sent. `version` is the entity's, where the mutation gave
+        /// way to it.
         case conflict(Outcome, version: Int64?)
     }
 
-    /// How long a lane waits that has nowhere to send to, in seconds.
+    /// How long a lane waits in an organization without an upstream, in seconds.
     static let pauseWithoutUpstream: Double = 30
 
-    /// What lanes run under: requests time out well before its end.
+    /// The lease of lanes: requests time out well before it expires.
     let lease: LaneLease
 
-    /// Creates a planner.
     public init(leaseSeconds: Double) {
         lease = LaneLease(seconds: leaseSeconds)
     }
 
-    /// Decides about a head.
-    ///
     /// - Parameter heldUntil: set while the upstream's circuit is open.
     public func decide(
         _ mutation: QueuedMutation,

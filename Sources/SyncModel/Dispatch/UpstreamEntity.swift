@@ -1,11 +1,11 @@
 import Foundation
 import JSONText
 
-/// The entity that an upstream's answer shows: where its id stands, there is its document.
+/// The entity that an upstream's answer shows: its id, and the document around it.
 struct UpstreamEntity {
     /// The id, in the JSON kind that the upstream gave it.
     let id: ServerID
-    /// The object that the id stands in; nil when only `Location` named the entity.
+    /// The object that holds the id; nil when only `Location` named the entity.
     let document: [UInt8]?
 
     /// Finds the entity in an answer's body by the pointer to its id.
@@ -13,14 +13,14 @@ struct UpstreamEntity {
         guard let json = response.json ?? response.unkeptJSON, let root = try? JSONTree(parsing: json).root,
             let id = root.value(at: idPointer).flatMap(ServerID.init(json:)),
             let step = idPointer.lastIndex(of: "/"), let holder = root.value(at: String(idPointer[..<step])),
-            // of two that are named alike none is the id, nor is what is no text
+            // neither duplicate members nor an invalid string can be the id
             !root.defects.contains(where: { (idPointer + "/").hasPrefix($0.pointer + "/") })
         else { return nil }
         self.id = id
         document = response.json != nil && holder.kind == .object ? Array(holder.raw) : nil
     }
 
-    /// Finds the entity by the last segment of a `Location`. A header has no JSON kinds: what is written as an integer
+    /// Takes the last segment of a `Location` as the id. A header has no JSON kinds: an id in the form of an integer
     /// counts as one.
     init?(location: String?) {
         guard let location else { return nil }
@@ -37,7 +37,7 @@ struct UpstreamEntity {
 }
 
 extension ServerID {
-    /// Reads an id that stands in a path.
+    /// Reads an id in a path.
     fileprivate init?(segment text: String) {
         if let number = Int64(text), String(number) == text {
             self.init(text: text, isInteger: true)

@@ -1,14 +1,14 @@
 import Foundation
 
-/// Room of one kind that one may wait for. Organizations take turns, and so do the users of each; how much each may hold
-/// is what ``FairShares`` says. Decides; who uses it resumes those who wait.
+/// Room of one kind that users may wait for. Organizations take turns, and so do the users of each; ``FairShares`` says
+/// how much each may hold. This type only decides; the caller resumes the waiters.
 public struct FairRoom: Sendable {
-    /// Names somebody who waits.
+    /// Names a waiter.
     public typealias Ticket = Int
 
-    /// Who need not wait any longer.
+    /// The waiters whose wait is over.
     public struct Decision: Sendable, Equatable {
-        /// They have what they asked for.
+        /// They hold the room that they asked for.
         public var admitted: [Ticket] = []
         /// They have waited too long.
         public var refused: [Ticket] = []
@@ -21,35 +21,35 @@ public struct FairRoom: Sendable {
         let since: ContinuousClock.Instant
     }
 
-    /// Organizations, and users of one, that are passed over because they hold enough, before the rest has to wait for the
-    /// next chance: bounds the work when thousands wait. They come last then, since what they hold will give them another.
+    /// How many organizations, or users of one, that hold enough already are passed over before all waiters have to
+    /// wait for the next chance: bounds the work when thousands wait. Those passed over go to the end of the line,
+    /// since giving back what they hold will give them another chance.
     private static let looks = 64
 
-    /// Who holds what.
     public private(set) var shares: FairShares
     private let patience: Duration
     private var lines: [UUID: Turns<UUID, Waiter>] = [:]
     private var order = Line<UUID>()
     private var lastTicket = 0
-    /// How many wait.
+    /// The number of waiters.
     public private(set) var waiting = 0
 
     /// - Parameters:
-    ///   - whole: how much there is.
-    ///   - patience: who has waited longer is turned away.
+    ///   - whole: the total amount of room.
+    ///   - patience: how long a user may wait before it is turned away.
     public init(whole: Int, patience: Duration) {
         shares = FairShares(whole: whole)
         self.patience = patience
     }
 
-    /// Takes room for a user where it may have some at once, and nobody of its organization waits.
+    /// Takes room for a user where it may have some at once, and no user of its organization waits.
     public mutating func takeAtOnce(_ amount: Int, for user: LaneKey) -> Bool {
         guard lines[user.organization] == nil, shares.mayTake(amount, for: user) else { return false }
         shares.take(amount, for: user)
         return true
     }
 
-    /// Lets somebody wait for room.
+    /// Puts a user in the line for room.
     public mutating func wait(for amount: Int, by user: LaneKey, now: ContinuousClock.Instant) -> Ticket {
         lastTicket += 1
         let waiter = Waiter(ticket: lastTicket, user: user, amount: amount, since: now)
@@ -59,17 +59,17 @@ public struct FairRoom: Sendable {
         return lastTicket
     }
 
-    /// Takes room whether or not it is there: for what is held already.
+    /// Takes room whether or not it is free: for what the user holds already.
     public mutating func take(_ amount: Int, for user: LaneKey) {
         shares.take(amount, for: user)
     }
 
-    /// Gives room back.
     public mutating func giveBack(_ amount: Int, of user: LaneKey) {
         shares.giveBack(amount, of: user)
     }
 
-    /// Lets in who may have room by now, and turns away at the head of each line who has waited too long.
+    /// Admits the waiters for whom there is room, and turns away those at the head of each line who have waited too
+    /// long.
     public mutating func settle(now: ContinuousClock.Instant) -> Decision {
         var decision = Decision()
         var passed: [UUID] = []
@@ -79,7 +79,7 @@ public struct FairRoom: Sendable {
             case .empty: lines[organization] = nil
             case .holdsEnough: passed.append(organization)
             case .noRoom:
-                // nobody passes who waits behind: what needs much room would never get it
+                // no waiter behind passes: a request that needs much room would never get it
                 order.prepend([organization])
                 for organization in passed { order.append(organization) }
                 return decision
@@ -89,7 +89,7 @@ public struct FairRoom: Sendable {
         return decision
     }
 
-    /// Turns away everybody who has waited too long.
+    /// Turns away all who have waited too long.
     public mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
         guard waiting > 0 else { return [] }
         var late: [Ticket] = []
@@ -106,7 +106,7 @@ public struct FairRoom: Sendable {
         case admitted, empty, holdsEnough, noRoom
     }
 
-    /// One organization's turn: one of its users is let in, whose turn it is and who may have what it asks for.
+    /// One organization's turn: admits the next of its users for whom there is room.
     private mutating func settle(_ organization: UUID, _ now: ContinuousClock.Instant, _ decision: inout Decision)
         -> Turn
     {

@@ -1,34 +1,31 @@
 public import Foundation
 
-/// Room of one kind, bytes or places, that organizations share: who holds how much of it, and who may take more
+/// Room of one kind, bytes or places, that organizations share: how much of it each holds, and which may take more
 /// (product rule 16).
 ///
-/// An organization may hold as much as it leaves free. So one alone holds a half at most, two that want all they can get
-/// hold a third each, of n each holds 1/(n + 1): parts shrink as more of them come, and whoever comes finds as much free
-/// as the largest part. The users of an organization share its part in the same way. Who holds nothing else may take
-/// whatever is free: there is no request that is never served.
+/// An organization may hold as much as it leaves free. So a single one holds a half at most, two that want all they can
+/// get hold a third each, and n hold 1/(n + 1) each: shares shrink as more organizations come, and a newcomer finds as
+/// much free as the largest share. The users of an organization divide its share in the same way. One that holds
+/// nothing else may take whatever is free, so every request is served at some time.
 public struct FairShares: Sendable {
-    /// How much there is.
+    /// The total amount.
     public let whole: Int
-    /// How much is held by all.
+    /// How much all organizations hold together.
     public private(set) var taken = 0
     private var organizations: [UUID: Int] = [:]
     private var users: [LaneKey: Int] = [:]
 
-    /// Room that nobody holds anything of.
     public init(whole: Int) {
         self.whole = whole
     }
 
-    /// How much an organization holds.
     public func held(by organization: UUID) -> Int { organizations[organization] ?? 0 }
 
-    /// How much a user holds.
     public func held(by user: LaneKey) -> Int { users[user] ?? 0 }
 
-    /// Whether a user may take so much more.
+    /// Whether a user may take that much more.
     ///
-    /// - Parameter own: what of it the same request holds already, and only takes more of.
+    /// - Parameter own: the part that the same request holds already.
     public func mayTake(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
         let free = whole - taken - amount
         guard free >= 0 else { return false }
@@ -37,17 +34,17 @@ public struct FairShares: Sendable {
         let spare = free - inOrganization - amount
         guard spare >= 0 else { return false }
         let held = held(by: user)
-        // taking half of what is spare would bring the organization to its part
+        // taking half of the spare room would bring the organization to its share
         return held <= own || held + amount <= spare / 2
     }
 
-    /// Whether a user, or its organization, holds more than it should: what was taken without asking counts as well.
+    /// Whether a user's organization holds more than its share; what was taken without asking counts as well.
     public func isOver(_ user: LaneKey) -> Bool {
         let held = held(by: user.organization)
         return held > 0 && held > max(0, whole - taken)
     }
 
-    /// Takes some, whether or not it may be taken.
+    /// Takes room, whether or not the user may.
     public mutating func take(_ amount: Int, for user: LaneKey) {
         guard amount != 0 else { return }
         taken += amount
@@ -55,7 +52,6 @@ public struct FairShares: Sendable {
         users[user, default: 0] += amount
     }
 
-    /// Gives some back.
     public mutating func giveBack(_ amount: Int, of user: LaneKey) {
         guard amount != 0 else { return }
         taken -= amount
@@ -63,7 +59,7 @@ public struct FairShares: Sendable {
         Self.reduce(&users[user], by: amount)
     }
 
-    /// Who holds nothing is not remembered.
+    /// A holder of nothing is not remembered.
     private static func reduce(_ held: inout Int?, by amount: Int) {
         guard let had = held else { return }
         held = had > amount ? had - amount : nil

@@ -2,40 +2,32 @@ import Foundation
 
 /// Bounds of a group that is committed together.
 public struct GroupLimits: Sendable {
-    /// Pieces of work.
     public var jobs = 64
-    /// Mutations of all of them, or whatever else weighs.
+    /// The weight of all jobs, such as their mutations.
     public var weight = 1_000
-    /// Bytes of all of them.
+    /// Bytes of all jobs.
     public var bytes = 524_288
-    /// What weighs more than this is heavy.
+    /// A job that weighs more is heavy.
     public var lightWeight = 200
-    /// What has more bytes than this is heavy.
+    /// A job that has more bytes is heavy.
     public var lightBytes = 131_072
 
-    /// The defaults.
     public init() {}
 }
 
-/// Work that waits to be committed in groups, at several desks. Organizations take turns, and so do the users of each. A
-/// lane takes part in a group once, and an organization is at one desk at a time, so that two groups of one process never
-/// wait for each other.
+/// Jobs that wait to be committed in groups, at several desks. Organizations take turns, and so do the users of each. A
+/// lane takes part in a group once, and an organization is at one desk at a time, so that two groups of one process
+/// never wait for each other.
 ///
-/// Each organization has its desk. What is heavy goes to a desk of its own, the last one: a group takes as long as its
-/// heaviest member, and nobody should wait for what somebody else sends in megabytes.
+/// Each organization has its desk. Heavy jobs go to a desk of their own, the last one: a group takes as long as its
+/// heaviest member, and no user should wait for megabytes that another one sends.
 public struct GroupLine: Sendable {
-    /// A piece of work.
     public struct Item: Sendable {
-        /// Names it.
         public let ticket: Int
-        /// Whose it is.
         public let lane: LaneKey
-        /// What it adds to a group's weight.
         public let weight: Int
-        /// What it adds to a group's bytes.
         public let bytes: Int
 
-        /// Creates the value.
         public init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int) {
             self.ticket = ticket
             self.lane = lane
@@ -45,16 +37,16 @@ public struct GroupLine: Sendable {
     }
 
     private struct Organization {
-        /// Where its light work is done.
+        /// The desk for its light jobs.
         let desk: Int
         var line = Turns<UUID, Item>()
-        /// Where it is at work, if it is.
+        /// The desk whose group holds its jobs, if any.
         var workedAt: Int?
-        /// Where it stands in the line, or stood last.
+        /// The desk in whose line it stands, or stood last.
         var standsAt: Int
     }
 
-    /// Users of an organization whose work is looked at in one turn.
+    /// Users of an organization whose jobs are looked at in one turn.
     private static let looks = 64
 
     private let limits: GroupLimits
@@ -62,14 +54,14 @@ public struct GroupLine: Sendable {
     private var organizations: [UUID: Organization] = [:]
     private var desks: [Line<UUID>]
     private var shares: FairShares
-    /// Organizations at work, by desk.
+    /// Organizations with jobs in a desk's group, by desk.
     private var atWork: [Int: [UUID]] = [:]
-    /// How much work waits.
+    /// The number of waiting jobs.
     public private(set) var count = 0
 
     /// - Parameters:
-    ///   - desks: how many there are beside the heavy one.
-    ///   - capacity: how much work may wait.
+    ///   - desks: the number of desks, without the heavy one.
+    ///   - capacity: how many jobs may wait.
     public init(desks: Int, hasHeavyDesk: Bool, capacity: Int, limits: GroupLimits = GroupLimits()) {
         self.limits = limits
         self.hasHeavyDesk = hasHeavyDesk
@@ -77,10 +69,10 @@ public struct GroupLine: Sendable {
         shares = FairShares(whole: capacity)
     }
 
-    /// Adds work; nil when its user or organization has its part waiting already.
+    /// Adds a job; nil when its user or organization has its share of waiting jobs already.
     ///
     /// - Parameter desk: the organization's.
-    /// - Returns: the desk where there is something to do now; -1 for none.
+    /// - Returns: the desk that has something to do; -1 for none.
     public mutating func add(_ item: Item, desk: Int) -> Int? {
         guard shares.mayTake(1, for: item.lane) else { return nil }
         shares.take(1, for: item.lane)
@@ -91,12 +83,12 @@ public struct GroupLine: Sendable {
         return wasIdle ? queue(id) : -1
     }
 
-    /// The next group for a desk; empty when there is nothing for it. Its organizations are at work until ``finish(at:)``.
+    /// The next group for a desk; empty when no job waits there. Its organizations are at work until ``finish(at:)``.
     public mutating func take(at desk: Int) -> [Item] {
         var group = Group(limits: limits, takesHeavy: isHeavy(desk))
         var taken: [UUID] = []
         var skipped: [UUID] = []
-        // everybody once, in turn
+        // every organization once, in turn
         while !group.isFull, skipped.count < Self.looks, let id = desks[desk].popFirst() {
             if let item = next(of: id, &group) {
                 group.add(item)
@@ -122,7 +114,7 @@ public struct GroupLine: Sendable {
 
     /// Ends the work on a desk's group.
     ///
-    /// - Returns: the desks where there is something to do by now.
+    /// - Returns: the desks that have something to do.
     public mutating func finish(at desk: Int) -> Set<Int> {
         var woken: Set<Int> = []
         for id in atWork.removeValue(forKey: desk) ?? [] {
@@ -132,22 +124,20 @@ public struct GroupLine: Sendable {
         return woken
     }
 
-    /// Whether nothing waits at a desk now.
     public func isEmpty(at desk: Int) -> Bool { desks[desk].isEmpty }
 
-    /// Whether nothing waits at a desk, and nothing can come to it any more unless it is added.
+    /// Whether no job waits at a desk, and none can come to it except by ``add(_:desk:)``.
     public func isIdle(for desk: Int) -> Bool {
         desks[desk].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
     }
 
-    /// Takes out everything that fits.
     public mutating func remove(where fits: (Item) -> Bool) -> [Item] {
         var removed: [Item] = []
         for id in Array(organizations.keys) { removed += remove(of: id, where: fits) }
         return removed
     }
 
-    /// Takes out everything that waits for a desk.
+    /// Takes out all jobs that wait for a desk.
     public mutating func drain(at desk: Int) -> [Item] {
         var removed: [Item] = []
         for (id, organization) in organizations where (organization.workedAt ?? organization.standsAt) == desk {
@@ -160,7 +150,7 @@ public struct GroupLine: Sendable {
 
     private func isHeavy(_ desk: Int) -> Bool { hasHeavyDesk && desk == desks.count - 1 }
 
-    /// Puts an organization in the line of the desk that its next work is for; nil where it has none.
+    /// Puts an organization in the line of the desk for its next job; nil where it has none.
     private mutating func queue(_ id: UUID) -> Int? {
         guard let next = organizations[id]?.line.next, let own = organizations[id]?.desk else {
             organizations[id] = nil
@@ -172,13 +162,13 @@ public struct GroupLine: Sendable {
         return place
     }
 
-    /// Takes the next work of an organization that has a place in the group.
+    /// Takes the next job of an organization that fits into the group.
     private mutating func next(of id: UUID, _ group: inout Group) -> Item? {
         guard var organization = organizations.removeValue(forKey: id) else { return nil }
         defer { organizations[id] = organization }
         for _ in 0..<min(organization.line.ownerCount, Self.looks) {
             guard let item = organization.line.next else { return nil }
-            // a turn at a heavy one is a turn at the other desk
+            // a heavy job has its turn at the heavy desk
             if !group.takesHeavy, hasHeavyDesk, limits.isHeavy(item) { return nil }
             if group.fits(item) {
                 _ = organization.line.popNext()
@@ -198,14 +188,14 @@ public struct GroupLine: Sendable {
         count -= removed.count
         for item in removed { shares.giveBack(1, of: item.lane) }
         guard let organization = organizations[id], organization.workedAt == nil else { return removed }
-        // it may belong to another desk by now, or nowhere
+        // it may belong to another desk, or to none
         _ = desks[organization.standsAt].remove { $0 == id }
         _ = queue(id)
         return removed
     }
 }
 
-/// A group as it is put together.
+/// A group under construction.
 private struct Group {
     let limits: GroupLimits
     let takesHeavy: Bool

@@ -15,7 +15,7 @@ struct Line<Element> {
         guard let element = first else { return nil }
         elements[start] = nil
         start += 1
-        // now and then, so that each element is moved once
+        // only from time to time, so that each element is moved once
         if start > 32, start * 2 > elements.count {
             elements.removeFirst(start)
             start = 0
@@ -35,7 +35,6 @@ struct Line<Element> {
         }
     }
 
-    /// Takes out every element that fits.
     mutating func remove(where fits: (Element) -> Bool) -> [Element] {
         var removed: [Element] = []
         var kept: [Element?] = []

@@ -1,16 +1,16 @@
 import Foundation
 import JSONText
 
-/// Whether a second try has the content of the first, with client ids and the server ids that they resolved to counting
-/// as equal (product rule 5): UUIDs, integers and strings alike, and a device's own ids.
+/// Whether a second try has the content of the first (product rule 5). Client ids equal the server ids that they
+/// resolved to, be these UUIDs, integers or strings; so do a device's own ids.
 ///
-/// Nothing is guessed. Where an id stood in the first try was noted with it; only there may another stand for it, and
-/// only what it is known to lead to, or to be led to by. With the first try's text in these places the second must hash
-/// to the first's digest, so whatever else differs is other content, also where it looks like an id.
+/// Nothing is guessed. The places of ids in the first try were noted with it; only in such a place may another id
+/// stand, and only one that the first try's id is known to resolve to, or that resolves to it. With the first try's ids
+/// put back in these places, the second try must hash to the first one's digest, so any other difference makes it other
+/// content, even where it looks like an id.
 struct ContentComparison {
-    /// What is known about ids.
     struct Knowledge {
-        /// Where a client id leads, or what stands for an id of a device.
+        /// The server ids of a client id, or of the client id that stands for a device id.
         let serverIDs: (UUID) -> [ServerID]
         /// Whether a number is an id of the second try's device.
         let isKnown: (LocalID) -> Bool
@@ -19,13 +19,13 @@ struct ContentComparison {
     private let first: FirstTry
     private let given: Mutation
     private let knowledge: Knowledge
-    /// Types that ids in the given payload's relations have, by where these stand.
+    /// Types of the ids in the given payload's relations, by offset.
     private let relations: [Int: String]
     private let device: UUID
 
     /// - Parameters:
-    ///   - device: whose push the second try came with.
-    ///   - type: of the entity; nil for one whose payloads hold no ids of a device.
+    ///   - device: the device that pushed the second try.
+    ///   - type: of the entity; nil for one whose payloads hold no device ids.
     init(_ first: FirstTry, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
         self.first = first
         self.given = given
@@ -58,14 +58,14 @@ struct ContentComparison {
 
     private func leads(_ id: UUID, to serverID: ServerID) -> Bool { serverIDs(of: id).contains(serverID) }
 
-    /// Whether two UUIDs are names of one entity: the same, or one leads to the other.
+    /// Whether two UUIDs name one entity: they are equal, or one resolves to the other.
     private func areOne(_ stored: UUID, _ given: UUID) -> Bool {
         stored == given || leads(stored, to: ServerID(given)) || leads(given, to: ServerID(stored))
             || isOwnNumber(stored, given)
     }
 
-    /// The number of the entity itself, which an installation sends again that got a new device id: the number is what
-    /// it wrote.
+    /// Whether both name the entity by the same number. An installation that got a new device id sends the number again
+    /// as it wrote it.
     private func isOwnNumber(_ stored: UUID, _ given: UUID) -> Bool {
         guard case .number(let number, stored)? = first.entity.client,
             case .number(number, given)? = self.given.entity.client
@@ -73,13 +73,13 @@ struct ContentComparison {
         return true
     }
 
-    /// What stood in the first try where there is a client id now: not a UUID, or that was cut out.
+    /// The id in the first try where the second has a client id: it is not a UUID, as UUIDs were cut out.
     private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
 
     // MARK: - The first try's text
 
-    /// - Parameter numbersAsWritten: whether ids of the device stand for themselves where no id was noted, or for the
-    ///   string that they lead to.
+    /// - Parameter numbersAsWritten: whether device ids count as written where no id was noted, or as the strings that
+    ///   they resolve to.
     private func matches(numbersAsWritten: Bool) -> Bool {
         guard let layout = first.fingerprint.layout else { return false }
         var walk = Walk(comparison: self, layout.places, first.fingerprint.identifiers, numbersAsWritten)
@@ -94,7 +94,7 @@ struct ContentComparison {
             && Fingerprint.digest(of: form) == first.fingerprint.digest
     }
 
-    /// Whether the entities can be one.
+    /// Whether both can name one entity.
     ///
     /// - Parameter stored: the UUID by which the first try named it; nil for another server id, or none.
     private func appendEntity(_ stored: UUID?, to form: inout [UInt8]) -> Bool {
@@ -115,7 +115,7 @@ struct ContentComparison {
         return true
     }
 
-    /// Goes through the second try's content and puts the first's ids in place.
+    /// Walks the second try's content and puts the first try's ids in place.
     private struct Walk {
         let comparison: ContentComparison
         private let places: [IDPlaces.Place]
@@ -123,7 +123,7 @@ struct ContentComparison {
         private let numbersAsWritten: Bool
         private var place = 0
         private var identifier = 0
-        /// Whether the contents can be the same, as far as they were looked at.
+        /// Whether the contents can still be the same, as far as the walk has come.
         private(set) var isPossible = true
 
         init(
@@ -138,7 +138,7 @@ struct ContentComparison {
             self.numbersAsWritten = numbersAsWritten
         }
 
-        /// Whether every place was come to.
+        /// Whether the walk has reached every place.
         var isDone: Bool { place == places.count }
 
         mutating func nextIdentifier() -> UUID {
@@ -188,7 +188,7 @@ struct ContentComparison {
             return .identifier
         }
 
-        /// What stands where the first try had an id of its device. An integer is an id of the device, too, wherever it
+        /// The replacement where the first try had an id of its device. An integer is a device id as well, wherever it
         /// can be one.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
             guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),

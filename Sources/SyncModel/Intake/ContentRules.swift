@@ -1,9 +1,8 @@
 import JSONText
 
-/// What holds for a mutation's endpoint and payload whoever writes them: the worker that pushes, or the person who
-/// corrects what failed.
+/// Rules for a mutation's endpoint and payload, for the worker that pushes them and for the person who corrects a
+/// failed mutation.
 enum ContentRules {
-    /// What is wrong, and against which rule.
     struct Violation: Error {
         let rule: String
         let detail: String
@@ -36,8 +35,8 @@ enum ContentRules {
         return value
     }
 
-    /// What the built-in store keeps is an object; an upstream may take anything, but a delete has nothing to say or says
-    /// it in an object. Relations hold ids.
+    /// The payload for the built-in store must be an object; an upstream may take anything, but a delete has no payload
+    /// or an object. Relations hold ids.
     static func checkPayload(
         _ payload: JSONValue?,
         of operation: Operation,

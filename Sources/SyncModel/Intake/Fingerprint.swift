@@ -3,30 +3,29 @@ public import Foundation
 import JSONText
 
 /// A mutation's content in a form that two tries of it share (product rule 5): a hash of the canonical form with every
-/// UUID cut out, those UUIDs beside it in order, and where they stood. A worker that put other UUIDs in the place of
-/// client ids between two tries changes the UUIDs only, pairwise; where it put in integers or other strings is found by
-/// the places (``ContentComparison``).
+/// UUID cut out, those UUIDs in order, and their places. A worker that replaced client ids by other UUIDs between two
+/// tries changes the UUIDs only, pairwise; ``ContentComparison`` uses the places to find client ids that it replaced by
+/// integers or other strings.
 public struct Fingerprint: Sendable, Hashable {
     /// Version of the canonical form (one byte), then SHA-256.
     public let digest: [UInt8]
     /// The UUIDs, in canonical order: entity, endpoint, payload, headers.
     public let identifiers: [UUID]
-    /// Where ids stand behind the entity, as it is stored (``IDPlaces``). Empty where none do, and of mutations that were
-    /// stored before places were noted: these are compared by digest and UUIDs alone.
+    /// Places of ids after the entity's own, in the stored form (``IDPlaces``). Empty where there are none, and for
+    /// mutations stored without places: those are compared by digest and UUIDs alone.
     public let places: [UInt8]
 
     /// Raised whenever the canonical form changes; stored records of another version compare unequal.
     static let version: UInt8 = 1
 
-    /// Creates the value from its stored parts.
     public init(digest: [UInt8], identifiers: [UUID], places: [UInt8] = []) {
         self.digest = digest
         self.identifiers = identifiers
         self.places = places
     }
 
-    /// Takes the fingerprint of a mutation's content: operation, entity type, entity, endpoint, payload, headers and
-    /// `base_version`. Member order and white space do not count.
+    /// The fingerprint of operation, entity type, entity, endpoint, payload, headers and `base_version`. Member order
+    /// and white space do not count.
     init(of content: MutationContent, _ operation: Operation, _ entity: EntityName) {
         let (endpoint, payload, headers) = (content.endpoint, content.payload, content.headers)
         var canonical = Fingerprint.head(operation, entity.type, room: 256 + (payload?.rawCount ?? 0))
@@ -61,10 +60,10 @@ public struct Fingerprint: Sendable, Hashable {
         return canonical
     }
 
-    /// The entity, with the UUID that names it cut out. The client id wins where both are given: a worker adds the server
-    /// id once it knows it.
+    /// Appends the entity, with the UUID that names it cut out. The client id wins where both are given: a worker adds
+    /// the server id once it knows it.
     ///
-    /// - Returns: the UUID; nil for an entity that is named by another server id, or by none.
+    /// - Returns: the UUID; nil for an entity named by another server id, or by none.
     @discardableResult
     static func append(_ entity: EntityName, to canonical: inout [UInt8]) -> UUID? {
         if let uuid = entity.clientID ?? entity.serverID?.uuid {
@@ -75,13 +74,12 @@ public struct Fingerprint: Sendable, Hashable {
         return nil
     }
 
-    /// An entity that is named by a server id that is no UUID.
+    /// Appends an entity named by a server id that is no UUID.
     static func append(_ serverID: ServerID, to canonical: inout [UInt8]) {
         canonical.append(serverID.isInteger ? 2 : 3)
         canonical += serverID.text.utf8
     }
 
-    /// The digest of a canonical form.
     static func digest(of canonical: [UInt8]) -> [UInt8] {
         var digest: [UInt8] = [Fingerprint.version]
         digest += SHA256.hash(data: canonical)
@@ -96,7 +94,7 @@ public struct Fingerprint: Sendable, Hashable {
         return zip(identifiers, other.identifiers).filter { $0 != $1 }.map { (stored: $0, given: $1) }
     }
 
-    /// Where ids stand, and whether the entity was named by the first of the UUIDs; nil where that was not noted.
+    /// The places of ids, and whether the first UUID names the entity; nil where the places were not stored.
     var layout: (places: [IDPlaces.Place], namesEntity: Bool)? {
         guard let places = IDPlaces.places(places) else { return nil }
         let rest = identifiers.count - places.count { $0.number == nil }
@@ -109,7 +107,7 @@ extension Fingerprint {
 
     /// Reads the stored form: the digest, then 16 bytes for each identifier.
     ///
-    /// - Parameter places: what is stored beside it; nil for nothing.
+    /// - Parameter places: stored apart; nil for none.
     public init(stored: [UInt8], places: [UInt8]?) {
         let rest = stored.dropFirst(Fingerprint.digestBytes)
         let identifiers = stride(from: rest.startIndex, to: rest.endIndex - 15, by: 16).map { start in
@@ -122,7 +120,8 @@ extension Fingerprint {
         )
     }
 
-    /// The stored form. The places are stored apart: a gateway of a version before them reads the rest as it did.
+    /// The stored form without the places, which are stored apart: a gateway of a version without places reads it as
+    /// well.
     public var stored: [UInt8] {
         var bytes = digest
         bytes.reserveCapacity(digest.count + identifiers.count * 16)

@@ -9,7 +9,7 @@ struct FirstTry {
     let entity: EntityName
     let fingerprint: Fingerprint
 
-    /// One that is stored.
+    /// A stored first try.
     init(_ record: MutationRecord) {
         id = record.id
         device = record.deviceID
@@ -18,9 +18,9 @@ struct FirstTry {
         fingerprint = record.fingerprint
     }
 
-    /// One of the same push.
+    /// A first try in the same push.
     ///
-    /// - Parameter references: ids of the device in its relations.
+    /// - Parameter references: device ids in its relations.
     init(_ mutation: Mutation, by device: UUID, _ references: [LocalReference]) {
         id = mutation.id
         self.device = device

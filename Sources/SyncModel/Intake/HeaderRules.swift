@@ -1,16 +1,16 @@
 import JSONText
 
 /// Which headers a mutation may carry: an object of strings, none that the gateway or the connection owns, and of the
-/// others those that every organization takes, and those that its operator lists.
+/// others those that every organization allows, and those that its operator lists.
 enum HeaderRules {
     static let maximumCount = 32
 
-    /// Those that the gateway sets, and those that concern a connection.
+    /// Headers that the gateway sets, and those that concern a connection.
     private static let refused = HeaderField.hopByHop.union(HeaderField.ours).union(HeaderField.credentials)
 
-    /// Reports everything that is wrong with headers.
+    /// Reports every error in the headers.
     ///
-    /// - Parameter report: takes where in them (RFC 6901), against which rule, and what.
+    /// - Parameter report: takes the place in the headers (RFC 6901), the rule, and the detail.
     static func check(_ headers: JSONValue, report: (_ pointer: String, _ rule: String, _ detail: String) -> Void) {
         guard let members = headers.members else {
             return report("", Rule.memberType, "headers must be an object of strings")
@@ -41,7 +41,7 @@ enum HeaderRules {
         if count > maximumCount { report("", Rule.range, "at most \(maximumCount) headers, got \(count)") }
     }
 
-    /// What of headers that pass ``check(_:report:)`` the organization does not let mutations carry.
+    /// Errors for headers that pass ``check(_:report:)`` and that the organization does not let mutations carry.
     ///
     /// - Parameter upstream: the organization's; nil where it has none.
     static func refused(_ headers: JSONValue, by upstream: UpstreamSettings?, pointer: String) -> [ProblemDetail] {

@@ -1,19 +1,17 @@
 import Foundation
 import JSONText
 
-/// Where in the canonical form of a mutation's content ids stand, behind the entity's own: its bytes count from 0.
+/// The places of ids in the canonical form of a mutation's content, after the entity's own id: byte offsets from 0.
 ///
-/// Stored as variable-length integers of seven bits a byte, the lowest first: the distance from the place before, times
-/// two, plus one where a device's own id follows. Mostly that is one byte a place.
+/// Stored as variable-length integers of seven bits a byte, the lowest first: the distance from the previous place,
+/// times two, plus one where a device's own id follows. Mostly that is one byte a place.
 struct IDPlaces: Sendable, Hashable {
-    /// One place.
     struct Place: Sendable, Hashable {
         let offset: Int
-        /// The device's own id that stands there; nil where a UUID was cut out.
+        /// The device's own id at this place; nil where a UUID was cut out.
         var number: Int64?
     }
 
-    /// The stored form.
     private(set) var stored: [UInt8] = []
     private var last = 0
 
@@ -23,7 +21,7 @@ struct IDPlaces: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - count: how many there are: the search ends with the last.
-    ///   - start: from where on.
+    ///   - start: the offset where the search begins.
     init(ofMarkersIn form: [UInt8], from start: Int, count: Int) {
         guard count > 0 else { return }
         form.withUnsafeBytes { form in
@@ -55,7 +53,7 @@ struct IDPlaces: Sendable, Hashable {
         stored.append(UInt8(rest))
     }
 
-    /// Reads the stored form; nil for one that nobody wrote.
+    /// Reads the stored form; nil for an invalid one.
     static func places(_ stored: [UInt8]) -> [Place]? {
         var rest = stored[...]
         func next() -> UInt64? {

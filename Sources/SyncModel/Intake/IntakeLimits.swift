@@ -1,4 +1,4 @@
-/// What a push may hold at most; each is a setting.
+/// The limits of a push; each is a setting.
 public struct IntakeLimits: Sendable, Hashable {
     /// `SLUICE_MAX_MUTATIONS`.
     public var mutations = 500
@@ -11,6 +11,5 @@ public struct IntakeLimits: Sendable, Hashable {
     /// Ids in `dependency_ids` of one mutation.
     public var dependencies = 500
 
-    /// The defaults.
     public init() {}
 }

@@ -2,13 +2,12 @@ import Foundation
 import JSONText
 
 extension Mutation {
-    /// The canonical form of the content, of which a fingerprint is the hash, with others in the place of some of its
-    /// ids.
+    /// The canonical form of the content, of which a fingerprint is the hash, with replacements for some of its ids.
     ///
     /// - Parameters:
-    ///   - appendEntity: appends what stands for the entity.
-    ///   - part: what stands for a part of the endpoint.
-    ///   - value: what stands for a string or number of payload and headers.
+    ///   - appendEntity: appends the entity's replacement.
+    ///   - part: the replacement of a part of the endpoint.
+    ///   - value: the replacement of a string or number of payload and headers.
     func canonicalForm(
         entity appendEntity: (inout [UInt8]) -> Void,
         part: (ArraySlice<UInt8>, UUID?, Int) -> Endpoint.CanonicalPart?,
@@ -27,8 +26,8 @@ extension Mutation {
         return canonical
     }
 
-    /// The fingerprint with the places noted at which ids of the device stand: what they are is not known before the
-    /// mutation's type is.
+    /// The fingerprint with the places of device ids noted: which numbers are ids is unknown before the mutation's type
+    /// is known.
     func fingerprint(noting references: [LocalReference]) -> Fingerprint {
         guard !references.isEmpty else { return fingerprint }
         let numbers = Dictionary(references.map { ($0.place.value.offset, $0.id.number) }) { first, _ in first }

@@ -1,29 +1,29 @@
 public import Foundation
 public import JSONText
 
-/// One create, update, replace or delete, captured offline (seed 001), checked on its own: only ``MutationDecoder``
-/// builds one, so a rule that needs nothing but the mutation holds wherever there is one.
+/// One create, update, replace or delete, captured offline (seed 001) and checked on its own: only ``MutationDecoder``
+/// builds one, so every instance satisfies the rules that need nothing but the mutation.
 ///
-/// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
+/// A class, since it is passed around a lot and never changes: a copy is one count, not one for each member.
 public final class Mutation: EntityWrite, Sendable {
-    /// The client's id of the mutation, unique per user (seed 001, `id`).
+    /// Unique per user (seed 001, `id`).
     public let id: UUID
-    /// Unique per user; the same with the same content is a repetition (seed 001, `idempotency_key_unique_per_mutation`).
+    /// Unique per user; the same key with the same content is a replay (seed 001,
+    /// `idempotency_key_unique_per_mutation`).
     public let idempotencyKey: UUID
     /// Position in the device's own count, 1 or more.
     public let sequenceNumber: Int64
-    /// What is done to the entity.
     public let operation: Operation
-    /// Which entity (seed 001, `entity_type`; seed 000): by its client id, by the device's own id of it (seed 002), or by
-    /// the permanent id, as the server gave it, where the client knows that.
+    /// The entity (seed 001, `entity_type`; seed 000): by its client id, by the device's own id (seed 002), or by the
+    /// permanent id, as the server gave it, where the client knows that.
     public let entity: EntityName
-    /// Where to replay the mutation; needed for types that are forwarded only.
+    /// Where to replay the mutation; required only for forwarded types.
     public let endpoint: Endpoint?
     /// The body as the client wrote it; nil for none and for JSON's null.
     public let payload: JSONValue?
     /// Names in lower case.
     public let headers: JSONValue?
-    /// Ids of mutations, or client ids of entities, that must be there first; no duplicates, 500 at most.
+    /// Ids of mutations, or client ids of entities, that must exist first; no duplicates, 500 at most.
     public let dependencyIDs: [UUID]
     /// 0 to 1,000; nil means the entity type's default.
     public let priority: Int16?
@@ -33,14 +33,14 @@ public final class Mutation: EntityWrite, Sendable {
     public let conflictResolution: ConflictResolution?
     /// The version that the client saw, 0 or more.
     public let baseVersion: Int64?
-    /// Device-local time of capture; orders nothing here, tells staleness.
+    /// Device-local time of capture; it orders nothing here, and shows staleness.
     public let createdAt: Timestamp
-    /// What makes a repetition recognizable.
+    /// Recognizes a replay.
     public let fingerprint: Fingerprint
-    /// Distinct UUIDs in endpoint and payload, in order of appearance: those that may be client ids.
+    /// Distinct UUIDs in endpoint and payload, in order of appearance: possible client ids.
     public let references: [UUID]
 
-    /// - Returns: nil where a member is missing without which there is no mutation.
+    /// - Returns: nil where a required member is missing.
     init?(_ content: MutationContent, _ entity: EntityName?) {
         guard let id = content.id, let idempotencyKey = content.idempotencyKey, let entity,
             let sequenceNumber = content.sequenceNumber, let operation = content.operation

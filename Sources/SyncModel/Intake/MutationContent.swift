@@ -8,7 +8,7 @@ struct MutationContent {
     var sequenceNumber: Int64?
     var operation: Operation?
     var entityType: String?
-    /// A UUID, or a number of the device's.
+    /// A UUID, or a number of the device.
     var localID: JSONValue?
     var serverID: ServerID?
     var endpoint: Endpoint?
@@ -21,7 +21,7 @@ struct MutationContent {
     var baseVersion: Int64?
     var createdAt: Timestamp?
 
-    /// The entity, once its type is known.
+    /// The entity; nil while its type is not known.
     func entity(on device: UUID) -> EntityName? {
         guard let entityType else { return nil }
         let client =

@@ -1,14 +1,14 @@
 import Foundation
 import JSONText
 
-/// Reads one entry of a push and checks everything that needs nothing but the entry itself. Reports all that is wrong,
-/// not just the first.
+/// Reads one entry of a push and checks everything that needs nothing but the entry itself. Reports all errors, not
+/// just the first.
 struct MutationDecoder {
     private let index: Int
     private let device: UUID
     private let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
-    /// Whether what is read of the content is all of it, be it valid or not.
+    /// Whether all of the content could be read, be it valid or not.
     private var isContentRead = true
 
     private var content = MutationContent()
@@ -178,7 +178,7 @@ struct MutationDecoder {
         }
     }
 
-    /// Of what the entry says something cannot be told.
+    /// Reports a part of the entry that cannot be read.
     private mutating func reportUnread(_ pointer: String, _ rule: String, _ detail: String) {
         isContentRead = false
         report(pointer, rule, detail)
@@ -190,7 +190,7 @@ struct MutationDecoder {
 
     private func finish() -> PushEntry {
         let entity = content.entity(on: device)
-        // what the entry says, valid or not; nil where that cannot be told
+        // the entry's content, valid or not; nil where it cannot be read
         let said = isContentRead ? Mutation(content, entity) : nil
         let isValid = problems.isEmpty && content.createdAt != nil && said != nil
         return PushEntry(

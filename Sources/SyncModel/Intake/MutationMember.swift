@@ -1,6 +1,6 @@
 import JSONText
 
-/// The members that a mutation may have; the raw value is a bit's place in ``MutationMembers``.
+/// The members that a mutation may have; the raw value is the bit's index in ``MutationMembers``.
 enum MutationMember: UInt32 {
     case id, idempotencyKey, sequenceNumber, operation, entityType, localID, serverID, endpoint, payload, headers
     case dependencyIDs, priority, maxAttempts, conflictResolution, baseVersion, createdAt
@@ -35,7 +35,7 @@ enum MutationMember: UInt32 {
     /// Compares bytes, without making a String, with the few names of the same length.
     init?(_ name: JSONName) {
         let text = name.raw
-        // an escape is never shorter than what it stands for
+        // an escape is never shorter than the character that it encodes
         let isEscaped = text.contains(0x5c)
         var place: UInt32 = 0
         while let member = MutationMember(rawValue: place) {

@@ -1,24 +1,24 @@
 public import Foundation
 
-/// One entry of a push: a valid mutation, or what is wrong with it.
+/// One entry of a push: a valid mutation, or the errors in it.
 ///
 /// A class, as ``Mutation`` is: entries are passed around a lot and never change.
 public final class PushEntry: Sendable {
-    /// Place in the request.
+    /// The index in the request.
     public let index: Int
-    // What could be read of the entry's identity, also when it is not valid.
+    // The entry's identity as far as it could be read, also of an invalid entry.
     /// The mutation's id, when it is a UUID.
     public let id: UUID?
     /// The idempotency key, when it is a UUID.
     public let idempotencyKey: UUID?
     /// The sequence number, when it is an integer of 1 or more.
     public let sequenceNumber: Int64?
-    /// What an entry that is not valid would have created: those who refer to it are refused with it.
+    /// The entity that an invalid entry would have created: entries that refer to it are refused as well.
     let attemptedCreate: ClientReference?
-    /// What the entry says, valid or not; nil where that cannot be told. One that is refused may repeat a mutation that
-    /// was taken under other limits or rules (product rule 5).
+    /// The entry's content, valid or not; nil where it cannot be read. A refused entry may repeat a mutation that was
+    /// accepted under other limits or rules (product rule 5).
     public let said: Mutation?
-    /// What refuses it: `validation_failed` with every error; nil when the entry is valid.
+    /// `validation_failed` with every error; nil when the entry is valid.
     public let refusal: Problem?
 
     init(
@@ -39,6 +39,5 @@ public final class PushEntry: Sendable {
         self.refusal = refusal
     }
 
-    /// The mutation, when the entry is valid.
     public var mutation: Mutation? { refusal == nil ? said : nil }
 }

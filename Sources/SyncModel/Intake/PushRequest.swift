@@ -1,19 +1,17 @@
 public import Foundation
 public import JSONText
 
-/// The body of a push, read: the envelope is valid, each entry is or says what is wrong with it.
+/// The body of a push: the envelope is valid, and each entry is valid or holds its errors.
 public struct PushRequest: Sendable {
     /// The installation that owns the sequence counter.
     public let deviceID: UUID
-    /// The watermark that the worker believes in.
+    /// The watermark that the worker expects.
     public let afterSequence: Int64?
     /// In request order.
     public let entries: [PushEntry]
-    /// Size of the body in bytes: what the push weighs while it waits.
+    /// Size of the body in bytes: the push's weight while it waits.
     public let bodyBytes: Int
 
-    /// Reads a body.
-    ///
     /// - Throws: `invalid_json` for what is not JSON, `invalid_request` for a wrong envelope, `payload_too_large` past
     ///   the limits; all refuse the whole push.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
@@ -105,7 +103,7 @@ private struct Envelope {
 }
 
 extension Problem {
-    /// What a caller is told about a text that is not JSON, or too large.
+    /// The problem of a text that is not JSON, or is too large.
     public init(jsonError error: JSONParseError, limit: Int) {
         switch error.kind {
         case .tooLong, .tooManyNodes:

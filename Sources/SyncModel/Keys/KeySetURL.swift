@@ -1,9 +1,9 @@
-/// The URL that an identity provider publishes its keys at.
+/// The URL at which an identity provider publishes its keys.
 public enum KeySetURL {
-    /// The longest one that is taken, in bytes.
+    /// The maximum length, in bytes.
     public static let maximumBytes = 2_000
 
-    /// What is wrong with it, to stand behind its name; nil: nothing.
+    /// The error in the URL, in words that follow its name; nil for none.
     public static func problem(_ text: String) -> String? {
         guard text.utf8.count <= maximumBytes else { return "is longer than \(maximumBytes) bytes" }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
@@ -15,10 +15,10 @@ public enum KeySetURL {
         return url.problem
     }
 
-    /// How it is shown: a query may hold what is nobody's business.
+    /// The URL for display: without the query, which may hold secrets.
     public static func shown(_ text: String) -> String { withoutQuery(text) }
 
-    /// Whether somebody between gateway and provider could put in keys of their own.
+    /// Whether an attacker between gateway and provider could substitute their own keys.
     public static func isOpenToForgery(_ text: String) -> Bool {
         guard let url = URLParts(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
         let host =

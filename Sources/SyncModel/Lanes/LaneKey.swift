@@ -2,12 +2,9 @@ public import Foundation
 
 /// Names a lane: a user's ordered queue inside an organization.
 public struct LaneKey: Sendable, Hashable, Comparable {
-    /// The tenant.
     public let organization: UUID
-    /// The user.
     public let user: UUID
 
-    /// Creates the key.
     public init(organization: UUID, user: UUID) {
         self.organization = organization
         self.user = user

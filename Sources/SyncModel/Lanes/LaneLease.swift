@@ -1,12 +1,12 @@
-/// How long a worker has a lane, unless it renews that: requests time out well before the end.
+/// How long a worker holds a lane, unless it renews the lease: requests time out well before it expires.
 struct LaneLease: Sendable, Hashable {
-    /// The lease's length, in seconds.
+    /// The length of a lease, in seconds.
     let seconds: Double
 
-    /// What is left of the lease when a request has timed out, in seconds at least.
+    /// The least time that is left of the lease when a request times out, in seconds.
     var margin: Double { min(10, seconds / 4) }
 
-    /// When one ends that is taken now.
+    /// When a lease taken at `now` expires.
     func end(from now: Timestamp) -> Timestamp { now.adding(seconds: seconds) }
 
     /// How long a request to an upstream may take, in seconds.
@@ -14,8 +14,8 @@ struct LaneLease: Sendable, Hashable {
         min(Double(upstream.timeoutSeconds), max(1, seconds - margin))
     }
 
-    /// Whether there is no room for a whole request before the end. A lease that ends later than any does was taken before
-    /// the clock was set back.
+    /// Whether the lease expires too early for a whole request. A lease that expires later than any can was taken
+    /// before the clock was set back.
     func mustRenew(_ end: Timestamp?, upstream: UpstreamSettings?, now: Timestamp) -> Bool {
         guard let end, end <= self.end(from: now) else { return true }
         let request = Double(upstream?.timeoutSeconds ?? 0)

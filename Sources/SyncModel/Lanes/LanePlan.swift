@@ -1,49 +1,46 @@
 public import Foundation
 
-/// What one step of a lane's worker comes to, decided while its transaction reads: ``init(_:lane:organization:by:now:)``
-/// once the lane is locked, ``settle(_:_:)`` once what was lost is known, ``choose(by:now:)`` once it is known what comes
-/// next. After each of them ``outcomes`` and ``lane`` are to be written. Pure.
+/// The decisions of one step of a lane's worker, made while its transaction reads:
+/// ``init(_:lane:organization:by:now:)`` once the lane is locked, ``settle(_:_:)`` once lost mutations are known,
+/// ``choose(by:now:)`` once the head is known. After each of them the caller writes ``outcomes`` and ``lane``. Pure.
 ///
 /// A class: it is changed in many places, and never copied.
 public final class LanePlan {
-    /// What the row said of the flight and is to be put right first.
+    /// What the step has to recover from first.
     public enum Recovery: Sendable {
-        /// The lane's last worker was lost: what is in flight may have been sent.
+        /// The lane's last worker was lost: the mutation in flight may have been sent.
         case takeover
-        /// The step was committed before, and its worker did not hear of it: what is in flight was never sent.
+        /// The step was committed before, and its worker did not hear of it: the mutation in flight was never sent.
         case repetition
     }
 
-    /// Seconds for which lanes wait that cannot be run: of organizations that are not served, or whose data cannot be
-    /// opened.
+    /// Seconds that a lane waits if it cannot run: the organization is not served, or its data cannot be opened.
     public static let pause: Double = 30
 
     public let request: LaneRequest
-    /// Nil where there is no such organization any more.
+    /// Nil where the organization no longer exists.
     private let organization: Organization?
     public let recovery: Recovery?
-    /// The lane as it is to be written.
+    /// The lane to write.
     public private(set) var lane: LaneState
-    /// What came of mutations since the last statements.
+    /// Outcomes since the last write.
     public private(set) var outcomes: [LaneOutcome] = []
-    /// The mutation whose waiters this step releases: one at a time, for a statement's work has a bound.
+    /// The mutation whose waiters this step releases: one at a time, to bound a statement's work.
     public private(set) var unblocking: UUID?
-    /// Others whose waiters are to be released.
+    /// Other mutations whose waiters have to be released.
     private var unfinished: [UUID] = []
-    /// Whether there are more that wait for ``unblocking``.
+    /// Whether more mutations wait for ``unblocking``.
     public var leavesWaiters = false
     private var lowestReleased: Int64?
-    /// What was found to be pending first.
     public var head = FoundHead.none
-    /// What was wrong with the lane and is mended.
+    /// An inconsistency in the lane that was mended.
     public private(set) var note: String?
-    /// What the worker is to do next.
     public private(set) var turn = LaneTurn.lost
 
-    /// Takes a step on.
+    /// Begins a step.
     ///
     /// - Parameter lane: the lane as its locked row says.
-    /// - Returns: nil where the step is lost: the lane is somebody else's, or not ready.
+    /// - Returns: nil where the step is lost: another gateway holds the lane, or the lane is not ready.
     public init?(
         _ request: LaneRequest,
         lane: LaneState,
@@ -59,16 +56,17 @@ public final class LanePlan {
             self.lane.renew(planner.lease, upstream: organization?.upstream, now: now)
             recovery = lane.inFlight == request.step.dispatch?.mutation.id ? nil : .repetition
         } else {
-            // a process runs a lane once: under a lease of its own it has let go of the lane, or has not heard of the claim
+            // a process runs a lane once: if the lease is its own, it has let go of the lane, or has not heard of the
+            // claim
             guard lane.isReady(at: now) || lane.leaseOwner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
             recovery = lane.leaseOwner == nil ? nil : .takeover
         }
     }
 
-    // MARK: - What was lost
+    // MARK: - Recovery
 
-    /// Takes in what the row says is in flight, of a step that recovers.
+    /// Recovers the mutation that the row says is in flight.
     public func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
         let outcome =
             recovery == .repetition
@@ -76,24 +74,24 @@ public final class LanePlan {
         outcomes.append(LaneOutcome(mutation: mutation, from: .inFlight, outcome: outcome))
     }
 
-    /// Takes in a mutation that is done and that others still wait for, of a step that recovers.
+    /// Recovers a finished mutation for which others still wait.
     public func recover(waitersFor blocker: UUID) {
         unfinished.append(blocker)
     }
 
-    // MARK: - What came of the request
+    // MARK: - The outcome of the request
 
-    /// Works out what came of what was in flight, and what that does to the entity and the lane.
+    /// Works out the outcome of the mutation in flight, and its effect on the entity and the lane.
     ///
     /// - Parameters:
-    ///   - entities: by organization, as loaded under their locks; changed by the outcome.
-    ///   - makeID: makes the id of what the built-in store creates.
+    ///   - entities: by organization, loaded under their locks; the outcome changes them.
+    ///   - makeID: makes the id of an entity that the built-in store creates.
     public func settle(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
         let organization = request.lane.organization
         switch request.step {
         case .claim: break
         case .goOn(_, let blockers): unfinished += blockers
-        // what it says was written when it was made before
+        // the step's outcome was written when the step was made before
         case .settle where recovery != nil, .apply where recovery != nil: break
         case .settle(let dispatch, var outcome):
             let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
@@ -124,15 +122,15 @@ public final class LanePlan {
         if outcome.outcome.satisfiesDependants { unfinished.append(outcome.mutation.id) }
     }
 
-    // MARK: - What comes next
+    // MARK: - The next turn
 
-    /// Takes in a mutation that waited for ``unblocking`` and waits for nothing any more.
+    /// Takes in a mutation that waited for ``unblocking`` and no longer waits for any.
     public func release(position: Int64, acceptedAt: Timestamp) {
         lane.enqueue(position: position, acceptedAt: acceptedAt)
         lowestReleased = min(lowestReleased ?? position, position)
     }
 
-    /// Brings the lane's head up to date with what was found, and says what is to be done about it.
+    /// Updates the lane's head from ``head``, and decides the worker's next ``turn``.
     public func choose(by planner: TurnPlanner, now: Timestamp) {
         outcomes = []
         place()
@@ -179,7 +177,7 @@ public final class LanePlan {
         }
     }
 
-    /// Whether something before that place was released after the look at the lane.
+    /// Whether a mutation before that position was released after the look at the lane.
     private func isPassed(_ position: Int64) -> Bool { lowestReleased.map { $0 < position } ?? false }
 
     private func turn(of head: QueuedMutation, _ decision: TurnPlanner.Decision, _ now: Timestamp) -> LaneTurn {
@@ -194,7 +192,7 @@ public final class LanePlan {
         }
     }
 
-    /// Ends a turn in which nothing is run: the mutation never can, or is in conflict with what is known here.
+    /// Ends a turn without running the mutation: it never can run, or is in conflict with the feed.
     private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneTurn {
         outcomes = [LaneOutcome(mutation: head, from: .pending, outcome: outcome, version: version)]
         finish(outcomes[0])

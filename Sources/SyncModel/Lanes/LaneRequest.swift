@@ -1,6 +1,6 @@
 public import Foundation
 
-/// What a lane's worker asks for.
+/// A worker's request for one step of a lane.
 public struct LaneRequest: Sendable {
     public let lane: LaneKey
     public let step: LaneStep
@@ -8,10 +8,9 @@ public struct LaneRequest: Sendable {
     public let worker: UUID
     /// Set while the upstream's circuit is open: nothing is sent before.
     public let heldUntil: Timestamp?
-    /// Whether the lane is to be given back after this step.
+    /// Whether to give the lane back after this step.
     public let releases: Bool
 
-    /// Creates the value.
     public init(lane: LaneKey, step: LaneStep, worker: UUID, heldUntil: Timestamp? = nil, releases: Bool = false) {
         self.lane = lane
         self.step = step

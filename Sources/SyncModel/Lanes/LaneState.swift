@@ -1,9 +1,9 @@
 public import Foundation
 
-/// A lane as its locked row shows it. Whatever happens to a lane is told to it by the event's name: nothing else changes
-/// what it counts, where its head is, what halts it and who may run it.
+/// A lane as its locked row shows it. Its methods are the events of a lane: only they change its counts, its head, its
+/// halt and its lease.
 public struct LaneState: Sendable, Hashable {
-    /// The place that the next mutation takes.
+    /// The position of the next mutation.
     public private(set) var nextPosition: Int64
     /// Raised by one with each change to the lane's mutations and mappings.
     public private(set) var changePosition: Int64
@@ -11,22 +11,22 @@ public struct LaneState: Sendable, Hashable {
     public private(set) var queuedCount: Int32
     /// Mutations that are not final.
     public private(set) var openCount: Int32
-    /// The mutation that holds everything else until a person settles it.
+    /// The mutation that halts the lane until a person settles it.
     public private(set) var haltedBy: UUID?
-    /// When a worker may claim the lane: its head is due, or the lease on it has run out. Nil when nothing is to run.
+    /// When a worker may claim the lane: its head is due, or its lease has expired. Nil when nothing is to run.
     public private(set) var readyAt: Timestamp?
     /// The worker that runs the lane, until ``readyAt``.
     public private(set) var leaseOwner: UUID?
-    /// Raised with every claim: an outcome under an older one is thrown away (product rule 13).
+    /// Raised with every claim: an outcome under an older token is thrown away (product rule 13).
     public private(set) var leaseToken: Int64
-    /// What was sent and has no outcome yet.
+    /// The mutation that was sent and has no outcome yet.
     public private(set) var inFlight: UUID?
     /// No mutation before this position is pending or in flight.
     public private(set) var headPosition: Int64
     /// When the first of the queued mutations was accepted.
     public private(set) var queuedSince: Timestamp?
 
-    /// A lane as its row says; what is left out is as in a new lane.
+    /// A lane as its row says; the defaults are those of a new lane.
     public init(
         nextPosition: Int64 = 1,
         changePosition: Int64 = 0,
@@ -55,28 +55,27 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - Questions
 
-    /// Whether something may keep the lane's head from running: a person is waited for, or something is queued that nobody
-    /// runs. In the usual case nothing is, and nobody has to look at the head.
+    /// Whether a hold may keep the lane's head from running: the lane waits for a person, or a mutation is queued that
+    /// no worker runs. Usually neither is so, and the caller need not look at the head.
     public var mayBeHeld: Bool { leaseOwner == nil && (haltedBy != nil || queuedCount > 0) }
 
-    /// Whether a mutation that comes now waits for nobody: it may take effect before it is ever queued.
+    /// Whether a new mutation need not wait, so that it may take effect without being queued.
     var isFree: Bool { haltedBy == nil && queuedCount == 0 }
 
-    /// Whether a worker may claim the lane now.
     public func isReady(at now: Timestamp) -> Bool {
         readyAt.map { $0 <= now } ?? false
     }
 
     // MARK: - Mutations
 
-    /// Begins a transaction that changes the lane: all that it changes carries one change position.
+    /// Begins a transaction that changes the lane: all its changes carry one change position.
     mutating func change() {
         changePosition += 1
     }
 
-    /// Takes a new mutation in, at the lane's end.
+    /// Appends a new mutation.
     ///
-    /// - Parameter halts: whether it came to what holds the lane.
+    /// - Parameter halts: whether it halts the lane.
     mutating func append(_ record: MutationRecord, halts: Bool) {
         assert(record.position == nextPosition)
         nextPosition += 1
@@ -85,17 +84,17 @@ public struct LaneState: Sendable, Hashable {
         if halts { haltedBy = record.id }
     }
 
-    /// Notes that a mutation is pending now and was not before: it is new, waits for nothing any more, or runs again.
+    /// Notes that a mutation became pending: it is new, no longer waits for another, or runs again.
     mutating func enqueue(position: Int64, acceptedAt: Timestamp) {
         headPosition = queuedCount == 0 ? position : min(headPosition, position)
         queuedSince = queuedSince.map { min($0, acceptedAt) } ?? acceptedAt
         queuedCount += 1
     }
 
-    /// Notes what came of a mutation's turn: where it was in flight nothing is any more, and the next one is likely to stand
-    /// right behind it.
+    /// Notes the outcome of a mutation's turn. If it was in flight, none is afterwards, and the next head is likely at
+    /// the next position.
     ///
-    /// - Parameter halts: whether that holds the lane.
+    /// - Parameter halts: whether the outcome halts the lane.
     mutating func finish(_ outcome: LaneOutcome, halts: Bool) {
         let (position, status) = (outcome.mutation.position, outcome.outcome.status)
         if outcome.from == .inFlight {
@@ -110,8 +109,8 @@ public struct LaneState: Sendable, Hashable {
         if halts { haltedBy = outcome.mutation.id }
     }
 
-    /// Notes that a person moved a mutation, or that one it waited for was moved, and lifts the halt that it was the reason
-    /// for. What has to wait for the mutation's turn is queued again.
+    /// Notes that a person moved a mutation, or one that it waited for, and lifts the halt that it caused. A mutation
+    /// that has to wait for its turn is queued again.
     mutating func settle(_ node: DependencyNode, as status: MutationStatus) {
         if !node.status.isQueued, status.isQueued {
             enqueue(position: node.position, acceptedAt: node.acceptedAt)
@@ -122,7 +121,6 @@ public struct LaneState: Sendable, Hashable {
         if haltedBy == node.id, !MutationStatus.forAPerson.contains(status) { haltedBy = nil }
     }
 
-    /// Counts what leaves the queue, and what becomes final.
     private mutating func count(from old: MutationStatus, to new: MutationStatus) {
         if old.isQueued, !new.isQueued { queuedCount -= 1 }
         if !old.isFinal, new.isFinal { openCount -= 1 }
@@ -130,26 +128,26 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - The head
 
-    /// Notes what is committed as in flight before it is sent.
+    /// Notes the mutation that is committed as in flight before it is sent.
     mutating func fly(_ id: UUID) {
         inFlight = id
     }
 
-    /// Forgets what its worker does not hear of any more; what came of it is noted for itself.
+    /// Forgets the mutation in flight, of which its worker no longer hears; its outcome is noted separately.
     mutating func land() {
         inFlight = nil
     }
 
-    /// Points at what is pending first, as a look at the lane found it, and notes when that was accepted; nil for nothing.
+    /// Points at the first pending mutation that a look at the lane found, accepted at `queuedSince`; nil for none.
     mutating func point(at position: Int64, queuedSince: Timestamp?) {
         headPosition = position
         self.queuedSince = queuedSince
     }
 
-    /// Mends a lane in which something is counted as queued and nothing is found: all of it is looked at, and where it was
-    /// already nothing is queued.
+    /// Mends a lane that counts queued mutations although none was found: the next look searches all of it, and if this
+    /// one did so already, the count becomes 0.
     ///
-    /// - Returns: what is wrong, in words.
+    /// - Returns: the inconsistency, in words.
     mutating func mend() -> String {
         if headPosition > 0 {
             defer { headPosition = 0 }
@@ -159,30 +157,30 @@ public struct LaneState: Sendable, Hashable {
         return "\(queuedCount) mutations were counted as queued, and none is"
     }
 
-    /// Whether all of the lane is to be looked at for what is pending (``mend()``).
+    /// Whether the next look searches all of the lane for pending mutations (``mend()``).
     var isSearched: Bool { headPosition == 0 && queuedCount != 0 }
 
     // MARK: - The lease
 
-    /// Gives the lane to a worker, under a lease that no outcome of an earlier one can be written under.
+    /// Gives the lane to a worker, under a new lease that invalidates outcomes under earlier ones.
     mutating func claim(by worker: UUID, _ lease: LaneLease, now: Timestamp) {
         leaseToken += 1
         leaseOwner = worker
         readyAt = lease.end(from: now)
     }
 
-    /// Lengthens the lease where it has to be (``LaneLease/mustRenew(_:upstream:now:)``).
+    /// Renews the lease if necessary (``LaneLease/mustRenew(_:upstream:now:)``).
     mutating func renew(_ lease: LaneLease, upstream: UpstreamSettings?, now: Timestamp) {
         if lease.mustRenew(readyAt, upstream: upstream, now: now) { readyAt = lease.end(from: now) }
     }
 
-    /// Takes the lane back from its worker; it may be claimed again at that time, nil for when something happens to it.
+    /// Takes the lane back from its worker. A worker may claim it again at that time; nil: after the next event.
     mutating func release(at moment: Timestamp?) {
         leaseOwner = nil
         readyAt = moment
     }
 
-    /// Lets a worker look at the lane at once, unless one has it, a person is waited for, or nothing is to run.
+    /// Lets a worker look at the lane at once, unless a worker holds it, it waits for a person, or nothing is to run.
     mutating func wake(now: Timestamp) {
         guard leaseOwner == nil else { return }
         readyAt = haltedBy == nil && queuedCount > 0 ? now : nil

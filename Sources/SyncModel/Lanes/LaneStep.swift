@@ -1,17 +1,17 @@
 public import Foundation
 
-/// One step of a lane's worker: what it wants written before it goes on.
+/// One step of a lane's worker: what it writes before it goes on.
 public enum LaneStep: Sendable {
-    /// Take the lane, if it is ready and nobody has it but the worker itself.
+    /// Take the lane, if it is ready and no other worker holds it.
     case claim
-    /// Write what came of a request to the upstream.
+    /// Write the outcome of a request to the upstream.
     case settle(Dispatch, Outcome)
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
-    /// Go on under a lease; first release more of those that wait for these mutations.
+    /// Go on under a lease; first release more mutations that wait for these.
     case goOn(token: Int64, unblocking: [UUID])
 
-    /// The lease that the step is made under; nil for a claim.
+    /// The lease under which the step is made; nil for a claim.
     public var token: Int64? {
         switch self {
         case .claim: nil
@@ -20,7 +20,7 @@ public enum LaneStep: Sendable {
         }
     }
 
-    /// What is in flight when the step is made.
+    /// The mutation in flight when the step is made.
     var dispatch: Dispatch? {
         switch self {
         case .settle(let dispatch, _), .apply(let dispatch): dispatch
@@ -28,7 +28,7 @@ public enum LaneStep: Sendable {
         }
     }
 
-    /// The entity that the step may change, where there is one by now.
+    /// The entity that the step may change; nil where there is none yet.
     public var entityKey: EntityKey? {
         switch self {
         case .claim, .goOn: nil

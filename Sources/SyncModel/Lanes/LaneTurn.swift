@@ -1,14 +1,14 @@
 public import Foundation
 
-/// What a lane's worker is to do next.
+/// The next action of a lane's worker.
 public enum LaneTurn: Sendable {
-    /// Run this: it is committed as in flight.
+    /// Run this mutation, which is committed as in flight.
     case run(Dispatch)
     /// Make another step at once.
     case goOn(token: Int64, unblocking: [UUID])
-    /// Nothing: the lane was given back, and may be claimed again at that time; nil until something is pushed or a
-    /// person settles something.
+    /// Nothing: the lane was given back. A worker may claim it again at that time; nil: after the next push, or after a
+    /// person settles a mutation.
     case released(readyAt: Timestamp?)
-    /// Nothing: the lane is somebody else's, or was not ready. An outcome that was to be written is thrown away.
+    /// Nothing: another worker holds the lane, or it was not ready. An outcome that was to be written is thrown away.
     case lost
 }

@@ -1,17 +1,16 @@
 import Foundation
 
-/// Whether the feed takes over the state that an upstream showed to a user whose mutation gave way to it.
+/// Whether the feed adopts the state that an upstream showed to a user whose mutation gave way to it.
 struct Adoption {
     let user: UUID
     let visibility: Visibility
-    /// Whether the mutation was to create the entity.
     let isCreate: Bool
 
     /// - Parameters:
-    ///   - stored: the entity as it stands.
-    ///   - isNewer: whether it was written after the upstream was asked: whoever did knows better.
+    ///   - stored: the current entity.
+    ///   - isNewer: whether the entity was written after the gateway asked the upstream: that writer knows better.
     func isPossible(over stored: EntityState?, isNewer: Bool) -> Bool {
-        // what is private belongs to who created it
+        // a private entity belongs to its creator
         guard let stored else { return isCreate || visibility == .organization }
         guard stored.isVisible(to: user, visibility), !isNewer else { return false }
         return !isCreate || stored.mayBeMade(by: user)
@@ -19,7 +18,7 @@ struct Adoption {
 }
 
 extension EntityState {
-    /// Whether a create's answer may stand for this entity. What a create makes was not there before: an answer that names
-    /// what somebody else has written shows at most that it is there.
+    /// Whether a create's answer may be about this entity. A create makes a new entity: an answer that names one that
+    /// another user has written shows at most that it exists.
     func mayBeMade(by user: UUID) -> Bool { isDeleted || lastWriter.isOwn(of: user) }
 }

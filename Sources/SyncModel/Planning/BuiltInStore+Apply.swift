@@ -1,20 +1,18 @@
 extension BuiltInStore {
-    /// What comes of a mutation in a transaction that applies it, or lets it wait.
+    /// The result of a mutation in a transaction that applies it, or lets it wait.
     struct Result {
         var status: MutationStatus
         var serverID: ServerID?
         var version: Int64?
         var resolution: ConflictResolution?
-        /// What a REST API would answer; nil of one that waits.
+        /// The status that a REST API would answer; nil for a mutation that waits.
         var responseStatus: Int16?
-        /// Problem object as JSON.
+        /// A problem object as JSON.
         var error: [UInt8]?
         var lastError: String?
     }
 
-    /// Applies a write and says what came of it.
-    ///
-    /// - Parameter index: where the mutation stands in its push; nil when that is long ago.
+    /// - Parameter index: the mutation's index in its push; nil where it is not applied in that push.
     static func apply(_ write: Write, type: String, index: Int?, to entities: inout EntityTable) -> Result {
         let key = EntityKey(type: type, id: write.id.text)
         switch decide(write, on: entities[key]) {

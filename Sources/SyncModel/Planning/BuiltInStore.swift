@@ -1,12 +1,12 @@
 import Foundation
 import JSONText
 
-/// The rules of the built-in document store: what one mutation does to one entity. Pure.
+/// The rules of the built-in document store: the effect of one mutation on one entity. Pure.
 enum BuiltInStore {
-    /// The most bytes that a document may grow to by patches.
+    /// The most bytes to which patches may grow a document.
     static let maximumDocumentBytes = 1_048_576
 
-    /// A write that reaches for one entity.
+    /// A write of one entity.
     struct Write {
         let operation: Operation
         let id: ServerID
@@ -21,20 +21,20 @@ enum BuiltInStore {
     }
 
     enum Outcome {
-        /// Took effect; the state to write, and what a strategy wrote over.
+        /// Took effect; the state to write, and the state that a strategy overwrote.
         case applied(EntityState, resolution: ConflictResolution?, current: EntityState?)
         /// There was nothing to do: the entity is gone. Its tombstone, where the caller may know of it.
         case unchanged(EntityState?)
-        /// Gave way to what stands there.
+        /// Gave way to the current state.
         case adopted(current: EntityState?)
-        /// Waits for a person; what stands there, when the caller may see it.
+        /// Waits for a person; the current state, where the caller may see it.
         case conflict(current: EntityState?)
         /// Refused for good, with the status that a REST API would answer.
         case refused(status: Int, String)
     }
 
     static func decide(_ write: Write, on stored: EntityState?) -> Outcome {
-        // what belongs to somebody else does not exist, except that its id is taken
+        // another user's private entity does not exist for this one, except that its id is taken
         let state = stored.flatMap { $0.isVisible(to: write.writer.user, write.visibility) ? $0 : nil }
         switch write.operation {
         case .create:

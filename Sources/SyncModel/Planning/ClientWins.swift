@@ -1,18 +1,18 @@
 public import JSONText
 
-/// How a forwarded mutation has its way over what another writer left (product rule 12). Pure.
+/// How a forwarded mutation overrides the state that another writer left (product rule 12). Pure.
 public enum ClientWins {
-    /// The most bytes that a document merged for a PUT may have.
+    /// The most bytes of a document merged for a PUT.
     static let maximumDocumentBytes = 1_048_576
 
-    /// Decides what the next revision sends; nil where the conflict stays for a person, because nothing can be sent that
-    /// would be sure to write over the right entity.
+    /// Decides the request of the next revision; nil where the conflict stays for a person, because no request would be
+    /// sure to overwrite the right entity.
     ///
     /// - Parameters:
-    ///   - endpoint: of the mutation, with server ids in place as far as they are known.
-    ///   - payload: of the mutation, with server ids in place as far as they are known; nil for none.
+    ///   - endpoint: of the mutation, with the known server ids in place.
+    ///   - payload: of the mutation, with the known server ids in place; nil for none.
     ///   - current: the server's document, JSON; nil where it is unknown or the entity was deleted.
-    ///   - serverID: of the entity that is in the way, as far as it is known.
+    ///   - serverID: of the conflicting entity; nil where it is unknown.
     public static func plan(
         operation: Operation,
         idSpace: IDSpace,
@@ -37,8 +37,8 @@ public enum ClientWins {
         return SentRequest(method: "PUT", payload: merged)
     }
 
-    /// PUT to the existing entity, which lies below the collection that the create was sent to. Never for a global id:
-    /// what has it is another entity, not an earlier state of this one.
+    /// PUT to the existing entity, which lies below the collection of the create. Never for a global id: the entity
+    /// that has it is another one, not an earlier state of this one.
     private static func create(_ endpoint: String, _ idSpace: IDSpace, _ serverID: ServerID?) -> SentRequest? {
         guard idSpace != .shared, let serverID else { return nil }
         let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)

@@ -1,14 +1,14 @@
 import JSONText
 
-/// The entity that stands in a mutation's way, as a problem's `current` shows it.
+/// The entity that conflicts with a mutation, as a problem's `current` shows it.
 struct CurrentEntity {
     let type: String
     let id: ServerID
-    /// Nil where only an upstream's answer tells of it.
+    /// Nil where the gateway knows the entity only from an upstream's answer.
     var version: Int64?
     var etag: String?
     var isDeleted = false
-    /// JSON; nil of what was deleted.
+    /// JSON; nil for a deleted entity.
     var document: [UInt8]?
     /// Whether its document is stored and cannot be opened.
     var isUnreadable = false
@@ -45,9 +45,9 @@ extension EntityState {
 }
 
 extension Problem {
-    /// What a mutation is told that was given up: what stands in its place, beside what had befallen it.
+    /// The problem of a discarded mutation: its last problem, and the current entity.
     ///
-    /// - Parameter error: the problem that it had; nil for none.
+    /// - Parameter error: the mutation's last problem; nil for none.
     public static func given(up error: [UInt8]?, for current: EntityState, type: String, id: ServerID) -> [UInt8] {
         let detail = "it was discarded before anything was known to have come of it"
         return json(error ?? Problem(.discarded, detail).json, current: current.json(type: type, id: id))

@@ -1,16 +1,15 @@
-/// The latest of something on each entity, found by both of the names that an entity may go by.
+/// The latest value for each entity, found by both of the names that an entity may have.
 struct EntityIndex<Value> {
     private var byClientID: [ClientReference: Value] = [:]
-    /// By the text: what an integer's digits are written as is the same entity.
+    /// By the text of the id: an integer and a string of its digits are the same entity.
     private var byServerID: [EntityKey: Value] = [:]
 
-    /// Notes what is the latest now.
     mutating func note(_ value: Value, of entity: EntityName) {
         if let name = entity.reference { byClientID[name] = value }
         if let id = entity.serverID { byServerID[EntityKey(type: entity.type, id: id.text)] = value }
     }
 
-    /// The latest under the client's name for an entity, and under the server's.
+    /// The latest values under the client's name of an entity, and under the server's.
     func latest(of entity: EntityName) -> (Value?, Value?) {
         if byClientID.isEmpty, byServerID.isEmpty { return (nil, nil) }
         return (

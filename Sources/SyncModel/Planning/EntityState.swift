@@ -1,31 +1,30 @@
 public import Foundation
 
-/// One entity of the built-in store as it stands.
+/// The current state of one entity.
 public struct EntityState: Sendable {
     /// Whether JSON shows the id as a number.
     public var isIntegerID: Bool
     /// Raised by one with each write; the create makes 1.
     public var version: Int64
-    /// Whether it is a tombstone.
+    /// Whether the entity is a tombstone.
     public var isDeleted: Bool
-    /// JSON text as written; nil for a tombstone, and for one that cannot be opened.
+    /// JSON text as written; nil for a tombstone, and for a document that cannot be opened.
     public var document: [UInt8]?
-    /// Whether the document is stored and cannot be opened: it can be replaced or deleted, and not patched.
+    /// Whether the document is stored and cannot be opened: the entity can be replaced or deleted, and not patched.
     public var isUnreadable = false
     /// The creator.
     public var owner: UUID
-    /// The creator's temporary id.
+    /// The creator's client id.
     public var clientID: UUID?
-    /// Whose writes the current run of versions are.
+    /// The writer of the current run of versions.
     public var lastWriter: Writer
     /// The version before the last writer's uninterrupted run of writes.
     public var runBase: Int64
-    /// Whether the database has a row of it.
+    /// Whether the database has a row for the entity.
     public var isStored: Bool
-    /// The upstream's validator of this state; nil for built-in types, and where the upstream gave none.
+    /// The upstream's ETag of this state; nil for built-in types, and where the upstream gave none.
     public var etag: String?
 
-    /// Creates the value.
     public init(
         isIntegerID: Bool,
         version: Int64,
@@ -50,15 +49,15 @@ public struct EntityState: Sendable {
         self.etag = etag
     }
 
-    /// What a `base_version` is judged by.
+    /// The basis of the `base_version` check.
     var run: VersionRun { VersionRun(version: version, base: runBase, lastWriter: lastWriter) }
 
-    /// Whether a writer who saw `baseVersion` may write.
+    /// Whether a writer that saw `baseVersion` may write.
     func accepts(baseVersion: Int64?, from writer: Writer) -> Bool {
         run.verdict(on: baseVersion, from: writer) == .fits
     }
 
-    /// Whether a user is told of the entity: what is private exists for its creator alone.
+    /// Whether a user may know of the entity: a private one exists for its creator alone.
     func isVisible(to user: UUID, _ visibility: Visibility) -> Bool {
         visibility == .organization || owner == user
     }

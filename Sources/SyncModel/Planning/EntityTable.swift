@@ -1,5 +1,5 @@
 /// The entities of one organization that a group of pushes touches: as loaded, then as the plans leave them, so that
-/// each push sees what those before it in the group did.
+/// each push sees the effects of those before it in the group.
 public struct EntityTable: Sendable {
     private struct Slot {
         let key: EntityKey
@@ -9,22 +9,20 @@ public struct EntityTable: Sendable {
     }
 
     private var slots: [Slot] = []
-    /// Where in `slots` an entity is.
+    /// The index in `slots`.
     private var places: [EntityKey: Int] = [:]
     private var writeCount = 0
 
-    /// An empty table.
     public init() {}
 
-    /// An entity as it stands now; nil when it never existed.
+    /// The current state of an entity; nil when it never existed.
     public subscript(key: EntityKey) -> EntityState? { places[key].map { slots[$0].state } }
 
-    /// Takes in a row of the database.
+    /// Adds a row of the database.
     public mutating func load(_ key: EntityKey, _ state: EntityState) {
         set(key, state, lastWrite: nil)
     }
 
-    /// Notes a write.
     public mutating func write(_ key: EntityKey, _ state: EntityState) {
         writeCount += 1
         set(key, state, lastWrite: writeCount)
@@ -40,7 +38,7 @@ public struct EntityTable: Sendable {
         }
     }
 
-    /// What the group writes, in the order of execution, once per entity.
+    /// The writes of the group, in the order of execution, one for each entity.
     public var writes: [(key: EntityKey, state: EntityState)] {
         let written = slots.filter { $0.lastWrite != nil }
         return written.sorted { ($0.lastWrite ?? 0) < ($1.lastWrite ?? 0) }.map { ($0.key, $0.state) }

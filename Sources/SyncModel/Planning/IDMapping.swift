@@ -2,28 +2,27 @@ public import Foundation
 
 /// Client id → server id of one user (seed 000).
 public struct IDMapping: Sendable, Hashable {
-    /// Where a mapping stands (seed 000, `status`).
+    /// The status of a mapping (seed 000, `status`).
     public enum Status: String, Sendable, Hashable, CaseIterable {
         case pending
-        /// Has a server id (seed 000, `resolved_requires_server_id`; a CHECK says so too).
+        /// Has a server id (seed 000, `resolved_requires_server_id`; a CHECK enforces it as well).
         case resolved
         case failed
     }
 
-    /// The entity's type.
     public let entityType: String
-    /// What its client calls the entity; it never changes (seed 000, `client_id_immutable`).
+    /// The client's name of the entity; it never changes (seed 000, `client_id_immutable`).
     public let client: ClientName
-    /// The permanent id, once it is known.
+    /// Nil while it is not known.
     public var serverID: ServerID?
-    /// Where the mapping stands.
     public var status: Status
-    /// The create that brings the entity into being; of one that is resolved nobody asks.
+    /// The create that makes the entity; of no interest once the mapping is resolved.
     public let mutationID: UUID
-    /// Whether nothing will ever resolve it: its create was discarded. Another create may take the client id over.
+    /// Whether nothing will ever resolve the mapping: its create was discarded. Another create may take over the client
+    /// id.
     public let isAbandoned: Bool
 
-    /// Creates the value; by default a mapping whose create has not run yet.
+    /// By default a mapping whose create has not run yet.
     public init(
         entityType: String,
         client: ClientName,
@@ -40,11 +39,11 @@ public struct IDMapping: Sendable, Hashable {
         self.isAbandoned = isAbandoned
     }
 
-    /// Where an id of a device leads.
+    /// The mapping of a device id.
     ///
     /// - Parameters:
-    ///   - create: the mutation that made it; nil for one that a pull gave, and of which nobody asks.
-    ///   - isAbandoned: whether its create was discarded or is gone; of interest while it leads nowhere.
+    ///   - create: the mutation that made the id; nil for an id that a pull assigned, whose create is of no interest.
+    ///   - isAbandoned: whether the create was discarded or is gone; of interest while the id is not resolved.
     public init(
         _ id: LocalID,
         on device: UUID,
@@ -63,10 +62,10 @@ public struct IDMapping: Sendable, Hashable {
         )
     }
 
-    /// The temporary id, or what stands for a device's own.
+    /// The client id, or the UUID that stands for a device id.
     public var clientID: UUID { client.id }
 
-    /// The device's own id, where the client id stands for one.
+    /// The device id, where the client id stands for one.
     public var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
 
     /// The client id under its type: the mapping's key.

@@ -1,57 +1,50 @@
 public import Foundation
 
-/// A mutation as it stands: what its row holds besides the content, and all that an answer shows of it.
+/// A mutation's row without its content, with all that an answer shows of it.
 ///
-/// A class, for it is passed around a lot and never changes: a copy is one count, not one for each member.
+/// A class, since it is passed around a lot and never changes: a copy is one count, not one for each member.
 public final class MutationRecord: EntityWrite, Sendable {
-    /// The client's id of the mutation.
     public let id: UUID
-    /// The key that a repetition comes under.
     public let idempotencyKey: UUID
-    /// The device that sent it.
     public let deviceID: UUID
-    /// Its number in that device's count.
     public let sequenceNumber: Int64
-    /// Place in the lane.
+    /// Its place in the lane.
     public let position: Int64
-    /// What it does to its entity.
     public let operation: Operation
     /// The entity, with its permanent id once that is known.
     public let entity: EntityName
-    /// Where it stands.
     public let status: MutationStatus
-    /// 1, and one more for each time a person sent it again with a new upstream key.
+    /// Starts at 1; raised each time the mutation is sent again with a new upstream idempotency key.
     public let revision: Int32
     /// The entity's version after the mutation took effect.
     public let version: Int64?
-    /// The upstream's validator of the entity after the mutation took effect there.
+    /// The upstream's ETag of the entity after the mutation took effect there.
     public let etag: String?
     /// Requests sent to an upstream so far; 0 for built-in types.
     public let attemptCount: Int16
-    /// When the next try is due, after one that failed.
+    /// When the next retry is due; nil unless an attempt failed.
     public let nextRetryAt: Timestamp?
-    /// Mutations that this one waits for, while it is blocked.
+    /// Mutations that this one waits for while it is blocked.
     public let dependsOn: [UUID]
     /// Set when a strategy or a person settled a conflict.
     public let resolution: ConflictResolution?
-    /// HTTP status of the outcome; what a REST API would say, for built-in types.
+    /// HTTP status of the outcome; for built-in types, the one that a REST API would answer.
     public let responseStatus: Int16?
     /// JSON of the upstream's answer; nil for the built-in store, whose answers follow from the rest.
     public let responseBody: [UInt8]?
-    /// Problem object as JSON.
+    /// A problem object as JSON.
     public let error: [UInt8]?
     /// The error in words, of a mutation that waits for a person.
     public let lastError: String?
-    /// What a repetition is recognized by.
+    /// Recognizes a replay.
     public let fingerprint: Fingerprint
-    /// When the mutation was accepted.
     public let acceptedAt: Timestamp
-    /// When it became final; set exactly then.
+    /// When the mutation became final; nil until then.
     public let syncedAt: Timestamp?
-    /// Members of the answer that are stored and cannot be opened: they are shown as null. None, as a rule.
+    /// Members of the answer that are stored and cannot be opened, and are shown as null; normally none.
     public let unreadable: [String]
 
-    /// Creates a record; what is left out has the value of a new mutation.
+    /// The defaults are those of a new mutation.
     public init(
         id: UUID,
         idempotencyKey: UUID,
@@ -102,11 +95,11 @@ public final class MutationRecord: EntityWrite, Sendable {
         self.unreadable = unreadable
     }
 
-    /// A record of what is new.
+    /// A record of a new mutation.
     ///
     /// - Parameters:
-    ///   - result: what came of it in the transaction that accepts it.
-    ///   - dependsOn: what it waits for.
+    ///   - result: its result in the transaction that accepts it.
+    ///   - dependsOn: the mutations that it waits for.
     convenience init(
         _ mutation: Mutation,
         deviceID: UUID,
@@ -137,7 +130,6 @@ public final class MutationRecord: EntityWrite, Sendable {
         )
     }
 
-    /// The same with another server id and error.
     func replacing(serverID: ServerID?, error: [UInt8]?) -> MutationRecord {
         MutationRecord(
             id: id,

@@ -1,17 +1,15 @@
-/// A mutation to be stored: what the client sent and how it stands.
+/// A mutation to be stored.
 ///
-/// A class, for it is read column by column: a copy is one count.
+/// A class, since it is read column by column: a copy is one count.
 public final class NewMutation: Sendable {
-    /// What the client sent.
     public let mutation: Mutation
-    /// How it stands.
     public let record: MutationRecord
     /// Its own priority or its type's, 0 to 1,000.
     public let priority: Int16
     /// Its own strategy or the organization's.
     public let conflictResolution: ConflictResolution
-    /// Client ids of the user that endpoint and payload name, and the entity's own unless this creates it: what is put
-    /// in place when its turn comes. Empty for what is final.
+    /// The user's client ids in endpoint and payload, and the entity's own unless this mutation creates it: the ids to
+    /// replace when its turn comes. Empty for a final mutation.
     public let references: [ClientReference]
 
     init(

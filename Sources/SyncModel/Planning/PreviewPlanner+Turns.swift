@@ -1,24 +1,23 @@
 import Foundation
 
-/// What would be sent, were it a mutation's turn.
+/// The requests that mutations would send if it were their turn.
 extension PreviewPlanner {
     /// What a mutation's turn would come to if it were now.
     struct Turn {
-        /// What would be sent.
         var request: PreviewedRequest?
-        /// What it would be in conflict with before anything is sent: a problem object as JSON.
+        /// The conflict that the turn would meet before anything is sent: a problem object as JSON.
         var conflict: [UInt8]?
     }
 
-    /// What its turn would come to now; nil for what is not forwarded and for what could not be sent.
+    /// Nil for a mutation that is not forwarded, and for one that could not be sent.
     ///
-    /// - Parameter related: what stands in its relations.
+    /// - Parameter related: the device ids in its relations.
     func turn(of new: NewMutation, _ related: [LocalReference]) -> Turn? {
         let mutation = new.mutation
         guard let type = context.type(mutation.entity.type), type.isForwarded else { return nil }
         var mappings = resolved(new)
         var unknown = Set(new.references.map(\.clientID).filter { mappings[$0] == nil })
-        // an id of the device stands for itself where it leads nowhere yet
+        // a device id stands for itself while it is unresolved
         for id in unknown {
             guard let own = snapshot.localIDs.named[id] else { continue }
             mappings[id] = [standIn(for: id, of: own.entityType)]
@@ -45,7 +44,7 @@ extension PreviewPlanner {
         var decision = turns.decide(queued, surroundings, now: context.now, heldUntil: nil)
         if case .conflict(let outcome, _) = decision {
             if new.record.status == .blocked {
-                // what it waits for writes the entity first, and then it stands at another version
+                // the mutation that it waits for writes the entity first, which then has another version
                 surroundings.entity = nil
             } else {
                 turn.conflict = outcome.error
@@ -92,7 +91,7 @@ extension Mutation {
 }
 
 extension PushLocalIDs {
-    /// What a preview shows where a permanent id would stand that is not known, or was made up: the client's own name.
+    /// The client's own name, which a preview shows in place of a permanent id that is unknown or was made up.
     func standIn(for clientID: UUID) -> ServerID {
         named[clientID].map { ServerID($0.number) } ?? ServerID(clientID)
     }

@@ -1,28 +1,28 @@
 import Foundation
 import JSONText
 
-/// Decides what a push would come to if it came now, by the planners that decide about pushes and turns, and what would
-/// be sent. Pure.
+/// Decides the results of a push if it came now, with the planners for pushes and turns, and the requests that it would
+/// send. Pure.
 ///
-/// Ids that only the push itself would make are made up, so that the rules can run, and never shown: a result has none,
-/// and wherever else one would stand there is the client id.
+/// For ids that only the push itself would make, the preview makes up others so that the rules can run, and never shows
+/// them: a result has none, and elsewhere the client id takes their place.
 public struct PreviewPlanner {
     private let push: PushRequest
     let snapshot: PushSnapshot
     let context: PushPlanner.Context
     let entities: EntityTable
     private let plan: PushPlan
-    /// Client ids, or ids of the device, by the ids that were made up for them.
+    /// Client ids, or device ids, by the ids that were made up for them.
     private let madeUp: [UUID: ServerID]
-    /// Nothing hangs on the lease: it bounds the time that a request may take, which nobody is told.
+    /// The lease is arbitrary: it only bounds the time of a request, which a preview does not show.
     let turns = TurnPlanner(leaseSeconds: 120)
 
-    /// Plans a push, and nothing comes of it.
+    /// Plans a push without executing it.
     ///
     /// - Parameters:
     ///   - snapshot: with every key looked up.
-    ///   - context: `makeID` makes ids that nobody has, and that nobody will be shown.
-    ///   - entities: the organization's entities, as they stand.
+    ///   - context: `makeID` makes ids that are unused, and that no client will see.
+    ///   - entities: the organization's current entities.
     public static func preview(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -46,7 +46,7 @@ public struct PreviewPlanner {
         self.context = context
         self.entities = entities
         self.plan = plan
-        // a new mapping has a server id when its create took effect in the built-in store, which has just made it
+        // a new mapping has a server id if its create took effect in the built-in store, which has just made the id
         let made = plan.mappings.compactMap { new in
             new.mapping.serverID?.uuid.map { ($0, snapshot.localIDs.standIn(for: new.mapping.clientID)) }
         }
@@ -79,7 +79,7 @@ public struct PreviewPlanner {
         )
     }
 
-    // MARK: - Ids that nobody is shown
+    // MARK: - Ids that no client sees
 
     private func isMadeUp(_ id: ServerID?) -> Bool {
         id?.uuid.map { madeUp[$0] != nil } ?? false
@@ -98,7 +98,7 @@ public struct PreviewPlanner {
         guard isMadeUp(record.entity.serverID) || record.error != nil else { return record }
         return record.replacing(
             serverID: isMadeUp(record.entity.serverID) ? nil : record.entity.serverID,
-            // what a conflict shows may be an entity that this push has made or changed
+            // a conflict may show an entity that this push has made or changed
             error: record.error.map { error in
                 let root = try? JSONTree(parsing: error, limits: .widest).root
                 return root?.rewritten { madeUp[$0]?.replacement } ?? error

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Which entity an entry means: its type, and the names by which that goes (product rules 1, 3 and 9).
+/// The entity of an entry: its type, and its names (product rules 1, 3 and 9).
 extension PushJudge {
     func entityType(of mutation: Mutation, index: Int) throws(Problem) -> EntityType {
         guard let type = types(mutation.entity.type) else {
@@ -10,7 +10,7 @@ extension PushJudge {
         return type
     }
 
-    /// Not before its key was looked up: what was taken once is answered as it was then, whatever is on the list now.
+    /// Not before the key was looked up: a replay gets its first answer, whatever headers the operator lists today.
     func judgeHeaders(of mutation: Mutation, index: Int) throws(Problem) {
         guard let headers = mutation.headers else { return }
         let errors = HeaderRules.refused(headers, by: upstream, pointer: "/mutations/\(index)/headers")
@@ -51,7 +51,7 @@ extension PushJudge {
         }
     }
 
-    /// Ids of a user's, or of one of the user's devices: what is created gets its permanent id later.
+    /// Client ids and device ids: a created entity gets its permanent id later.
     private func judgeMappedID(of mutation: Mutation, in judged: inout JudgedMutation) throws(Problem) {
         let index = judged.index
         let entity = mutation.entity
@@ -94,7 +94,7 @@ extension PushJudge {
         }
     }
 
-    /// The entity of an update, replace or delete that is named by its client id.
+    /// The entity of an update, replace or delete that names it by its client id.
     private func judgeTarget(
         _ client: ClientName,
         of mutation: Mutation,
@@ -129,8 +129,8 @@ extension PushJudge {
 
     /// Product rule 3: a mutation depends on earlier mutations of the same entity.
     private func dependOnEarlierWrites(of mutation: Mutation, in judged: inout JudgedMutation) {
-        // one that takes over the client id of a create that was given up begins something new, and what failed for want
-        // of that id may wait for it
+        // a create that takes over the client id of a discarded create begins a new entity, and mutations that failed
+        // for want of that id may wait for it
         guard mutation.namesKnownEntity else { return }
         let entity = known(mutation.entity)
         let (named, known) = writes.latest(of: entity)
@@ -144,8 +144,7 @@ extension PushJudge {
         }
     }
 
-    /// An entity by all names that it goes by: what is named by its client id may have been written under its server id,
-    /// too.
+    /// An entity by all its names: an entity named by its client id may have been written under its server id as well.
     func known(_ entity: EntityName) -> EntityName {
         guard entity.serverID == nil, let name = entity.reference else { return entity }
         return entity.with(snapshot.mapping(name)?.serverID)

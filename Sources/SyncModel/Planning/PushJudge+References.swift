@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// What an entry depends on: what it says, and what its content names by client ids (product rule 3).
+/// The dependencies of an entry: those that it lists, and the client ids in its content (product rule 3).
 extension PushJudge {
     func judgeDependencies(rank: Int, in judged: inout JudgedMutation) throws(Problem) {
         for (place, id) in judged.mutation.dependencyIDs.enumerated() {
@@ -53,18 +53,18 @@ extension PushJudge {
         }
     }
 
-    /// An integer that stands for nothing means nothing to anybody else, unlike a UUID, which may be data.
+    /// An unknown integer has no meaning for others and so is refused, unlike a UUID, which may be data.
     static func unknown(_ id: LocalID) -> String {
         "local id \(id.number) stands for nothing in '\(id.entityType)' on this device: it was neither created by it nor"
             + " assigned by a pull"
     }
 
-    /// What a client id is called towards its client.
+    /// A client id's name for its client.
     private func name(of id: UUID) -> String {
         snapshot.localIDs.named[id].map { "local id \($0.number)" } ?? "client id \(id.lowercased)"
     }
 
-    /// Follows a client id of this user; nil when it is just data.
+    /// Resolves a client id of this user; nil when it is just data.
     private func refer(
         to id: UUID,
         _ pointer: String,
@@ -73,7 +73,7 @@ extension PushJudge {
     ) throws(Problem) -> JudgedMutation.Target? {
         let known = snapshot.mappings[id] ?? []
         let stored = known.filter { !$0.isAbandoned }
-        // what it creates itself is nothing that it could wait for
+        // an entry does not wait for the entity that it creates itself
         let here = (creates[id] ?? []).filter { create in
             create.rank != rank && !stored.contains { $0.entityType == create.type }
         }
@@ -92,7 +92,7 @@ extension PushJudge {
             (target, type) = (.entry(entry), create.entityType)
             judged.wait(forEntry: entry)
         } else if refused || !here.contains(where: { $0.rank > rank }) {
-            // what stands before it here and was not taken in is a repetition of a create that was discarded
+            // a create before this entry that was not accepted is a repetition of a discarded create
             throw dependencyRejected(judged.index, pointer)
         } else {
             let detail = "\(name(of: id)) is created later in this push; put the create before its use"

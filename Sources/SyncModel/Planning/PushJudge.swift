@@ -1,24 +1,24 @@
 import Foundation
 
-/// Decides entry by entry, in running order, what is a repetition, what is refused and why, and what is accepted and
-/// what it depends on (product rules 1, 3, 5, 9). Executes nothing.
+/// Decides entry by entry, in running order, which are repetitions, which are refused and why, and which are accepted
+/// with what dependencies (product rules 1, 3, 5, 9). Executes nothing.
 struct PushJudge {
     let snapshot: PushSnapshot
     let types: (String) -> EntityType?
     let upstream: UpstreamSettings?
     private let deviceID: UUID
-    /// The latest open mutation of the store on each entity.
+    /// The latest open stored mutation on each entity.
     private(set) var open = EntityIndex<OpenMutation>()
 
-    /// By index, of all entries but the accepted ones and those that repeat one of these.
+    /// By index; nil for accepted entries and for those that repeat one of these.
     private(set) var verdicts: [PushVerdict?]
     private(set) var accepted: [JudgedMutation] = []
-    /// By index, the accepted entries that others of this push repeat.
+    /// By index: the accepted entry of this push that the entry repeats.
     private(set) var repeated: [Int: Int] = [:]
-    /// Refused entries to remember, by key.
+    /// Refused entries to remember, by idempotency key.
     private(set) var rejections: [UUID: Rejection] = [:]
-    /// Whether an entry is refused though not everything was looked up: what is known may be a repetition, may be what
-    /// another entry depends on, and may have the id or client id that is refused. What replays a refusal rests on a key
+    /// Whether an entry is refused although not everything was looked up: an unknown row may make it a repetition, may
+    /// be the dependency that it lacks, and may have the refused id or client id. A replayed refusal rests on a key
     /// that was found.
     var needsProbe: Bool {
         !snapshot.isComplete
@@ -27,10 +27,10 @@ struct PushJudge {
             }
     }
 
-    /// Entries that are judged here for the first time and leave a record, be it of a mutation or of a refusal.
+    /// Entries that are judged for the first time and leave a record, of a mutation or of a refusal.
     var newCount: Int { accepted.count + rejections.count }
 
-    /// Creates of the push by client id: where they stand in running order, -1 for those that are not valid.
+    /// Creates of the push by client id, with their ranks in running order; -1 for invalid ones.
     private(set) var creates: [UUID: [(type: String, rank: Int)]] = [:]
     private(set) var rankOfMutation: [UUID: Int] = [:]
     private var acceptedByKey: [UUID: (index: Int, mutation: Mutation)] = [:]
@@ -41,7 +41,7 @@ struct PushJudge {
     /// The latest entry that writes each entity.
     private(set) var writes = EntityIndex<Int>()
 
-    /// - Parameter upstream: the organization's, which says what headers its mutations may carry.
+    /// - Parameter upstream: the organization's, which lists the headers that mutations may carry.
     init(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -67,7 +67,7 @@ struct PushJudge {
                 creates[created.clientID, default: []].append((created.entityType, rank))
             }
         }
-        // invalid entries first: what refers to them must find them refused
+        // invalid entries first: entries that refer to them must find them refused
         for entry in push.entries where entry.refusal != nil { judgeInvalid(entry) }
         for (rank, index) in order.order.enumerated() {
             guard let mutation = push.entries[index].mutation else { continue }
@@ -79,7 +79,7 @@ struct PushJudge {
 
     private mutating func judgeInvalid(_ entry: PushEntry) {
         guard let problem = entry.refusal else { return }
-        // under limits that were wider it may have been taken, and then nothing is refused
+        // it may have been accepted under wider limits, and then it is not refused
         let repeated = entry.said.flatMap { said in
             snapshot.knownByKey[said.idempotencyKey] == nil ? nil : repetition(of: said, index: entry.index)
         }
@@ -141,18 +141,18 @@ struct PushJudge {
         return judged
     }
 
-    /// An entry under the key of one that was taken a moment ago.
+    /// An entry under the key of one that was accepted earlier in this push.
     private mutating func judgeAgain(_ mutation: Mutation, index: Int, first: (index: Int, mutation: Mutation)) {
         let before = FirstTry(first.mutation, by: deviceID, snapshot.localIDs.references(of: first.index))
         guard snapshot.isRepetition(mutation, at: index, by: deviceID, of: before) else {
             verdicts[index] = .rejected(.keyReused(index: index))
             return refuseDependants(of: mutation)
         }
-        // it is shown what the first comes to
+        // it gets the result of the first
         repeated[index] = first.index
     }
 
-    /// Whether the entry was seen before in the store (product rule 5), or its number or id was used.
+    /// Whether the entry repeats a stored one (product rule 5), or its number or id was used.
     private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
         let key = mutation.idempotencyKey
         if let known = snapshot.knownByKey[key] {
@@ -177,8 +177,8 @@ struct PushJudge {
         return nil
     }
 
-    /// The refusal that an entry repeats. Numbers are a device's own: under the same number of another device the key is
-    /// judged afresh.
+    /// The refusal that an entry repeats. Numbers are a device's own: under the same number of another device the key
+    /// is judged afresh.
     private func rejection(under key: UUID, _ number: Int64) -> Rejection? {
         guard let earlier = rejections[key] ?? snapshot.rejections[key] else { return nil }
         return earlier.sequenceNumber == number && earlier.deviceID == deviceID ? earlier : nil
@@ -190,7 +190,7 @@ struct PushJudge {
         rejections[mutation.idempotencyKey] = nil
         acceptedByID[mutation.id] = judged.index
         if let created = mutation.created { createdBy[created] = judged.index }
-        // what follows a create that waits for its id waits for it as the client id's create
+        // an entry after a create that waits for its id depends on it as the client id's create
         if mutation.namesKnownEntity { writes.note(judged.index, of: known(mutation.entity)) }
         accepted.append(judged)
     }
@@ -207,7 +207,7 @@ struct PushJudge {
     }
 
     private mutating func refuseDependants(of mutation: Mutation) {
-        // a mutation of that id that was accepted before still counts
+        // an earlier accepted mutation of that id still counts
         if acceptedByID[mutation.id] == nil, snapshot.knownByID[mutation.id] == nil { rejectedIDs.insert(mutation.id) }
         if let created = mutation.created { rejectedCreates.insert(created) }
     }

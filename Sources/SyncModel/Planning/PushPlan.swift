@@ -1,35 +1,34 @@
-/// Everything that one push changes, decided; the store writes it in set-based SQL.
+/// All changes of one push; the store writes them in set-based SQL.
 public struct PushPlan: Sendable {
     /// In request order.
     public var verdicts: [PushVerdict] = []
     /// The device's watermark afterwards: the highest number judged.
     public var acceptedSequence: Int64 = 0
-    /// By place in the request, of entries that were taken.
+    /// By index in the request, of accepted entries.
     public var warnings: [Int: PushWarning] = [:]
-    /// UUIDs that the device's mutations named and that stood for nothing, afterwards; nil: as they were.
+    /// The device's stray UUIDs afterwards; nil: unchanged.
     public var strayIDs: StrayIDs?
     /// In running order.
     public var mutations: [NewMutation] = []
-    /// New mappings; one row each, pending ones too. Those of ids of the device stand among them.
+    /// New mappings, pending ones included, one row each; those of device ids as well.
     public var mappings: [NewMapping] = []
-    /// Ids of the device that were assigned by a pull and are used here for the first time: they are the device's now.
+    /// Device ids that a pull assigned and that this push uses for the first time: the push confirms them.
     public var confirmedIDs: [LocalID: ServerID] = [:]
-    /// Ids of the device that mutations name which wait for their turn: they have to be found by their client ids then.
+    /// Device ids in mutations that wait for their turn, when they must be found by their client ids.
     public var pinnedIDs: Set<LocalID> = []
     /// Refused entries to remember.
     public var rejections: [Rejection] = []
     /// The lane afterwards.
     public var lane = LaneState()
-    /// Entity types that accepted mutations use and that are not marked as in use yet.
+    /// Entity types of accepted mutations that are not marked as in use yet.
     public var typesToRegister: [EntityType] = []
     /// Resolved mappings that the batch touches, for the answer.
     public var touchedMappings: [IDMapping] = []
-    /// What the user has used of the quota of new mutations afterwards; nil when this push uses nothing of one.
+    /// The user's usage of the mutation quota afterwards; nil when this push uses nothing of a quota.
     public var allowance: TokenBucket?
-    /// What is left of that quota; nil where there is none.
+    /// The rest of that quota; nil where there is none.
     public var standing: QuotaStanding?
 
-    /// Whether anything is to be written.
     public func changesAnything(from snapshot: PushSnapshot) -> Bool {
         !mutations.isEmpty || !rejections.isEmpty || acceptedSequence != snapshot.watermark
     }

@@ -1,21 +1,21 @@
 import Foundation
 
-/// What a push comes to as a whole, once its entries have run.
+/// The results of the whole push, once its entries have run.
 extension PushPlanner {
     mutating func finish(_ judge: PushJudge) -> PushPlan {
         plan.rejections = Array(judge.rejections.values)
-        // a lane that had something to run is looked at anyway, or waits for its back-off
+        // a worker looks at a lane with queued mutations anyway, or waits for its back-off
         if snapshot.lane.queuedCount == 0 { plan.lane.wake(now: context.now) }
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }
-            // a repetition within the push shows what its first came to
+            // a repetition within the push shows the result of the first
             if let first = judge.repeated[entry.index], let record = records[first] { return .replayed(record) }
             return judge.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not judged"))
         }
         plan.touchedMappings = touchedMappings()
         plan.warnings = warnings()
-        // what is just data in a mutation
+        // UUIDs that are just data in a mutation
         let strays = judge.accepted.lazy.reversed().flatMap { accepted in
             accepted.mutation.references.lazy.reversed()
                 .filter { accepted.references[$0] == nil && $0 != accepted.mutation.entity.clientID }
@@ -24,7 +24,7 @@ extension PushPlanner {
         return plan
     }
 
-    /// What a create is told whose client id was named before it was one; a repetition is told the same.
+    /// Warns a create whose client id a mutation named before; a repetition gets the same warning.
     private func warnings() -> [Int: PushWarning] {
         guard !snapshot.strayIDs.isEmpty else { return [:] }
         var warnings: [Int: PushWarning] = [:]
@@ -35,7 +35,7 @@ extension PushPlanner {
         return warnings
     }
 
-    /// Every resolved mapping of this user that the batch touches, in the order in which it does.
+    /// Every resolved mapping of this user that the batch touches, in the order of the batch.
     private func touchedMappings() -> [IDMapping] {
         guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
         let created = Dictionary(grouping: plan.mappings.lazy.map(\.mapping), by: \.clientID)

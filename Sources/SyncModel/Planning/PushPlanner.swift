@@ -1,8 +1,8 @@
 import Foundation
 import JSONText
 
-/// Decides everything about one push: what is a repetition, what is refused, what is accepted, and for built-in types
-/// what takes effect at once. Pure: it reads the snapshot and the entities, and answers with what is to be written.
+/// Decides everything about one push: which entries are repetitions, refused or accepted, and for built-in types their
+/// immediate effects. Pure: it reads the snapshot and the entities, and returns the plan to write.
 public struct PushPlanner {
     let push: PushRequest
     let snapshot: PushSnapshot
@@ -11,13 +11,11 @@ public struct PushPlanner {
     var plan = PushPlan()
     /// Records of this push's accepted entries, by index.
     private(set) var records: [MutationRecord?]
-    /// Server ids that this push's creates came by, by index.
+    /// By index: the server ids of entities that this push's creates made.
     private var createdIDs: [ServerID?]
 
-    /// Plans a push.
-    ///
-    /// - Parameter entities: the organization's entities as the pushes before this one left them; changed by the plan.
-    /// - Throws: ``PushRefusal``; then `entities` is as it was.
+    /// - Parameter entities: the organization's entities as the previous pushes left them; the plan changes them.
+    /// - Throws: ``PushRefusal``; then `entities` is unchanged.
     public static func plan(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -41,30 +39,30 @@ public struct PushPlanner {
         )
         if judge.needsProbe { throw .needsProbe }
         if context.isStrict, let problem = judge.strictProblem() {
-            // it names all that is refused, so all has to be looked up
+            // the problem names all refused entries, so everything has to be looked up
             throw snapshot.isComplete ? .problem(problem) : .needsProbe
         }
         let isOneTooMany = !snapshot.isDeviceKnown && snapshot.deviceCount >= context.deviceLimit
         if isOneTooMany, judge.newCount > 0 {
-            // what was taken for new may be a repetition, and those are answered
+            // a seemingly new entry may be a repetition, and those are answered
             throw snapshot.isComplete ? .problem(.oneDeviceTooMany(limit: context.deviceLimit)) : .needsProbe
         }
         let allowance: (bucket: TokenBucket, standing: QuotaStanding)?
         do throws(PushRefusal) {
             allowance = try MutationAllowance.spend(judge.newCount, snapshot.allowance, context)
         } catch {
-            // what was taken for new may be a repetition, and those are free
+            // a seemingly new entry may be a repetition, and those are free
             throw snapshot.isComplete ? error : .needsProbe
         }
         var planner = PushPlanner(push, snapshot, context, entities)
-        // one owner at a time: a table that two hold is copied at its next write
+        // one owner at a time: a table with two owners is copied at its next write
         entities = EntityTable()
         for accepted in judge.accepted { planner.run(accepted) }
         entities = planner.entities
         var plan = planner.finish(judge)
         plan.allowance = judge.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
-        // repetitions are answered, and leave nothing behind
+        // repetitions are answered, and change nothing
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
         return plan
     }
@@ -89,7 +87,7 @@ public struct PushPlanner {
             status: unmet.isEmpty ? .pending : .blocked,
             serverID: mutation.entity.serverID ?? (mutation.created == nil ? serverID(of: accepted) : nil)
         )
-        // what is forwarded is sent once this is committed, and whatever comes behind it waits for its turn
+        // a forwarded mutation is sent after this commit, and every mutation behind it waits for its turn
         if unmet.isEmpty, !accepted.type.isForwarded, plan.lane.isFree {
             result = apply(accepted, serverID: result.serverID)
         }
@@ -124,7 +122,7 @@ public struct PushPlanner {
         mutation.conflictResolution ?? context.organization.settings.conflictResolution
     }
 
-    /// Mutations that must succeed first and have not.
+    /// Dependencies that have not succeeded yet.
     private func unmetDependencies(of accepted: JudgedMutation) -> [UUID] {
         var unmet = accepted.stored
         for entry in accepted.entries {
@@ -134,12 +132,12 @@ public struct PushPlanner {
         return unmet
     }
 
-    /// What stands in the place of the entity's own client id by now.
+    /// The server id of the entity's own client id; nil while it is unknown.
     private func serverID(of accepted: JudgedMutation) -> ServerID? {
         accepted.mutation.entity.clientID.flatMap { resolve($0, accepted) }
     }
 
-    /// What stands in a client id's place by now.
+    /// The server id of a client id; nil while it is unknown.
     private func resolve(_ clientID: UUID, _ accepted: JudgedMutation) -> ServerID? {
         switch accepted.references[clientID]?.target {
         case .server(let id): id
@@ -165,7 +163,7 @@ public struct PushPlanner {
         return BuiltInStore.apply(write, type: mutation.entity.type, index: accepted.index, to: &entities)
     }
 
-    /// The payload with server ids in the place of client ids.
+    /// The payload with server ids in place of client ids.
     private func payload(of accepted: JudgedMutation, ownID: ServerID) -> [UInt8] {
         guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
         let resolver = ReferenceResolver(of: accepted.mutation.entity.with(ownID)) { resolve($0, accepted) }
@@ -191,14 +189,14 @@ public struct PushPlanner {
         )
     }
 
-    /// Ids of the device that the mutation uses and did not make.
+    /// Notes the device ids that the mutation uses and did not make.
     private mutating func noteLocalIDs(of accepted: JudgedMutation, _ record: MutationRecord) {
         let localIDs = snapshot.localIDs.named
         guard !localIDs.isEmpty else { return }
         for (clientID, reference) in accepted.references {
             guard let id = localIDs[clientID] else { continue }
             if let serverID = snapshot.tentativeIDs[clientID] { plan.confirmedIDs[id] = serverID }
-            // one whose create waits can be found already
+            // an id whose create waits can be found already
             if case .mutation = reference.target { continue }
             if !record.status.isFinal, !snapshot.pinnedIDs.contains(clientID) { plan.pinnedIDs.insert(id) }
         }

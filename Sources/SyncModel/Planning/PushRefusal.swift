@@ -2,7 +2,7 @@
 public enum PushRefusal: Error, Sendable {
     /// The whole push is refused and changes nothing.
     case problem(Problem)
-    /// The push would be refused, or an entry of it, though the snapshot leaves out some of what the push names: look up
+    /// The push, or an entry of it, would be refused, although the snapshot lacks some of what the push names: look up
     /// the rest and plan again.
     case needsProbe
 }

@@ -1,29 +1,26 @@
 public import Foundation
 
-/// Ids that have to be looked up to compare repetitions with their first tries, beyond those that the push itself names.
+/// Ids to look up for comparing repetitions with their first tries, beyond those that the push itself names.
 public struct ComparedIDs: Sendable {
     /// Ids that are looked up for one push.
     public static let limit = 20_000
 
-    /// An id of a device, which need not be the one that pushes.
+    /// An id of a device, which may differ from the pushing device.
     public struct OfDevice: Sendable, Hashable {
-        /// Whose it is.
         public let device: UUID
-        /// The id.
         public let id: LocalID
     }
 
-    /// Client ids, or UUIDs that may be.
+    /// Client ids, or UUIDs that may be such.
     public fileprivate(set) var clientIDs: Set<UUID> = []
-    /// Ids of devices.
     public fileprivate(set) var localIDs: Set<OfDevice> = []
 
     fileprivate var count: Int { clientIDs.count + localIDs.count }
 }
 
 extension PushSnapshot {
-    /// Which ids to look up, so that each repetition in which ids differ can be compared. Entries that name too many are
-    /// noted as ``uncompared``: they are to come again in a smaller push.
+    /// The ids to look up so that each repetition in which ids differ can be compared. Entries that name too many are
+    /// noted as ``uncompared``: the client has to send them again in a smaller push.
     public mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
         var ids = ComparedIDs()
         uncompared = []
@@ -73,7 +70,6 @@ extension PushSnapshot {
         return ids
     }
 
-    /// Whether an entry has the content of a first try.
     func isRepetition(_ mutation: Mutation, at index: Int, by device: UUID, of first: FirstTry) -> Bool {
         if first.isWritten(as: mutation) { return first.id == mutation.id }
         let knowledge = ContentComparison.Knowledge(
@@ -85,12 +81,12 @@ extension PushSnapshot {
 }
 
 extension FirstTry {
-    /// Whether a second try is the same to the letter, ids and all.
+    /// Whether a second try is identical, ids included.
     func isWritten(as mutation: Mutation) -> Bool {
         fingerprint.digest == mutation.fingerprint.digest && fingerprint.identifiers == mutation.fingerprint.identifiers
     }
 
-    /// Whether a second try can be the same at all.
+    /// Whether a second try can be the same mutation at all.
     func canBe(_ mutation: Mutation) -> Bool {
         id == mutation.id && operation == mutation.operation && entity.type == mutation.entity.type
     }

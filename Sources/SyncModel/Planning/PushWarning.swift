@@ -1,5 +1,5 @@
-/// What a client is told about an entry that was taken all the same.
+/// A warning to the client about an accepted entry.
 public enum PushWarning: Sendable, Hashable {
-    /// An earlier mutation of the device named the client id of this create before it was one, so there it is data.
+    /// An earlier mutation of the device named the client id of this create before the create, so there it is data.
     case clientIDWasData
 }

@@ -1,36 +1,34 @@
 import Foundation
 import JSONText
 
-/// Puts server ids in the place of the client's names, in a mutation's path and in its payload with its relations: for a
-/// push that takes effect at once, a lane's turn, a person's retry and a preview. Pure; whoever asks knows where ids lead.
+/// Replaces the client's names by server ids, in a mutation's path and in its payload with its relations: for a push
+/// that takes effect at once, a lane's turn, a person's retry and a preview. Pure; the caller knows the server ids.
 struct ReferenceResolver {
     private let entity: EntityName
     private let lookUp: (UUID) -> ServerID?
 
     /// - Parameters:
-    ///   - entity: the mutation's own, with the server id that stands for it.
-    ///   - lookUp: where any other client id leads; nil where that is not known, and for what is just data.
+    ///   - entity: the mutation's own, with its server id.
+    ///   - lookUp: the server id of any other client id; nil where it is unknown, and for mere data.
     init(of entity: EntityName, _ lookUp: @escaping (UUID) -> ServerID? = { _ in nil }) {
         self.entity = entity
         self.lookUp = lookUp
     }
 
-    /// What stands for the mutation's own entity.
+    /// The server id of the mutation's own entity.
     var own: ServerID? { entity.serverID }
 
-    /// What stands for a UUID; nil leaves it.
+    /// The server id of a UUID; nil leaves the UUID.
     func serverID(of id: UUID) -> ServerID? { id == entity.clientID ? entity.serverID : lookUp(id) }
 
-    /// A path with server ids in place.
-    ///
-    /// - Parameter own: what `{local_id}` stands for; nil leaves it.
+    /// - Parameter own: replaces `{local_id}`; nil leaves it.
     func path(_ endpoint: Endpoint, own: ServerID?) -> String { endpoint.resolved(own: own, serverID) }
 
     /// A payload with server ids in place; nil where none are to be put in.
     ///
     /// - Parameters:
-    ///   - related: the device's own ids in its relations.
-    ///   - unresolved: what stands for one of these that leads nowhere yet; nil leaves the number.
+    ///   - related: the device ids in its relations.
+    ///   - unresolved: the replacement of an unresolved one; nil leaves the number.
     func payload<Failure>(
         _ payload: JSONValue,
         _ related: [LocalReference] = [],
@@ -43,7 +41,7 @@ struct ReferenceResolver {
         return payload.rewritten(edits) { serverID(of: $0)?.replacement }
     }
 
-    /// What stands for the device's own ids in relations, by what stands for these.
+    /// The replacements of the device ids in relations, by the client ids that stand for these.
     func replacements<Failure>(
         of related: [LocalReference],
         unresolved: (LocalReference) throws(Failure) -> JSONReplacement?

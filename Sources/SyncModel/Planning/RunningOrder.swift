@@ -1,7 +1,7 @@
 import Foundation
 
-/// The order in which the entries of a push run (product rule 1): by sequence number, in whatever order the push lists
-/// them; among equal numbers what others there depend on comes first, then higher priority, then list order.
+/// The order in which the entries of a push run (product rule 1): by sequence number, whatever their order in the push;
+/// among equal numbers dependencies come first, then higher priority, then list order.
 struct RunningOrder {
     /// Indices of the valid entries, in running order.
     private(set) var order: [Int] = []
@@ -28,7 +28,7 @@ struct RunningOrder {
         }
     }
 
-    /// Kahn's algorithm; among those that are free, higher priority first, then list order.
+    /// Kahn's algorithm; among the free ones, higher priority first, then list order.
     private mutating func arrange(_ group: [(index: Int, mutation: Mutation)], _ priority: (Mutation) -> Int16) {
         var owner: [UUID: [Int]] = [:]
         for (place, item) in group.enumerated() {
@@ -42,9 +42,9 @@ struct RunningOrder {
             let mutation = item.mutation
             let created = mutation.created?.clientID
             let target = created == nil ? [mutation.entity.clientID].compactMap { $0 } : []
-            // a create that names itself in its payload waits for nobody
+            // a create that names itself in its payload does not wait for itself
             for id in mutation.dependencyIDs + mutation.references + target where id != created {
-                // whether it may depend on itself is not a matter of order, however often it is there
+                // a dependency on itself is no matter of order, however often it is listed
                 for other in owner[id] ?? [] where group[other].mutation.id != mutation.id { needed.insert(other) }
             }
             waitsFor[place] = needed.count

@@ -1,4 +1,4 @@
-/// What a revision sends in place of a mutation's own method, endpoint and payload. It carries no If-Match.
+/// The request of a revision in place of the mutation's own method, endpoint and payload. It carries no If-Match.
 public struct SentRequest: Sendable, Hashable {
     /// `PATCH`, `PUT` or `DELETE`.
     public var method: String
@@ -7,7 +7,6 @@ public struct SentRequest: Sendable, Hashable {
     /// JSON; nil: the mutation's own.
     public var payload: [UInt8]?
 
-    /// Creates the value.
     public init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
         self.method = method
         self.endpoint = endpoint

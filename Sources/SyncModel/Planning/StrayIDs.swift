@@ -1,19 +1,18 @@
 public import Foundation
 
-/// UUIDs that a device's mutations named lately and that stood for nothing then, so that they were taken for data
-/// (product rule 3). A create that makes one of them a client id after all is told so by a warning.
+/// UUIDs that a device's recent mutations named and that stood for nothing, so that they were taken for data (product
+/// rule 3). A later create with one of them as client id gets a warning.
 ///
-/// A few bytes that are kept with the device: the last ``limit`` of them, six bytes of each. That two share these by
-/// chance is less likely than a disk's error.
+/// Stored with the device in a few bytes: the last ``limit`` of them, six bytes of each. A collision of two is less
+/// likely than a disk's error.
 public struct StrayIDs: Sendable, Hashable {
-    /// UUIDs that are remembered of a device.
     public static let limit = 20
     private static let width = 6
 
-    /// The stored form, oldest first.
+    /// Oldest first.
     public let stored: [UInt8]
 
-    /// - Parameter stored: what is stored; nil for nothing.
+    /// - Parameter stored: the stored form; nil for none.
     public init(stored: [UInt8]? = nil) {
         self.stored = stored ?? []
     }
@@ -22,15 +21,13 @@ public struct StrayIDs: Sendable, Hashable {
         stored = marks.flatMap { mark in (0..<Self.width).map { UInt8(truncatingIfNeeded: mark >> (8 * $0)) } }
     }
 
-    /// Whether there is none.
     public var isEmpty: Bool { stored.isEmpty }
 
-    /// Whether a UUID is among them.
     public func contains(_ id: UUID) -> Bool {
         !stored.isEmpty && marks.contains(Self.mark(id))
     }
 
-    /// These and some more, in the place of the oldest where they are too many; nil where that changes nothing.
+    /// These and some more, which replace the oldest where they are too many; nil where that changes nothing.
     ///
     /// - Parameter ids: newest first.
     func adding(_ ids: some Sequence<UUID>) -> StrayIDs? {

@@ -1,12 +1,11 @@
 public import Foundation
 
-/// Which of a user's mappings the answer to a push shows once they are resolved: those of its entities' own client ids,
-/// each under its one type, and those that its endpoints, payloads and dependencies name, under any.
+/// The mappings of a user that the answer to a push shows once they are resolved: those of its entities' own client
+/// ids, each in its one type, and those that its endpoints, payloads and dependencies name, in any type.
 public struct TouchedMappings: Sendable {
     private var named: Set<UUID> = []
     private var own: Set<ClientReference> = []
 
-    /// Gathers what a push names.
     public init(_ push: PushRequest) {
         for mutation in push.entries.lazy.compactMap(\.mutation) {
             if let name = mutation.entity.reference { own.insert(name) }
@@ -18,7 +17,6 @@ public struct TouchedMappings: Sendable {
     /// Every client id that such a mapping may have, once each.
     public var clientIDs: [UUID] { Array(named.union(own.map(\.clientID))) }
 
-    /// Whether the answer shows a mapping.
     public func contains(_ mapping: IDMapping) -> Bool {
         named.contains(mapping.clientID) || own.contains(mapping.reference)
     }

@@ -1,24 +1,23 @@
-/// Whose writes an entity's latest versions are: what a `base_version` is judged by, for every type.
+/// The run of an entity's latest versions by one writer: the basis of the `base_version` check, for every type.
 struct VersionRun: Sendable, Hashable {
-    /// The entity's version.
     let version: Int64
     /// The version before the last writer's uninterrupted run of writes.
     let base: Int64
-    /// Who wrote last.
     let lastWriter: Writer
 
     /// What a `base_version` says about a write.
     enum Verdict: Sendable, Hashable {
-        /// Nobody else has written since the writer looked. A writer's own writes since then, made offline on the same
-        /// version, do not count against it.
+        /// No other writer has written since this one read the entity. A writer's own writes since then, made offline
+        /// on the same version, do not count against it.
         case fits
-        /// Another writer has.
+        /// Another writer has written since.
         case passed
-        /// The writer saw what is not known here, as after a restore: nobody can tell what it would write over.
+        /// The writer saw a version that is unknown here, as after a restore: the gateway cannot tell what the write
+        /// would overwrite.
         case ahead
     }
 
-    /// Judges what a writer saw; one who names no version writes over anything.
+    /// A writer that names no version overwrites any.
     func verdict(on baseVersion: Int64?, from writer: Writer) -> Verdict {
         guard let baseVersion, baseVersion != version else { return .fits }
         if baseVersion > version { return .ahead }

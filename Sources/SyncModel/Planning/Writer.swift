@@ -1,23 +1,20 @@
 public import Foundation
 
-/// Who writes: a user on a device.
+/// A user on a device.
 public struct Writer: Sendable, Hashable {
-    /// The user.
     public let user: UUID
-    /// The device.
     public let device: UUID
 
-    /// Creates the value.
     public init(user: UUID, device: UUID) {
         self.user = user
         self.device = device
     }
 
-    /// Who stands as the writer of a state that a user took over from the upstream: no device, so that nobody's edits
-    /// count as made on it who has not seen it.
+    /// The writer of a state that a user adopted from the upstream: no device, so that no device's edits count as made
+    /// on a state that it has not seen.
     static func adopting(_ user: UUID) -> Writer { Writer(user: user, device: noDevice) }
 
-    /// Whether it is one of a user's devices that wrote, and not a state that was taken over.
+    /// Whether one of a user's devices wrote, so that the state was not adopted.
     func isOwn(of user: UUID) -> Bool { self.user == user && device != Self.noDevice }
 
     private static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))

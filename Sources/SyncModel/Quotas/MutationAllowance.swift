@@ -1,11 +1,11 @@
-/// A user's quota of new mutations, in the transaction that takes a push (product rule 16).
+/// A user's quota of new mutations, in the transaction that accepts a push (product rule 16).
 ///
-/// What counts leaves a record: accepted entries, and refused ones that are remembered. Repetitions are free, so that a
-/// worker which was refused, or lost an answer, can always learn what became of what it sent before.
+/// Entries that leave a record count: accepted ones, and refused ones that are remembered. Replays are free, so that a
+/// worker that was refused, or lost an answer, can always learn the results of its earlier entries.
 enum MutationAllowance {
-    /// Takes a push's new entries from what is left.
+    /// Takes a push's new entries from the rest of the quota.
     ///
-    /// - Returns: what is used afterwards, and what is left; nil where there is no quota.
+    /// - Returns: the usage afterwards, and the rest; nil where there is no quota.
     /// - Throws: `rate_limited` for the whole push, with the time after which this very push fits.
     static func spend(
         _ count: Int,

@@ -1,7 +1,7 @@
-/// So many in a window of time. What is not used adds up to one window's worth and no further: a bucket of tokens that is
-/// refilled evenly.
+/// A number of tokens in a window of time. Unused tokens add up to one window's worth and no further: a bucket of
+/// tokens that is refilled evenly.
 public struct Quota: Sendable, Hashable {
-    /// What is counted, and over which time.
+    /// The unit that is counted, and the window.
     public enum Kind: String, Sendable, Hashable, CaseIterable {
         /// Requests of an organization, a second.
         case requests
@@ -20,12 +20,10 @@ public struct Quota: Sendable, Hashable {
         public var seconds: Int64 { window / 1_000 }
     }
 
-    /// What is counted.
     public let kind: Kind
-    /// How many in a window, and at once: 1 to 1,000,000,000.
+    /// The number in a window, and at once: 1 to 1,000,000,000.
     public let limit: Int64
 
-    /// Creates the value.
     public init(_ kind: Kind, limit: Int64) {
         self.kind = kind
         self.limit = limit

@@ -1,13 +1,11 @@
-/// What is left of a quota at a moment, for the caller.
+/// The rest of a quota at a moment, for the caller.
 public struct QuotaStanding: Sendable, Hashable {
-    /// Which quota.
     public let quota: Quota
     /// How many may come at once.
     public let left: Int64
-    /// Seconds until all of it is there again, rounded up.
+    /// Seconds until the whole quota is available again, rounded up.
     public let seconds: Int64
 
-    /// Creates the value.
     public init(quota: Quota, left: Int64, seconds: Int64) {
         self.quota = quota
         self.left = left

@@ -1,34 +1,34 @@
-/// One replica's share of an organization's bucket: requests that were drawn from it ahead, to be admitted without
-/// asking. Pure; the store draws.
+/// One gateway's share of an organization's bucket: requests that it drew ahead, to admit them without asking the
+/// bucket. Pure; the store draws.
 public struct RequestPortion: Sendable {
-    /// What a request is told.
+    /// The answer to a request.
     public enum Answer: Sendable, Hashable {
         case admitted(QuotaStanding)
         case refused(QuotaStanding)
-        /// Nobody knows before the bucket was asked.
+        /// The bucket has to be asked first.
         case unknown
     }
 
-    /// How long what was drawn may be used, in microseconds: a second's worth is all that a bucket holds.
+    /// How long a drawn portion may be used, in microseconds: a bucket holds no more than a second's worth.
     static let lifetime: Int64 = 1_000_000
     /// After a draw that found too little, the shortest time until the next one, in milliseconds.
     static let pause: Int64 = 50
 
-    /// The organization's quota as last heard of.
+    /// The organization's quota as this gateway last knew it.
     public private(set) var quota: Quota
     private var held: Int64 = 0
     private var heldUntil = Timestamp(microseconds: 0)
-    /// Until then the bucket has nothing.
+    /// Until then the bucket is empty.
     private var emptyUntil = Timestamp(microseconds: 0)
-    /// What the last draw left in the bucket for everybody.
+    /// Tokens that the last draw left in the bucket, for all gateways.
     private var leftBehind: Int64 = 0
 
-    /// Holds nothing yet.
+    /// An empty portion.
     public init(_ quota: Quota) {
         self.quota = quota
     }
 
-    /// What a replica holds at most: a quarter second's worth, and one at least.
+    /// The most that a gateway holds: a quarter second's worth, and one at least.
     public var size: Int64 { Swift.max(1, quota.limit / 4) }
 
     /// Admits one request, if that is known to be right.
@@ -39,21 +39,20 @@ public struct RequestPortion: Sendable {
             held -= 1
             return .admitted(standing)
         }
-        // a clock that was set back does not keep anybody waiting
+        // a clock that was set back keeps no request waiting
         let wait = emptyUntil.microseconds - now.microseconds
         return wait > 0 && wait <= Self.lifetime ? .refused(standing) : .unknown
     }
 
-    /// Whether to draw ahead, before anybody has to wait: half of the portion is gone, and there is more.
+    /// Whether to draw ahead, before any request has to wait: half of the portion is gone, and the bucket is not known
+    /// to be empty.
     public func isLow(at now: Timestamp) -> Bool {
         size > 1 && held <= size / 2 && now >= emptyUntil
     }
 
-    /// How many to draw: what is missing in the portion, and one for each that waits.
+    /// How many to draw: the missing part of the portion, and one for each waiting request.
     public func wanted(waiting: Int) -> Int64 { size - held + Int64(waiting) }
 
-    /// Takes in what was drawn.
-    ///
     /// - Parameter bucket: as the draw left it.
     public mutating func add(_ granted: Int64, wanted: Int64, from bucket: TokenBucket, at now: Timestamp) {
         held += granted
@@ -64,7 +63,7 @@ public struct RequestPortion: Sendable {
         emptyUntil = Timestamp(microseconds: now.microseconds + milliseconds * 1_000)
     }
 
-    /// Gives up what nobody waits for any more, once those who did are served.
+    /// Gives up the tokens beyond the portion, once the waiting requests are served.
     public mutating func trim() {
         held = Swift.min(held, size)
     }

@@ -1,30 +1,27 @@
-/// What was taken of a quota and has not come back. In whole numbers, so that nothing is lost or made by rounding
-/// however often it is asked.
+/// The tokens taken from a quota that have not come back. In whole numbers, so that rounding never loses or makes a
+/// token, however often the bucket is asked.
 public struct TokenBucket: Sendable, Hashable {
-    /// What is missing until the bucket is full, in parts: a token has as many as its window has milliseconds, so that
-    /// `limit` of them come back in each.
+    /// The amount missing until the bucket is full, in parts: a token has as many parts as its window has milliseconds,
+    /// so that `limit` parts come back in each millisecond.
     public private(set) var missing: Int64
-    /// As of when.
     public private(set) var asOf: Timestamp
 
-    /// How far the clocks of replicas may be apart, in microseconds. A bucket from further in the future was written
-    /// under a clock that was wrong, and counts as of now: nobody is locked out until that time comes.
+    /// How far the clocks of gateways may be apart, in microseconds. A bucket from further in the future was written
+    /// under a wrong clock, and counts as of now, so that no client is locked out until that time comes.
     static let skew: Int64 = 60_000_000
 
-    /// Creates a bucket as it was stored.
     public init(missing: Int64, asOf: Timestamp) {
         self.missing = max(0, missing)
         self.asOf = asOf
     }
 
-    /// A full bucket.
     public init(fullAt now: Timestamp) {
         self.init(missing: 0, asOf: now)
     }
 
     /// Takes all or nothing.
     ///
-    /// More than the whole quota fits once, when nothing is missing: what is sent in one piece must be possible at some
+    /// More than the whole quota fits once, when nothing is missing: a request in one piece must be possible at some
     /// time. The bucket is then in debt, so that in the long run the rate holds all the same.
     ///
     /// - Returns: whether it was taken; if not, the milliseconds until that very number fits.
@@ -39,14 +36,14 @@ public struct TokenBucket: Sendable, Hashable {
         return .fits(after: Self.milliseconds(for: missing - room, quota))
     }
 
-    /// What came of ``take(_:of:at:)``.
+    /// The result of ``take(_:of:at:)``.
     public enum Taking: Sendable, Hashable {
         case taken
         /// Milliseconds, 1 or more.
         case fits(after: Int64)
     }
 
-    /// Takes as many as there are.
+    /// Takes as many tokens as are left.
     ///
     /// - Returns: how many, `wanted` at most.
     public mutating func take(upTo wanted: Int64, of quota: Quota, at now: Timestamp) -> Int64 {
@@ -61,12 +58,11 @@ public struct TokenBucket: Sendable, Hashable {
         max(0, (Self.capacity(of: quota) - missing) / quota.kind.window)
     }
 
-    /// Milliseconds until there is one, as of ``asOf``.
+    /// Milliseconds until one is left, as of ``asOf``.
     public func millisecondsToNext(of quota: Quota) -> Int64 {
         Self.milliseconds(for: missing - (Self.capacity(of: quota) - quota.kind.window), quota)
     }
 
-    /// What a caller is told.
     public func standing(of quota: Quota, at now: Timestamp) -> QuotaStanding {
         var bucket = self
         bucket.refill(quota, at: now)
@@ -76,7 +72,7 @@ public struct TokenBucket: Sendable, Hashable {
 
     private mutating func refill(_ quota: Quota, at now: Timestamp) {
         if asOf.microseconds - now.microseconds > Self.skew { asOf = now }
-        // what is less than a millisecond is kept for the next time
+        // less than a millisecond is kept for the next time
         let elapsed = (now.microseconds - asOf.microseconds) / 1_000
         guard elapsed > 0 else { return }
         let (parts, isBeyond) = elapsed.multipliedReportingOverflow(by: quota.limit)

@@ -1,9 +1,9 @@
-/// The moments before which things are old, as of a run.
+/// The age limits of a run, as moments.
 public struct RetentionCutoffs: Sendable, Hashable {
     /// Final mutations that were synced before lose their payloads.
     public let payloads: Timestamp
-    /// What was last touched before goes.
+    /// Everything else that was last touched before is deleted.
     public let everything: Timestamp
-    /// When that was.
+    /// The time of the run.
     public let now: Timestamp
 }

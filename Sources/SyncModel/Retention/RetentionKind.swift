@@ -1,19 +1,19 @@
-/// What retention does away with, in the order in which it does.
+/// What retention deletes or discards, in this order.
 public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     /// Idempotency records: final mutations.
     case records
     /// Payloads and headers of younger ones, which shrink to idempotency records.
     case payloads
-    /// Failed and conflicting mutations that nobody settled and nothing depends on: they are discarded.
+    /// Failed and conflicting mutations that no person settled and no mutation depends on: they are discarded.
     case unsettled
-    /// What is kept of refused entries.
+    /// Records of refused entries.
     case rejections
     /// Tombstones of entities, with their creators' mappings.
     case tombstones
     /// Mappings that have no entity and were not used.
     case mappings
 
-    /// The moment before which things of this kind are old.
+    /// The moment before which things of this kind are too old.
     public func cutoff(_ cutoffs: RetentionCutoffs) -> Timestamp {
         self == .payloads ? cutoffs.payloads : cutoffs.everything
     }

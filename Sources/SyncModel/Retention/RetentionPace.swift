@@ -1,10 +1,9 @@
-/// How fast retention goes: batches that take a blink, with pauses between them that grow when others need the
-/// database.
+/// How fast retention goes: very short batches, with pauses between them that grow when other work needs the database.
 ///
-/// A batch holds the lanes of its rows, so whoever pushes to one of them waits for it: its size is such that it takes
-/// about ``aim``. Under load nine tenths of the time belong to others, otherwise half.
+/// A batch holds the lanes of its rows, so clients that push to one of them wait for it: its size is such that it takes
+/// about ``aim``. Under load nine tenths of the time are left to other work, otherwise half.
 public struct RetentionPace: Sendable, Hashable {
-    /// How long a batch is to take, in seconds.
+    /// How long a batch should take, in seconds.
     public static let aim = 0.02
     /// Rows of a batch.
     public static let limits = 50...2_000
@@ -13,13 +12,12 @@ public struct RetentionPace: Sendable, Hashable {
 
     /// Rows that the next batch may have.
     public private(set) var limit = 200
-    /// The least that a row has cost, in seconds; forgotten slowly, for rows differ.
+    /// The least time that a row has cost, in seconds; forgotten slowly, since rows differ.
     private var best: Double?
 
-    /// A pace to begin with.
     public init() {}
 
-    /// Takes in how a batch went.
+    /// Takes in the duration of a batch.
     ///
     /// - Parameters:
     ///   - seconds: how long it took.
@@ -37,7 +35,7 @@ public struct RetentionPace: Sendable, Hashable {
         return min(max(pause, Self.pauses.lowerBound), Self.pauses.upperBound)
     }
 
-    /// Whether rows cost thrice what they cost at best: then others use the database.
+    /// Whether rows cost more than three times their best: then other work uses the database.
     private mutating func isSlow(_ seconds: Double, _ rows: Int) -> Bool {
         // a few rows say nothing: most of their time is the commit's
         guard rows >= Self.limits.lowerBound else { return false }

@@ -1,18 +1,17 @@
-/// For how long what is done is kept (product rule 15).
+/// How long data is kept (product rule 15).
 public struct RetentionPolicy: Sendable, Hashable {
-    /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: payloads of final mutations are kept for so many days behind `synced_at`
-    /// (seed 001, succeeded_entries_pruned_after_sync).
+    /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: days after `synced_at` that payloads of final mutations are kept (seed 001,
+    /// succeeded_entries_pruned_after_sync).
     public var payloadDays: Double
-    /// `SLUICE_RETENTION_DAYS`: everything else that goes is kept for so many days (seed 001, delete_after_30days).
+    /// `SLUICE_RETENTION_DAYS`: days that everything else that expires is kept (seed 001, delete_after_30days).
     public var days: Double
 
-    /// Creates the policy; payloads go no later than their records.
+    /// Payloads expire no later than their records.
     public init(payloadDays: Double = 7, days: Double = 30) {
         self.payloadDays = min(payloadDays, days)
         self.days = days
     }
 
-    /// The moments before which things are old.
     public func cutoffs(at now: Timestamp) -> RetentionCutoffs {
         RetentionCutoffs(
             payloads: now.adding(seconds: -payloadDays * 86_400),

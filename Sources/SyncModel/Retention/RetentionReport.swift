@@ -1,19 +1,17 @@
 public import JSONText
 
-/// How much of each kind there was.
+/// How many items of each kind retention has processed.
 public struct RetentionReport: Sendable, Hashable {
     private var counts: [RetentionKind: Int] = [:]
 
-    /// Nothing.
     public init() {}
 
-    /// How much of a kind; 0 where nothing was counted.
+    /// 0 where nothing was counted.
     public subscript(kind: RetentionKind) -> Int {
         get { counts[kind] ?? 0 }
         set { counts[kind] = newValue }
     }
 
-    /// All kinds together.
     public var total: Int { counts.values.reduce(0, +) }
 
     /// Writes an object with a member for every kind.
@@ -26,7 +24,6 @@ public struct RetentionReport: Sendable, Hashable {
         writer.endObject()
     }
 
-    /// The object as JSON.
     public var json: [UInt8] {
         var writer = JSONWriter()
         write(to: &writer)

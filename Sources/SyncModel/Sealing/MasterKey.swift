@@ -2,10 +2,10 @@ import Crypto
 
 /// A key that wraps the organizations' data keys.
 public struct MasterKey: Sendable {
-    /// What an operator calls it.
+    /// The operator's name for it.
     public let name: String
-    /// How data keys name what wraps them: the name, and four bytes that only this key gives, so that two keys of one
-    /// name are told apart.
+    /// How data keys name their master key: the name, and four bytes that only this key gives, so that two keys of one
+    /// name are distinct.
     public let label: String
     let key: SymmetricKey
 
@@ -16,9 +16,9 @@ public struct MasterKey: Sendable {
         label = name + ":" + code.prefix(4).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    /// A new one, as the line of a file.
+    /// A new key, as the line of a file.
     ///
-    /// - Parameter name: as ``isValidName(_:)`` says.
+    /// - Parameter name: valid according to ``isValidName(_:)``.
     public static func newLine(name: String) -> String {
         SymmetricKey(size: .bits256).withUnsafeBytes { bytes in
             name + ":" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()

@@ -6,13 +6,13 @@ public struct MasterKeys: Sendable {
     /// Bytes that a file may have.
     public static let maximumBytes = 65_536
 
-    /// Wraps new data keys; nil where none are to be made: what is sealed is opened, organizations that have a data key
-    /// go on with it, others stay as they are.
+    /// Wraps new data keys; nil where none are to be made: sealed values are opened, organizations with a data key go
+    /// on with it, others stay as they are.
     public let wrapping: MasterKey?
     private let keys: [String: MasterKey]
 
     /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` stands for no wrapping key. Empty lines and those that begin
-    /// with `#` do not count.
+    /// with `#` are ignored.
     public init(parsing text: String) throws(MasterKeyError) {
         var list: [MasterKey] = []
         var isFirst = true
@@ -36,7 +36,7 @@ public struct MasterKeys: Sendable {
         keys = Dictionary(list.map { ($0.label, $0) }) { first, _ in first }
     }
 
-    /// The key of a label.
+    /// The key with a ``MasterKey/label``.
     public subscript(label: String) -> MasterKey? { keys[label] }
 
     private static func key(_ line: String, number: Int) throws(MasterKeyError) -> MasterKey {

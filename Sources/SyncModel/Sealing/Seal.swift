@@ -1,11 +1,11 @@
 import Crypto
 public import Foundation
 
-/// Seals what is written of one organization, and opens what is read: AES-256-GCM under the organization's data key of
-/// the highest number, with a random nonce, and the place of the value authenticated.
+/// Seals values of one organization when they are written, and opens them when they are read: AES-256-GCM under the
+/// organization's data key of the highest number, with a random nonce, and the place of the value authenticated.
 ///
-/// Where an organization has no data key values are stored as they are. Values from before it had one, and values under
-/// older numbers, are read all the same.
+/// Without a data key an organization's values are stored as they are. Plain values from before the first data key, and
+/// values under older numbers, stay readable.
 public struct Seal: Sendable {
     private enum State: Sendable {
         case plain
@@ -13,14 +13,14 @@ public struct Seal: Sendable {
         case locked(String)
     }
 
-    /// Shared by whoever reads or writes for the organization; never changes.
+    /// Shared by all readers and writers of the organization; never changes.
     private final class DataKeys: Sendable {
         let organization: UUID
         let number: Int32
         let digits: [UInt8]
         let current: SymmetricKey
         let all: [Int32: SymmetricKey]
-        /// Older ones that are there and do not open.
+        /// Older keys that are stored and cannot be unwrapped.
         let closed: Set<Int32>
 
         init(
@@ -41,7 +41,7 @@ public struct Seal: Sendable {
 
     private let state: State
     private var closing = Closing.known
-    /// Told of each value that stays closed.
+    /// Called with each value that stays closed.
     private let observer: (@Sendable (SealedPlace, SealError) -> Void)?
 
     /// For an organization without data keys.
@@ -57,12 +57,12 @@ public struct Seal: Sendable {
         observer = nil
     }
 
-    /// Unwraps an organization's data keys. One of an older number that does not open is left out; where the newest does
-    /// not, all is locked.
+    /// Unwraps an organization's data keys. An older key that cannot be unwrapped is left out; if the newest cannot be,
+    /// everything is locked.
     ///
     /// - Parameters:
     ///   - masters: nil where none are configured.
-    ///   - observer: told of each value that stays closed, see ``read(json:as:_:)``.
+    ///   - observer: called with each value that stays closed, see ``read(json:as:_:)``.
     public init(
         of organization: UUID,
         _ wrapped: [WrappedKey],
@@ -94,12 +94,12 @@ public struct Seal: Sendable {
         }
     }
 
-    /// Whether what is written is stored as it is.
+    /// Whether values are written as they are.
     public var isPlain: Bool {
         if case .plain = state { true } else { false }
     }
 
-    /// Why nothing can be read or written; nil where it can.
+    /// Why no value can be read or written; nil where values can.
     public var lock: String? {
         if case .locked(let reason) = state { reason } else { nil }
     }
@@ -111,8 +111,6 @@ public struct Seal: Sendable {
 
     // MARK: - Values of json columns
 
-    /// A value for a json column.
-    ///
     /// - Throws: ``SealError/locked(_:)``.
     public func seal(json plain: [UInt8]?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> [UInt8]? {
         guard let plain else { return nil }
@@ -123,7 +121,6 @@ public struct Seal: Sendable {
         }
     }
 
-    /// A value that was read from a json column.
     public func open(json stored: [UInt8]?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> [UInt8]? {
         guard let stored else { return nil }
         guard SealedText.isSealed(json: stored) else { return SealedText.unescaped(json: stored) }
@@ -132,8 +129,6 @@ public struct Seal: Sendable {
 
     // MARK: - Values of text columns
 
-    /// A value for a text column.
-    ///
     /// - Throws: ``SealError/locked(_:)``.
     public func seal(text plain: String?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> String? {
         guard let plain else { return nil }
@@ -145,7 +140,6 @@ public struct Seal: Sendable {
         }
     }
 
-    /// A value that was read from a text column.
     public func open(text stored: String?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> String? {
         guard let stored else { return nil }
         guard SealedText.isSealed(text: stored) else { return SealedText.unescaped(text: stored) }
@@ -154,32 +148,31 @@ public struct Seal: Sendable {
 
     // MARK: - Values that stay closed
 
-    /// Which values stay closed when they do not open; for others the reader is told why, and tries again.
+    /// Which values stay closed when they cannot be opened; for others the reader gets the error, and tries again.
     public enum Closing: Sendable, Hashable {
-        /// What was changed, or belongs elsewhere.
+        /// Values that were changed, or belong elsewhere.
         case damaged
-        /// Also what is under a data key that is there, and the master key is not that opens it.
+        /// Also values under a stored data key that the configured master keys do not unwrap.
         case known
-        /// Also what is under a data key that is nowhere: there are no newer ones.
+        /// Also values under an unknown data key: there are no newer keys.
         case everything
     }
 
-    /// The same, but for what stays closed.
     public func closing(_ closing: Closing) -> Seal {
         var seal = self
         seal.closing = closing
         return seal
     }
 
-    /// The same, with nothing newer to be had.
+    /// The same, where no newer keys exist.
     public var lastWord: Seal { closing(.everything) }
 
-    /// Whether a data key of the number is there, and only the master key is lacking that opens it.
+    /// Whether the data key of that number is stored, and only its master key is missing.
     public func isThere(_ number: Int32) -> Bool {
         if case .sealed(let keys) = state { keys.closed.contains(number) } else { false }
     }
 
-    /// Whether a value stays closed: then its row is shown without it.
+    /// Whether a value stays closed, so that its row is shown without it.
     private func isHopeless(_ error: SealError) -> Bool {
         switch error {
         case .locked: false
@@ -188,10 +181,10 @@ public struct Seal: Sendable {
         }
     }
 
-    /// A value that was read from a json column; nil where it stays closed, which its member's name then tells.
+    /// A value from a json column; nil where it stays closed.
     ///
-    /// - Parameter unreadable: gets the name of the member that shows it.
-    /// - Throws: ``SealError`` where all is locked, and where newer keys may open it.
+    /// - Parameter unreadable: gets the name of the member that would show the closed value.
+    /// - Throws: ``SealError`` where everything is locked, and where newer keys may open the value.
     public func read(
         json stored: [UInt8]?,
         as place: @autoclosure () -> SealedPlace,
@@ -205,7 +198,7 @@ public struct Seal: Sendable {
         }
     }
 
-    /// A value that was read from a text column, as ``read(json:as:_:)`` does it.
+    /// A value from a text column, as ``read(json:as:_:)`` reads it.
     public func read(
         text stored: String?,
         as place: @autoclosure () -> SealedPlace,
@@ -249,7 +242,7 @@ public struct Seal: Sendable {
     private func open(_ stored: [UInt8], _ place: SealedPlace, isJSON: Bool) throws(SealError) -> [UInt8] {
         if case .locked(let reason) = state { throw .locked(reason) }
         guard let (number, sealed) = SealedText.read(stored, isJSON: isJSON) else { throw .damaged(place.name) }
-        // another replica may have made the organization's first key a moment ago
+        // another gateway may have made the organization's first key a moment ago
         guard case .sealed(let keys) = state else { throw .unknownKey(number) }
         guard let key = keys.all[number] else { throw .unknownKey(number) }
         do {

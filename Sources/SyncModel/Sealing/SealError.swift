@@ -1,10 +1,10 @@
-/// Why a value cannot be sealed or opened. None of them says anything of the value or of a key.
+/// Why a value cannot be sealed or opened. No case reveals anything about the value or a key.
 public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The organization's data are sealed, and its key cannot be had: nothing of it is served or written.
+    /// The organization's data are sealed, and its key is not available: none of it is served or written.
     case locked(String)
-    /// The value was sealed under a data key that is not known here: a newer one, or one that was dropped.
+    /// The value was sealed under a data key that is unknown here: a newer one, or one that was dropped.
     case unknownKey(Int32)
-    /// The value was changed, or is not the one that was written to this place.
+    /// The value was changed, or was not written to this place.
     case damaged(String)
 
     /// The reason in words, for the log.

@@ -1,19 +1,16 @@
 public import Foundation
 import JSONText
 
-/// Where a sealed value belongs: organization, column and row. It is authenticated with the value, so that a ciphertext
+/// The place of a sealed value: organization, column and row. It is authenticated with the value, so that a ciphertext
 /// that was moved to another tenant, column or row does not open there.
 public enum SealedPlace: Sendable, Hashable {
-    /// A column of a mutation.
     case mutation(Column, user: UUID, id: UUID)
-    /// What a refused entry was told.
+    /// The error of a refused entry.
     case rejection(user: UUID, key: UUID)
-    /// An entity's document.
     case document(type: String, id: String)
-    /// A column of the organization's upstream.
     case upstream(UpstreamColumn)
 
-    /// What of a mutation is sealed. The numbers are part of the stored form.
+    /// The sealed columns of a mutation. The numbers are part of the stored form.
     public enum Column: UInt8, Sendable, Hashable {
         case payload = 1
         case headers = 2
@@ -23,7 +20,7 @@ public enum SealedPlace: Sendable, Hashable {
         case lastError = 6
     }
 
-    /// What of an upstream is sealed. The numbers are part of the stored form.
+    /// The sealed columns of an upstream. The numbers are part of the stored form.
     public enum UpstreamColumn: UInt8, Sendable, Hashable {
         case credential = 9
         case headers = 10
@@ -38,7 +35,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// What it is called in a log.
+    /// The place's name in a log.
     public var name: String {
         switch self {
         case .mutation(let column, _, _): "\(column) of a mutation"
@@ -48,7 +45,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The member of an answer that shows it.
+    /// The member of an answer that shows the value.
     var member: String {
         switch self {
         case .mutation(.payload, _, _): "payload"
@@ -62,7 +59,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// Which row it is in, for a log: names no content.
+    /// The row, for a log: names no content.
     public var row: String {
         switch self {
         case .mutation(_, let user, let id): "mutation \(id.lowercased) of user \(user.lowercased)"
@@ -72,8 +69,8 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The authenticated bytes: version of the form, organization, column, row. Each part but the last has a fixed length
-    /// or an end, so no two places have the same.
+    /// The authenticated bytes: version of the form, organization, column, row. Each part but the last has a fixed
+    /// length or an end, so no two places have the same bytes.
     func authenticated(in organization: UUID) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(64)

@@ -1,13 +1,14 @@
 import Foundation
 
-/// How a sealed value is written: `sluice-sealed:1:NUMBER:BASE64` of nonce, ciphertext and tag; in a json column as a
-/// JSON string of that, and in a text column as it is.
+/// The written form of a sealed value: `sluice-sealed:1:NUMBER:BASE64` of nonce, ciphertext and tag; in a json column
+/// as a JSON string of that, and in a text column as it is.
 ///
-/// What begins so is sealed, and nothing else is. A plain value that begins so, behind spaces or not, is stored with one
-/// more space in front of it (``escaped(json:)``, ``escaped(text:)``), which is taken away when it is read: nobody can make
-/// a payload or an upstream's answer look like a sealed value, and what comes out is what went in, to the byte.
+/// A value is sealed exactly if it begins like that. A plain value that begins like that, with or without leading
+/// spaces, is stored with one more space in front (``escaped(json:)``, ``escaped(text:)``), which the reader takes
+/// away. So no client and no upstream can make a payload or an answer look like a sealed value, and every value is read
+/// as it was written, to the byte.
 public enum SealedText {
-    /// Of the form.
+    /// The version of the form.
     static let version: UInt8 = 1
     static let prefix = Array("sluice-sealed:1:".utf8)
     private static let quote = UInt8(ascii: "\"")
@@ -15,36 +16,34 @@ public enum SealedText {
     /// Nonce and tag: no sealed value has fewer bytes.
     private static let overhead = 28
 
-    /// Whether a value of a json column is sealed.
     @inline(__always)
     static func isSealed(json: some Collection<UInt8>) -> Bool {
         guard json.first == quote else { return false }
         return json.dropFirst().starts(with: prefix)
     }
 
-    /// Whether a value of a text column is sealed.
     static func isSealed(text: String) -> Bool { text.utf8.starts(with: prefix) }
 
-    /// How a value begins that is sealed, or sealed under one number, as SQL compares it.
+    /// The beginning of a sealed value, or of one sealed under that number, as SQL compares it.
     public static func beginning(number: Int32? = nil, isJSON: Bool) -> String {
         let digits = number.map { String($0) + ":" } ?? ""
         return (isJSON ? "\"" : "") + String(decoding: prefix, as: UTF8.self) + digits
     }
 
-    /// Whether a plain value of a json column may not be stored as it is.
+    /// Whether a plain value of a json column must be escaped.
     public static func needsEscape(json: ArraySlice<UInt8>) -> Bool {
-        // most are objects
+        // most values are objects
         guard let first = json.first, first == quote || first == space else { return false }
         return isSealed(json: json.drop { $0 == space })
     }
 
-    /// Whether a plain value of a text column may not be stored as it is.
+    /// Whether a plain value of a text column must be escaped.
     public static func needsEscape(text: String) -> Bool { text.utf8.drop { $0 == space }.starts(with: prefix) }
 
     /// A plain value for a json column. White space in front of a JSON text means nothing (RFC 8259, section 2).
     static func escaped(json: [UInt8]) -> [UInt8] { needsEscape(json: json[...]) ? [space] + json : json }
 
-    /// The plain value that ``escaped(json:)`` made something of.
+    /// The plain value of ``escaped(json:)``.
     static func unescaped(json: [UInt8]) -> [UInt8] {
         json.first == space && needsEscape(json: json[...]) ? Array(json.dropFirst()) : json
     }
@@ -52,7 +51,7 @@ public enum SealedText {
     /// A plain value for a text column.
     static func escaped(text: String) -> String { needsEscape(text: text) ? " " + text : text }
 
-    /// The plain value that ``escaped(text:)`` made something of.
+    /// The plain value of ``escaped(text:)``.
     static func unescaped(text: String) -> String {
         text.utf8.first == space && needsEscape(text: text) ? String(text.dropFirst()) : text
     }
@@ -70,8 +69,8 @@ public enum SealedText {
         return bytes
     }
 
-    /// The data key's number and the sealed bytes of a value that begins like a sealed one; nil where it goes on in
-    /// another way.
+    /// The data key's number and the sealed bytes of a value that begins like a sealed one; nil where the rest has
+    /// another form.
     static func read(_ bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> (number: Int32, sealed: Data)? {
         var rest = bytes.dropFirst(prefix.count + (isJSON ? 1 : 0))
         if isJSON {

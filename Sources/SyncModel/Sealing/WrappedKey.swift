@@ -1,16 +1,15 @@
 import Crypto
 public import Foundation
 
-/// An organization's key of one number, as it is stored: wrapped by a master key, which authenticates whose it is.
+/// A stored data key of an organization, wrapped by a master key, with its organization authenticated.
 public struct WrappedKey: Sendable, Hashable {
     /// 1 for the first of the organization.
     public let number: Int32
-    /// ``MasterKey/label`` of what wraps it.
+    /// The ``MasterKey/label`` of the master key that wraps it.
     public let masterKey: String
     /// Nonce, ciphertext and tag: 60 bytes.
     public let bytes: [UInt8]
 
-    /// Creates the value from its stored form.
     public init(number: Int32, masterKey: String, bytes: [UInt8]) {
         self.number = number
         self.masterKey = masterKey
@@ -19,7 +18,7 @@ public struct WrappedKey: Sendable, Hashable {
 
     /// A new data key.
     ///
-    /// - Throws: ``SealError`` where the master key cannot be used, which none of 32 bytes is.
+    /// - Throws: ``SealError`` where the master key cannot be used, which does not happen with one of 32 bytes.
     public static func new(
         number: Int32,
         of organization: UUID,
@@ -30,8 +29,8 @@ public struct WrappedKey: Sendable, Hashable {
 
     /// The same data key under another master key.
     ///
-    /// - Throws: ``SealError/locked(_:)`` where its present master key is not among those that are known, or does not
-    ///   open it.
+    /// - Throws: ``SealError/locked(_:)`` where its present master key is not among the known ones, or does not unwrap
+    ///   it.
     public func rewrapped(
         of organization: UUID,
         by master: MasterKey,

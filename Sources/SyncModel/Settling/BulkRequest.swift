@@ -1,12 +1,12 @@
 public import Foundation
 import JSONText
 
-/// What an operator settles at once, over all users of an organization:
+/// An operator's request to settle mutations of all users of an organization at once:
 /// `{"ids"?: […], "filter"?: {"status", "entity_type", "device_id", "user_id"}, "dependents"?}`.
 ///
-/// One of `ids` and `filter` is required, so that nothing is settled by an empty body; together they narrow each other.
+/// One of `ids` and `filter` is required, so that an empty body settles nothing; a mutation must match both if both are
+/// given.
 public struct BulkRequest: Sendable {
-    /// What is done to the mutations.
     public enum Move: Sendable {
         case retry
         case discard
@@ -25,13 +25,11 @@ public struct BulkRequest: Sendable {
     public private(set) var deviceID: UUID?
     /// Only mutations of this user.
     public private(set) var userID: UUID?
-    /// What becomes of dependants; nil leaves a mutation that has any as it is.
+    /// What happens to dependants; nil leaves a mutation that has any as it is.
     public private(set) var dependants: DependantsChoice?
 
-    /// Reads a body.
-    ///
-    /// - Parameter limit: bytes that are taken.
-    /// - Throws: `invalid_json`, `invalid_request` with a pointer to what is wrong.
+    /// - Parameter limit: the most bytes of a body.
+    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to the error.
     public init(body: [UInt8], limit: Int, for move: Move) throws(Problem) {
         let names = ["ids", "filter"] + (move == .discard ? ["dependents"] : [])
         let body = try SettleBody(body, limit: limit, names: names, isOptional: false)
@@ -42,7 +40,7 @@ public struct BulkRequest: Sendable {
         if let value = body["ids"] { ids = try Self.ids(value) }
         if move == .discard { dependants = try body.choice("dependents") }
         guard let filter = body["filter"] else {
-            // ids say what is meant
+            // ids are specific, so every status that the move allows counts
             statuses = Self.allowed(move)
             return
         }

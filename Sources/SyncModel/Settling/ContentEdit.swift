@@ -1,24 +1,21 @@
 public import JSONText
 
-/// What a person changes about a mutation before it runs again; what is nil stays as it was.
+/// A person's changes to a mutation before it runs again; nil leaves a part as it was.
 public struct ContentEdit: Sendable {
-    /// Replaces the payload; within the limits of a push.
+    /// Within the limits of a push.
     public let payload: JSONValue?
-    /// Replaces the endpoint.
     public let endpoint: Endpoint?
 
-    /// No change.
     public init() {
         payload = nil
         endpoint = nil
     }
 
-    /// Whether nothing is changed.
     public var isEmpty: Bool { payload == nil && endpoint == nil }
 
     /// Checks the members of a request by the rules of a push.
     ///
-    /// - Throws: `validation_failed` with everything that is wrong.
+    /// - Throws: `validation_failed` with every error.
     init(payload: JSONValue?, endpoint: JSONValue?, limits: IntakeLimits) throws(Problem) {
         var problems: [ProblemDetail] = []
         var checked: (payload: JSONValue?, endpoint: Endpoint?)

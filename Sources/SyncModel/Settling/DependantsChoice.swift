@@ -1,7 +1,7 @@
-/// What becomes of the mutations that depend on a discarded one (product rule 4).
+/// What happens to the mutations that depend on a discarded one (product rule 4).
 public enum DependantsChoice: String, Sendable, Hashable, CaseIterable {
-    /// They are discarded too, and what depends on them.
+    /// They are discarded too, with their own dependants.
     case discard
-    /// They depend on it no more; one that still needs an unresolved client id fails.
+    /// They stop depending on it; one that still needs an unresolved client id fails.
     case keep
 }

@@ -1,10 +1,10 @@
 public import Foundation
 
-/// What depends on what among a lane's open mutations. A lane may have a hundred thousand of them, in one chain: walks
-/// are without recursion and look at each once.
+/// The dependencies among a lane's open mutations. A lane may have a hundred thousand of them, in one chain, so walks
+/// use no recursion and look at each once.
 public struct DependencyGraph: Sendable {
     private let nodes: [DependencyNode]
-    /// Places in `nodes` of those that depend on a mutation.
+    /// Indices in `nodes` of a mutation's dependants.
     private var dependants: [UUID: [Int]] = [:]
 
     /// - Parameter nodes: every open mutation that depends on others.
@@ -16,18 +16,18 @@ public struct DependencyGraph: Sendable {
         }
     }
 
-    /// What depends on any of those mutations directly, in lane order; without these themselves.
+    /// Direct dependants of the given mutations, in lane order; without these themselves.
     public func direct(of ids: Set<UUID>) -> [DependencyNode] {
         let places = Set(ids.flatMap { dependants[$0] ?? [] })
         return places.map { nodes[$0] }.filter { !ids.contains($0.id) }.sorted { $0.position < $1.position }
     }
 
-    /// What depends on any of those mutations, directly or through others, each behind all that it depends on; without
+    /// Direct and indirect dependants of the given mutations, each after all mutations that it depends on; without
     /// these themselves.
     public func all(of ids: Set<UUID>) -> [DependencyNode] {
         var finished: [Int] = []
         var entered: Set<Int> = []
-        // places, and whether what depends on them is done; the order in which they finish is the reverse of the answer
+        // indices, and whether their dependants are done; the order in which they finish is the reverse of the answer
         var stack = ids.flatMap { dependants[$0] ?? [] }.map { (place: $0, isDone: false) }
         while let (place, isDone) = stack.popLast() {
             if isDone {
@@ -42,8 +42,8 @@ public struct DependencyGraph: Sendable {
         return finished.reversed().map { nodes[$0] }.filter { !ids.contains($0.id) }
     }
 
-    /// Those of some mutations on which nothing depends that is not among them. What one that drops out depends on drops
-    /// out as well, and so on; each is looked at once.
+    /// The given mutations on which no other mutation depends. If one drops out, so do those that it depends on, and so
+    /// on; each is looked at once.
     public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
         var unneeded = ids
         var open: [UUID] = []

@@ -1,23 +1,17 @@
 public import Foundation
 
-/// An open mutation, as far as what depends on what is concerned.
+/// An open mutation in the dependency graph.
 public struct DependencyNode: EntityWrite, Sendable {
-    /// The mutation's id.
     public let id: UUID
-    /// Place in the lane.
+    /// Its place in the lane.
     public let position: Int64
-    /// When it was accepted.
     public let acceptedAt: Timestamp
-    /// Where it stands.
     public let status: MutationStatus
-    /// What it does to its entity.
     public let operation: Operation
-    /// The entity that it writes.
     public let entity: EntityName
-    /// Mutations that had to succeed first; some may have by now.
+    /// Mutations that had to succeed first; some may have succeeded.
     public let dependsOn: [UUID]
 
-    /// Creates the value.
     public init(
         id: UUID,
         position: Int64,

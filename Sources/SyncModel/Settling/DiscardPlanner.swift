@@ -1,17 +1,16 @@
 public import Foundation
 import JSONText
 
-/// Decides what it means to give mutations up: which others go with them, or what they wait for then (product rule 4).
-/// Pure.
+/// Decides the effects of discarding mutations: which dependants are discarded with them, or which mutations these wait
+/// for instead (product rule 4). Pure.
 public struct DiscardPlanner {
-    /// What the store knows about the mutations that are kept.
+    /// What the store knows about the kept mutations.
     public struct Knowledge: Sendable {
-        /// What does not satisfy its dependants yet, of all that is depended on.
+        /// The dependencies that do not satisfy their dependants yet.
         public var unmet: [UUID: EntityName]
-        /// Client ids that a mutation needs, and that nothing resolves once the creates are discarded.
+        /// By mutation: a client id that it needs, and that nothing resolves once the creates are discarded.
         public var lost: [UUID: UUID]
 
-        /// Creates the value.
         public init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
             self.unmet = unmet
             self.lost = lost
@@ -25,9 +24,9 @@ public struct DiscardPlanner {
     private let direct: [DependencyNode]
 
     /// - Parameters:
-    ///   - subjects: what is to be discarded.
-    ///   - graph: all that depends on anything in the lane.
-    ///   - choice: what becomes of dependants; nil refuses when there are any.
+    ///   - subjects: the mutations to discard.
+    ///   - graph: all dependants in the lane.
+    ///   - choice: what happens to dependants; nil refuses when there are any.
     ///   - limit: mutations that one plan changes.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when the choice is missing.
     public init(
@@ -49,23 +48,23 @@ public struct DiscardPlanner {
         throw Problem(.validationFailed, pointer: "/dependents", rule: Rule.required, detail)
     }
 
-    /// Statuses that can be given up: what is being sent may take effect, what is final has.
+    /// Statuses that can be discarded: a mutation in flight may take effect, and a final one has its outcome.
     public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
 
-    /// Mutations that are kept and change in this plan: what to find out about.
+    /// Kept mutations that this plan changes, to be looked up by the caller.
     public var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
 
-    /// All that the kept ones, and what is discarded, depend on.
+    /// All dependencies of the kept and the discarded mutations.
     public var dependencies: [UUID] {
         Array(Set(kept.flatMap(\.dependsOn)).union(subjects.values.flatMap(\.dependsOn)).subtracting(subjects.keys))
     }
 
-    /// Client ids that the discarded ones would have resolved.
+    /// Client ids that the discarded mutations would have resolved.
     public var lostReferences: [ClientReference] { subjects.values.compactMap(\.created) }
 
-    /// Adds what is to be written.
+    /// Adds the changes.
     ///
-    /// - Parameter discards: mutations that are discarded at most; nil for as many as the limit allows.
+    /// - Parameter discards: mutations to discard at most; nil for as many as the limit allows.
     public func plan(_ knowledge: Knowledge, discards: Int? = nil, into plan: inout SettlePlan) {
         let limit = min(limit, max(1, discards ?? limit))
         for node in kept { plan.add(release(node, knowledge)) }
@@ -74,7 +73,7 @@ public struct DiscardPlanner {
             return
         }
         let doomed = subjects.values.sorted { $0.position < $1.position } + (choice == .keep ? [] : all)
-        // behind each stands all that depends on it: the last ones can go without the others
+        // each stands before all its dependants: the last ones can be discarded without the others
         for node in doomed.suffix(limit) { plan.add(MutationDiscard(node: node)) }
         plan.isComplete = doomed.count <= limit
     }
@@ -90,8 +89,9 @@ public struct DiscardPlanner {
         return release
     }
 
-    /// What a kept mutation still waits for. The edge to what is discarded goes; but what that one waited for on the
-    /// same entity is earlier on that entity for this one, too (product rule 3).
+    /// The mutations that a kept one still waits for. Its dependency on a discarded mutation is dropped; but an earlier
+    /// mutation of the same entity, for which the discarded one waited, is earlier than this one as well (product rule
+    /// 3).
     private func remaining(_ node: DependencyNode, _ knowledge: Knowledge) -> [UUID] {
         var remaining: [UUID] = []
         var visited: Set<UUID> = []

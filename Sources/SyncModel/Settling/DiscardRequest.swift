@@ -3,7 +3,6 @@ public struct DiscardRequest: Sendable {
     /// Nil: there are none, or the caller does not know of them.
     public let dependants: DependantsChoice?
 
-    /// Creates the request.
     public init(dependants: DependantsChoice? = nil) {
         self.dependants = dependants
     }

@@ -1,27 +1,25 @@
 public import Foundation
 
-/// A mapping that changes with its create; or where a device's own id leads, that the client id stands for.
+/// A change of a mapping by its create; or the new server id of a device id, for which the client id stands.
 public struct MappingChange: Sendable, Hashable {
-    /// The entity's type.
     public let entityType: String
-    /// What its client calls the entity.
+    /// The client's name of the entity.
     public let client: ClientName
-    /// The create that the mapping belongs to: one that another create has taken over stays as it is.
+    /// The create to which the mapping belongs: a mapping that another create has taken over stays as it is.
     public let mutationID: UUID
-    /// Where it stands now.
     public let status: IDMapping.Status
-    /// The permanent id, of one that is resolved.
+    /// The permanent id of a resolved mapping.
     public var serverID: ServerID?
     /// Why it failed.
     public var lastError: String?
 
-    /// The temporary id, or what stands for a device's own.
+    /// The client id, or the UUID that stands for a device id.
     public var clientID: UUID { client.id }
 
-    /// Whether it stands for a device's own id.
+    /// Whether the mapping is that of a device id.
     public var isLocal: Bool { client.number != nil }
 
-    /// - Returns: nil for what is no create, and for a create that has no mapping.
+    /// - Returns: nil for a mutation that is no create, and for a create that has no mapping.
     init?(
         _ write: some EntityWrite,
         _ mutationID: UUID,

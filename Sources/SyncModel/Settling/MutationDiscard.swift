@@ -1,13 +1,13 @@
-/// A mutation that is given up.
+/// A mutation to discard.
 public struct MutationDiscard: Sendable {
-    /// The mutation as it stood.
+    /// The mutation before the change.
     public let node: DependencyNode
-    /// `server_wins` where the server's entity was adopted in its place; nil where a person gave it up.
+    /// `server_wins` where the server's entity is adopted in its place; nil where a person discards it.
     public var resolution: ConflictResolution?
-    /// The adopted entity's id; nil: as it was.
+    /// The adopted entity's id; nil: unchanged.
     public var serverID: ServerID?
-    /// The adopted entity's version; nil: as it was.
+    /// The adopted entity's version; nil: unchanged.
     public var version: Int64?
-    /// The problem object with what stands in its place, JSON; nil: as it was.
+    /// The problem object with the current entity, JSON; nil: unchanged.
     public var error: [UInt8]?
 }

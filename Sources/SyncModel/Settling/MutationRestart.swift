@@ -1,28 +1,28 @@
 public import Foundation
 
-/// A mutation that is to run again.
+/// A mutation to run again.
 public struct MutationRestart: Sendable {
-    /// The mutation as it stood.
+    /// The mutation before the change.
     public let record: MutationRecord
-    /// What must succeed first; empty for one that runs when its turn comes.
+    /// Mutations that must succeed first; empty for one that runs when its turn comes.
     public var dependsOn: [UUID] = []
-    /// One more than it was where the upstream is to take it for another request (product rule 6).
+    /// Raised by one where the upstream must treat it as another request (product rule 6).
     public var revision: Int32
     /// Whether the last request of this revision may have taken effect.
     public var isOutcomeUnknown: Bool
-    /// Another endpoint; nil: as it was.
+    /// A new endpoint; nil: unchanged.
     public var endpoint: Endpoint?
-    /// Another payload, JSON; nil: as it was.
+    /// A new payload, JSON; nil: unchanged.
     public var payload: [UInt8]?
-    /// Client ids of the user in the content; nil: as they were.
+    /// The user's client ids in the content; nil: unchanged.
     public var references: [ClientReference]?
-    /// The device's own ids that have to be found when the mutation's turn comes.
+    /// The device ids that must be found when the mutation's turn comes.
     public var localIDs: [LocalID] = []
-    /// Set where a person lets the client win; then the conflict stays in the error.
+    /// Set where a person lets the client win; then the error keeps the conflict.
     public var resolution: ConflictResolution?
-    /// What is sent in place of the mutation's own request.
+    /// The request that is sent in place of the mutation's own.
     public var sent: SentRequest?
-    /// The entity that a create is to go over, whose id an answer need not tell again; nil: as it was.
+    /// The entity that a create overwrites, whose id an answer need not repeat; nil: unchanged.
     public var serverID: ServerID?
 
     /// `pending`, or `blocked` while it waits for another.

@@ -6,15 +6,12 @@ public struct ResolveRequest: Sendable {
         case clientWins = "client_wins"
     }
 
-    /// Who has its way.
     public let strategy: Strategy
-    /// What the client's way is to be; with ``Strategy/clientWins`` only.
+    /// The content with which the client wins; with ``Strategy/clientWins`` only.
     public let edit: ContentEdit
 
-    /// Reads a body.
-    ///
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for a payload that a push would not take, and for
-    ///   one that has no effect.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for a payload that a push would not take, and
+    ///   for one that has no effect.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let names = ["strategy", "payload"]
         let body = try SettleBody(body, limit: limits.settlingBytes, names: names, isOptional: false)

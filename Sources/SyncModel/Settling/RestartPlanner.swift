@@ -1,17 +1,16 @@
 public import Foundation
 import JSONText
 
-/// Decides how a mutation that a person settled runs again: retried, or as the client's way in a conflict. Pure.
+/// Decides how a mutation that a person settled runs again: as a retry, or by `client_wins` in a conflict. Pure.
 public struct RestartPlanner {
     /// What the store knows about the mutation's dependencies.
     public struct Knowledge: Sendable {
-        /// Mappings of the user by client id, of ``SettledContent/identifiers``; also where ids of the mutation's device
-        /// lead, by what stands for them.
+        /// The user's mappings by client id, of ``SettledContent/identifiers``; those of device ids as well, by the
+        /// client ids that stand for them.
         public var mappings: [UUID: [IDMapping]]
-        /// Which of the mutations that it depends on do not satisfy their dependants yet.
+        /// The dependencies that do not satisfy their dependants yet.
         public var unmet: Set<UUID>
 
-        /// Creates the value.
         public init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = []) {
             self.mappings = mappings
             self.unmet = unmet
@@ -22,13 +21,13 @@ public struct RestartPlanner {
     private let edit: ContentEdit
     private let content: SettledContent
     private let knowledge: Knowledge
-    /// What is to be written.
+    /// The restart to write.
     public private(set) var restart: MutationRestart
 
     // MARK: - The two ways
 
-    /// A retry (product rule 6): a new revision exactly when the last answer was definitive or the content is edited. An
-    /// answer which says that a create took effect, but not as what, is not definitive.
+    /// A retry (product rule 6): a new revision exactly when the last answer was definitive or the content is edited. A
+    /// success that does not name the created entity is not definitive.
     ///
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` for content that does not fit.
     public static func retry(
@@ -53,7 +52,7 @@ public struct RestartPlanner {
         )
     }
 
-    /// The client's way in a conflict (product rule 12): a new revision in any case.
+    /// `client_wins` in a conflict (product rule 12): a new revision in any case.
     ///
     /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
     /// - Throws: `status_transition_must_be_valid`, also where only a retry or a discard makes sense;
@@ -118,7 +117,7 @@ public struct RestartPlanner {
             restart.dependsOn.append(create)
         }
         let references = content.identifiers.filter(isReference)
-        // what was decided stands; also noted of what comes from before types were
+        // unchanged content keeps its references; those stored without types get them here
         if !edit.isEmpty || (subject.references.types.isEmpty && !subject.references.ids.isEmpty) {
             restart.references = references.map { id in
                 ClientReference(
@@ -130,15 +129,15 @@ public struct RestartPlanner {
         restart.localIDs = content.localIDs.filter { isReference($0.clientID(on: subject.record.deviceID)) }
     }
 
-    /// UUIDs that have to be resolved first, if they are client ids: what endpoint and payload name, and the entity that
-    /// is changed. What a create makes it does not wait for.
+    /// UUIDs that must be resolved first, if they are client ids: those in endpoint and payload, and of the changed
+    /// entity. A create does not wait for the entity that it makes.
     private var waitedFor: [UUID] {
         let created = subject.record.created?.clientID
         return content.identifiers.filter { $0 != created && isMeant($0) }
     }
 
-    /// Whether a UUID can be a client id. In content that stays as it is that was decided before: what was just data then
-    /// is data now, also where somebody has created it since.
+    /// Whether a UUID can be a client id. For unchanged content that was decided before: a UUID that was mere data
+    /// stays data, even if a create has used it as client id since.
     private func isMeant(_ id: UUID) -> Bool {
         isOwn(id) || subject.references.ids.contains(id)
             || edit.endpoint?.uuids.contains(id) == true || edit.payload?.uuids.contains(id) == true
@@ -147,8 +146,8 @@ public struct RestartPlanner {
 
     private func isOwn(_ id: UUID) -> Bool { id == subject.record.entity.clientID }
 
-    /// The mappings that a client id can mean: of the type under which it was created when it was first named, where that
-    /// is known.
+    /// The mappings that a client id can mean: in the type in which it was created when the content first named it,
+    /// where that is known.
     private func mappings(of id: UUID) -> [IDMapping] {
         let type = isOwn(id) ? subject.record.entity.type : subject.references.types[id]
         return (knowledge.mappings[id] ?? []).filter { type == nil || $0.entityType == type }
@@ -179,7 +178,7 @@ public struct RestartPlanner {
         return mapping.status == .resolved ? nil : mapping.mutationID
     }
 
-    /// What is wrong with an id that nobody knows: a UUID is just data, but not a device's own id.
+    /// The problem with an unknown id: a UUID is just data, but a device id must be known.
     private func unknown(_ id: UUID) -> Problem? {
         let entity = subject.record.entity
         if isOwn(id), entity.serverID != nil || entity.localID == nil { return nil }
@@ -189,7 +188,7 @@ public struct RestartPlanner {
         return Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.entityReference, detail)
     }
 
-    /// Where in the request an id stands; empty for content that was there before.
+    /// The id's place in the request; empty for unchanged content.
     private func pointer(to id: UUID) -> String {
         if edit.payload != nil, let place = content.localReferences.first(where: { $0.clientID == id })?.place {
             return "/payload" + place.pointer
@@ -198,12 +197,12 @@ public struct RestartPlanner {
         return edit.endpoint?.uuids.contains(id) == true ? "/endpoint" : ""
     }
 
-    /// Mutations that it waits for now and did not before: an edit, or another create of a client id, brought them in.
+    /// New dependencies, by an edit or by another create of a client id.
     public var addedDependencies: [UUID] {
         restart.dependsOn.filter { !subject.record.dependsOn.contains($0) }
     }
 
-    /// Checks that nothing that it would wait for waits for it.
+    /// Checks that no new dependency waits for the mutation itself.
     ///
     /// - Throws: `validation_failed`.
     public func checkCycles(_ graph: DependencyGraph) throws(Problem) {
@@ -215,12 +214,12 @@ public struct RestartPlanner {
         throw Problem(.validationFailed, pointer: pointer, rule: Rule.dependencies, detail)
     }
 
-    // MARK: - What is sent
+    // MARK: - The request
 
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
-        // what is sent instead goes out as it is: it cannot wait for ids
+        // the overriding request goes out as it is: it cannot wait for ids
         let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
@@ -235,10 +234,10 @@ public struct RestartPlanner {
         if subject.record.operation == .create { restart.serverID = serverID }
     }
 
-    /// Whether a UUID is a client id that leads nowhere yet.
+    /// Whether a UUID is an unresolved client id.
     private func isWaitedFor(_ id: UUID) -> Bool { isReference(id) && resolver.serverID(of: id) == nil }
 
-    /// Of a client id whose server id is not known yet the client id stays, and is replaced before the request is sent.
+    /// An unresolved client id stays, and is replaced before the request is sent.
     private var resolver: ReferenceResolver {
         let own = subject.record.entity
         let known = own.clientID.flatMap(mappedID) ?? own.serverID
@@ -247,8 +246,8 @@ public struct RestartPlanner {
 
     private func mappedID(_ id: UUID) -> ServerID? { mappings(of: id).first { $0.status == .resolved }?.serverID }
 
-    /// What stands for an id of the device goes in where the server id is not known yet: among the ids of a server's
-    /// document the device's own could not be told from these.
+    /// An unresolved device id is replaced by the client id that stands for it: among the ids of a server's document,
+    /// the device's number could not be told apart.
     private var resolvedPayload: JSONValue? {
         guard let payload = content.payload else { return nil }
         let text = resolver.payload(payload, content.localReferences, unresolved: { .uuid($0.clientID) })

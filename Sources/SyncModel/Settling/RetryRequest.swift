@@ -2,12 +2,11 @@ import JSONText
 
 /// `POST /v1/mutations/{id}/retry`: `{"payload"?, "endpoint"?, "force"?}`.
 public struct RetryRequest: Sendable {
-    /// What is to be different this time.
     public let edit: ContentEdit
-    /// Whether an edit is wanted although the last attempt may have taken effect.
+    /// Whether to edit although the last attempt may have taken effect.
     public let isForced: Bool
 
-    /// Once more, as it is.
+    /// A retry without changes.
     public init() {
         edit = ContentEdit()
         isForced = false

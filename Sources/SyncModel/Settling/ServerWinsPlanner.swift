@@ -1,11 +1,11 @@
 public import Foundation
 
-/// Decides how a conflict ends when the server has its way (product rule 12): the mutation is discarded, the server's
-/// entity adopted, and what depends on the mutation is satisfied. Pure.
+/// Decides how a conflict ends by `server_wins` (product rule 12): the mutation is discarded, the server's entity is
+/// adopted, and the mutation's dependants are satisfied. Pure.
 public struct ServerWinsPlanner {
     private let subject: SettleSubject
     private let current: ConflictState?
-    /// The entity's permanent id, as far as it is known.
+    /// The entity's permanent id; nil where it is unknown.
     public let serverID: ServerID?
 
     /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
@@ -31,17 +31,17 @@ public struct ServerWinsPlanner {
         }
     }
 
-    /// The entity that stands in the mutation's place; nil where that is not known.
+    /// The entity in the mutation's place; nil where it is unknown.
     public var entity: EntityKey? {
         serverID.map { EntityKey(type: subject.record.entity.type, id: $0.text) }
     }
 
-    /// The entity's next state; nil where there is nothing to write. Built-in entities stand as they are, and so does what
-    /// the feed knew all along: of the others only what the upstream told is adopted.
+    /// The entity's next state; nil where there is nothing to write. Only a forwarded entity that the upstream itself
+    /// showed is adopted: built-in entities, and those that the feed showed, stay as they are.
     ///
     /// - Parameters:
-    ///   - stored: the entity as it stands.
-    ///   - isNewer: whether it was written after the conflict: whoever did knows better.
+    ///   - stored: the current entity.
+    ///   - isNewer: whether the entity was written after the conflict: that writer knows better.
     public func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
         guard subject.type.isForwarded, let serverID, let current, current.version == nil,
             current.document != nil || current.isDeleted,
@@ -71,27 +71,27 @@ public struct ServerWinsPlanner {
         return next
     }
 
-    /// What the mutation is told of the entity: its version, and what stands there now.
+    /// The entity's version and state for the mutation's answer.
     ///
-    /// - Parameter state: the entity as it stands afterwards.
+    /// - Parameter state: the entity afterwards.
     private func told(of state: EntityState?, _ user: UUID) -> (version: Int64?, current: [UInt8]?) {
         let type = subject.record.entity.type
         guard let serverID, let state else { return (nil, nil) }
         if state.isVisible(to: user, subject.type.visibility) {
             return (state.version, state.json(type: type, id: serverID))
         }
-        // as if nobody had an entity of that id
+        // as if no other user had an entity of that id
         guard subject.record.operation == .create, let document = current?.document else { return (nil, nil) }
         let asIfNew = CurrentEntity(type: type, id: serverID, version: 1, etag: current?.etag, document: document)
         return (1, asIfNew.json)
     }
 
-    /// Adds what is to be written.
+    /// Adds the changes.
     ///
     /// - Parameters:
-    ///   - state: the entity as it stands, or is to stand; nil where it is not known.
+    ///   - state: the entity afterwards; nil where it is unknown.
     ///   - waiters: mutations that are blocked on this one.
-    ///   - unmet: which of all that these depend on does not satisfy its dependants yet.
+    ///   - unmet: the waiters' dependencies that do not satisfy their dependants yet.
     public func plan(
         _ state: EntityState?,
         user: UUID,

@@ -1,17 +1,15 @@
 import JSONText
 
-/// The members of a body that settles something: a small object without unknown members and duplicates.
+/// The members of a body that settles mutations: a small object without unknown members and duplicates.
 struct SettleBody {
     private var members: [(name: String, value: JSONValue)] = []
 
-    /// Reads a body.
-    ///
     /// - Parameters:
-    ///   - limit: bytes that are taken.
-    ///   - names: the members that there may be.
+    ///   - limit: the most bytes of a body.
+    ///   - names: the members that the body may have.
     ///   - isOptional: whether an empty body is an empty object.
-    /// - Throws: `invalid_json`; `invalid_request` with a pointer to what is wrong; `validation_failed` for a payload
-    ///   that can't be kept, as in a push.
+    /// - Throws: `invalid_json`; `invalid_request` with a pointer to the error; `validation_failed` for a payload that
+    ///   cannot be stored, as in a push.
     init(_ body: [UInt8], limit: Int, names: [String], isOptional: Bool) throws(Problem) {
         if body.isEmpty, isOptional { return }
         let (tree, members) = try JSONTree.object(in: body, limit: limit)
@@ -36,7 +34,7 @@ struct SettleBody {
         members.first { $0.name == name && !$0.value.isNull }?.value
     }
 
-    /// A member that is one of a few words; nil when it is absent or null.
+    /// A member whose value is one of a few words; nil when it is absent or null.
     func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Choice? {
         guard let value = self[name] else { return nil }
         guard let choice = value.string.flatMap(Choice.init(rawValue:)) else {

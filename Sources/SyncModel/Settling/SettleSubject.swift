@@ -1,19 +1,15 @@
 /// A mutation that a person settles, as it is stored.
 public struct SettleSubject: Sendable {
-    /// How it stands.
     public let record: MutationRecord
-    /// Where it is replayed.
     public let endpoint: Endpoint?
-    /// Its payload as it was written, JSON.
+    /// JSON as it was written.
     public let payload: [UInt8]?
-    /// Whether the last request of its revision may have taken effect without our knowing.
+    /// Whether the last request of its revision may have taken effect without the gateway's knowing.
     public let isOutcomeUnknown: Bool
-    /// The type of its entity.
     public let type: EntityType
-    /// Client ids that its content names.
+    /// Client ids in its content.
     public let references: References
 
-    /// Creates the value.
     public init(
         record: MutationRecord,
         endpoint: Endpoint?,
@@ -30,12 +26,12 @@ public struct SettleSubject: Sendable {
         self.references = references
     }
 
-    /// Whether the upstream answered with a success that could not be used: a create is there, and nobody knows as what.
+    /// Whether the upstream answered with an unusable success: it created the entity, but the answer does not name it.
     var hasTakenEffect: Bool {
         record.status == .failed && record.responseStatus.map { (200...299).contains($0) } ?? false
     }
 
-    /// Whether sending the mutation under a new key might have it take effect twice (product rule 6).
+    /// Whether sending the mutation under a new idempotency key might make it take effect twice (product rule 6).
     public var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
 
     /// Throws 409 unless the status is one of those.

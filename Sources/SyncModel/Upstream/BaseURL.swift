@@ -1,18 +1,15 @@
-/// Where an upstream is: a base URL that nothing is wrong with.
-///
-/// One is `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets), perhaps a port and a path;
-/// slashes at the end do not matter.
+/// An upstream's valid base URL: `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets),
+/// perhaps a port and a path; slashes at the end do not matter.
 public struct BaseURL: Sendable, Hashable {
-    /// The most bytes that one may have.
     public static let maximumBytes = 2_000
 
-    /// The one form that is stored: without slashes at its end, scheme and host in lower case.
+    /// The form that is stored: without slashes at its end, scheme and host in lower case.
     public let text: String
     public let isTLS: Bool
-    /// What `Host` says: no port where it is the scheme's own.
+    /// The value of `Host`: no port where it is the scheme's default.
     public let host: String
 
-    /// What is wrong with a text; reads on from "base_url …".
+    /// The error in a text; completes "base_url …".
     public struct Malformed: Error, Sendable, Hashable {
         public let reason: String
     }

@@ -21,8 +21,8 @@ extension Timestamp {
 }
 
 /// Reads the dates of RFC 9110, section 5.6.7: IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`), RFC 850's
-/// (`Sunday, 06-Nov-94 08:49:37 GMT`) and asctime's (`Sun Nov  6 08:49:37 1994`). The day's name says nothing new and
-/// must only be one.
+/// (`Sunday, 06-Nov-94 08:49:37 GMT`) and asctime's (`Sun Nov  6 08:49:37 1994`). The day's name is redundant, and is
+/// only checked to be one.
 private struct HTTPDateReader {
     private var rest: Substring.UTF8View
 
@@ -30,7 +30,7 @@ private struct HTTPDateReader {
         rest = text
     }
 
-    /// White space may be left.
+    /// White space may follow.
     var isAtEnd: Bool { rest.allSatisfy { $0 == 0x20 || $0 == 0x09 } }
 
     private static let days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -52,7 +52,7 @@ private struct HTTPDateReader {
         return isAtEnd ? moment : nil
     }
 
-    /// As many digits as there are, at least one; what is above `limit` is `limit`.
+    /// As many digits as there are, at least one; a number above `limit` is read as `limit`.
     mutating func number(upTo limit: Int) -> Int? {
         guard let first = rest.first, (48...57).contains(first) else { return nil }
         var value = 0
@@ -74,7 +74,7 @@ private struct HTTPDateReader {
         guard let day = digits(2), skip("-"), let month = month(), skip("-"), let short = digits(2), skip(" "),
             let time = time(), skip(" GMT")
         else { return nil }
-        // what seems to lie more than 50 years ahead is the latest such year of the past
+        // a year more than 50 years ahead is the latest past year with those digits
         let year = thisYear / 100 * 100 + short
         return moment(year > thisYear + 50 ? year - 100 : year, month, day, time)
     }
@@ -94,7 +94,7 @@ private struct HTTPDateReader {
         return "\(Self.padded(hour)):\(Self.padded(minute)):\(Self.padded(second))"
     }
 
-    /// The other reader knows what days and times there are.
+    /// The RFC 3339 reader checks the day and the time.
     private func moment(_ year: Int, _ month: Int, _ day: Int, _ time: String) -> Timestamp? {
         guard (1_000...9_999).contains(year) else { return nil }
         return Timestamp(rfc3339: "\(year)-\(Self.padded(month))-\(Self.padded(day))T\(time)Z")

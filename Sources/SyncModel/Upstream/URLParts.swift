@@ -1,4 +1,4 @@
-/// A URL taken apart, before anything in it is believed.
+/// The parts of an unchecked URL.
 struct URLParts {
     let scheme: Substring
     /// Host and port.
@@ -19,7 +19,7 @@ struct URLParts {
         self.path = path
     }
 
-    /// What is wrong with it; nil: nothing.
+    /// The error in the URL; nil for none.
     var problem: String? {
         guard ["http", "https"].contains(scheme.lowercased()) else { return "must start with http:// or https://" }
         if path.contains("?") || authority.contains("?") { return "may have no query" }
@@ -50,7 +50,7 @@ struct URLParts {
         return nil
     }
 
-    /// It is held to what an endpoint is held to, so that nothing in it can be read in two ways.
+    /// The path follows the rules of an endpoint, so that no part of it is ambiguous.
     private var pathProblem: String? {
         if path.isEmpty { return nil }
         // RFC 3986, 3.3: unreserved, sub-delims, ":" and "@"; slashes between segments, and escapes
@@ -85,8 +85,8 @@ struct URLParts {
             }
     }
 
-    /// RFC 4291, section 2.2: eight groups, of which one or more may hide in one `::`; an IPv4 address may stand for
-    /// the last two.
+    /// RFC 4291, section 2.2: eight groups, one or more of which one `::` may replace; an IPv4 address may replace the
+    /// last two.
     private static func isIPv6(_ host: Substring) -> Bool {
         let halves = host.split(separator: "::", omittingEmptySubsequences: false)
         guard halves.count <= 2 else { return false }

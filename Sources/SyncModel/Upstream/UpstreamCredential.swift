@@ -1,4 +1,4 @@
-/// How an organization's upstream knows that a request comes from us.
+/// How the gateway authenticates itself to an organization's upstream.
 public enum UpstreamCredential: Sendable, Hashable {
     /// `Authorization: Bearer …`, the same for all users.
     case bearer(String)

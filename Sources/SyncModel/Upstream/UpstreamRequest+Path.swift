@@ -1,6 +1,5 @@
 extension UpstreamRequest {
-    /// A path and query as they stand in a URL: everything percent-encoded that it does not hold as it is. Escapes that
-    /// are there stay.
+    /// A path and query as a URL holds them, with all other characters percent-encoded. Existing escapes stay.
     public static func encoded(path: String) -> String {
         let bytes = Array(path.utf8)
         if bytes.allSatisfy(isKept) { return path }

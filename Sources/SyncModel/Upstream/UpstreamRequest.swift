@@ -2,9 +2,9 @@ public import Foundation
 
 /// One request to an upstream, with server ids in place.
 public struct UpstreamRequest: Sendable, Hashable {
-    /// The tenant; `X-Sluice-Organization`.
+    /// `X-Sluice-Organization`.
     public var organization: UUID
-    /// Whose mutation it is; `X-Sluice-User`.
+    /// The mutation's user; `X-Sluice-User`.
     public var user: UUID
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
     public var method: String
@@ -12,20 +12,18 @@ public struct UpstreamRequest: Sendable, Hashable {
     public var path: String
     /// The mutation's own headers, names in lower case.
     public var headers: [String: String]
-    /// `If-Match`, which goes before one among the mutation's headers; nil leaves those as they are.
+    /// `If-Match`, which takes precedence over one among the mutation's headers; nil leaves those as they are.
     public var ifMatch: String?
-    /// Whether an If-Match among the mutation's headers is left out: the request is to have its way.
+    /// Whether to leave out conditions among the mutation's headers, since the request is to override a conflict.
     public var isUnconditional: Bool
     /// JSON; nil for none.
     public var body: [UInt8]?
-    /// Ours, stable over all attempts of one revision (product rule 6).
+    /// The gateway's key, the same for all attempts of one revision (product rule 6).
     public var idempotencyKey: UUID
-    /// The trace that the request goes on with, as a span of its own; nil begins a new one.
+    /// The trace that the request continues, as a span of its own; nil begins a new one.
     public var trace: TraceContext?
-    /// How long it may take.
     public var timeout: Duration
 
-    /// Creates a request.
     public init(
         organization: UUID,
         user: UUID,

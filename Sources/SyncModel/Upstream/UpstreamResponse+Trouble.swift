@@ -2,14 +2,13 @@ import Foundation
 
 /// Answers that may be the operator's trouble or the mutation's own (product rule 11).
 extension UpstreamAnswer {
-    /// Whether it is such an answer.
     public var mayBeOperatorsTrouble: Bool {
         if case .response(let response) = self { response.mayBeOperatorsTrouble } else { false }
     }
 }
 
 extension UpstreamResponse {
-    /// The longest that a `Location` is quoted, in characters.
+    /// The longest quotation of a `Location`, in characters.
     private static let longestPlace = 200
 
     var mayBeOperatorsTrouble: Bool {
@@ -19,8 +18,8 @@ extension UpstreamResponse {
         }
     }
 
-    /// Where a redirect leads, or how the upstream wants to be told who asks; for operators and users. Nil for other
-    /// answers, and for those that do not say.
+    /// The target of a redirect, or how the upstream wants requests to be authenticated; for operators and users. Nil
+    /// for other answers, and for those that do not say.
     var pointer: String? {
         switch status {
         case 300...399: Self.place(location).map { "Location: \($0)" }
@@ -29,7 +28,7 @@ extension UpstreamResponse {
         }
     }
 
-    /// A `Location` without what may be secret: user, query and fragment.
+    /// A `Location` without parts that may be secret: user, query and fragment.
     private static func place(_ location: String?) -> String? {
         guard let location, location.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return nil }
         var text = location.prefix { $0 != "?" && $0 != "#" }

@@ -1,4 +1,4 @@
-/// An upstream's answer, as far as anybody looks at it.
+/// The relevant parts of an upstream's answer.
 public struct UpstreamResponse: Sendable {
     /// HTTP status.
     public var status: Int
@@ -8,19 +8,18 @@ public struct UpstreamResponse: Sendable {
     public var location: String?
     /// `ETag`, at most 1,000 bytes.
     public var etag: String?
-    /// How the upstream, or a proxy before it, wants to be told who asks: the scheme of `WWW-Authenticate` or
+    /// How the upstream, or a proxy before it, wants requests to be authenticated: the scheme of `WWW-Authenticate` or
     /// `Proxy-Authenticate`.
     public var challenge: String?
     /// The body, when it is valid JSON of at most 1 MiB, without white space around it.
     public var json: [UInt8]?
-    /// The body, when it is JSON within the same limit that cannot be kept, for it holds what PostgreSQL cannot, or says a
-    /// thing twice (``JSONDefect``): what an id can be read from, and nothing else.
+    /// The body, when it is JSON within the same limit that cannot be stored, since PostgreSQL cannot hold it, or a
+    /// member is duplicate (``JSONDefect``): only good for reading an id.
     public var unkeptJSON: [UInt8]?
-    /// Whether the answer broke off, or was not there in time; the body may be whole all the same. Of what is not a
+    /// Whether the answer broke off, or was late; the body may be complete all the same. For a status other than a
     /// success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
 
-    /// Creates an answer.
     public init(
         status: Int,
         retryAt: Timestamp? = nil,

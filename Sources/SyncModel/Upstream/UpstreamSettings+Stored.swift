@@ -1,7 +1,7 @@
 public import JSONText
 
 extension UpstreamCredential {
-    /// Reads the stored form; nil for JSON's null and for what is none.
+    /// Reads the stored form; nil for JSON's null and for an invalid one.
     public init?(stored value: JSONValue) {
         if value.stringEquals("signed") {
             self = .signed
@@ -35,7 +35,6 @@ extension UpstreamCredential {
 }
 
 extension UpstreamSettings {
-    /// Reads the stored form of ``headers``.
     public static func headers(stored value: JSONValue) -> [String: String] {
         guard let members = value.members else { return [:] }
         var headers: [String: String] = [:]

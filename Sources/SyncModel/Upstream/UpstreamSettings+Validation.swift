@@ -1,5 +1,5 @@
 extension UpstreamSettings {
-    /// What is wrong with a header that an operator wants on every request; reads on from "header …". Nil: nothing.
+    /// The error in a header that an operator wants on every request; completes "header …". Nil for none.
     ///
     /// - Parameter isCredential: whether it is the credential, which may be `Authorization` or `Cookie`.
     public static func headerProblem(name: String, value: String, isCredential: Bool) -> String? {

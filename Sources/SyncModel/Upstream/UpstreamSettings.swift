@@ -1,28 +1,27 @@
-/// The REST API that an organization's mutations are replayed against, as an operator set it up.
+/// The REST API to which an organization's mutations are replayed, as an operator set it up.
 public struct UpstreamSettings: Sendable, Hashable {
-    /// Where it is: `http` or `https`, a host, perhaps a port and a path; no user, query or fragment, and no slash at
-    /// the end. Every request goes to a path below it.
+    /// `http` or `https`, a host, perhaps a port and a path; no user, query or fragment, and no slash at the end. Every
+    /// request goes to a path below it.
     public var baseURL: String {
         didSet { base = Self.parsed(baseURL) }
     }
-    /// The same taken apart, once for all requests; or why nothing can be sent there.
+    /// ``baseURL`` parsed, once for all requests; or why no request can be sent there.
     public private(set) var base: Result<BaseURL, BaseURL.Malformed>
     /// Nil: requests carry none.
     public var credential: UpstreamCredential?
-    /// How long a request may take, from the first byte sent to the last received; 1 to 90, and less than the lease.
+    /// How long a request may take, from the first byte sent to the last received, in seconds; 1 to 90, and less than
+    /// the lease.
     public var timeoutSeconds: Int
-    /// Lanes that a replica runs at the same time, hence requests under way; 1 to 1,000.
+    /// Lanes that a gateway runs at the same time, hence requests under way; 1 to 1,000.
     public var maximumConcurrency: Int
-    /// JSON Pointer (RFC 6901) to the entity's id in an answer. The object that the id stands in is the entity's
-    /// document.
+    /// JSON Pointer (RFC 6901) to the entity's id in an answer. The object that holds the id is the entity's document.
     public var idPointer: String
-    /// Headers of every request, by name in lower case; they go before a mutation's own.
+    /// Headers of every request, by name in lower case; they take precedence over a mutation's own.
     public var headers: [String: String]
 
-    /// Headers that mutations may carry besides those that all may, by name in lower case, sorted.
+    /// Headers that mutations may carry besides those of every organization, in lower case, sorted.
     public var allowedHeaders: [String]
 
-    /// Creates the value; what is left out has its default.
     public init(
         baseURL: String,
         credential: UpstreamCredential? = nil,

@@ -1,15 +1,16 @@
 public import Foundation
 import JSONText
 
-/// What a client calls an entity before the server has given it an id, and beside that: a case an id space. Of `shared`
-/// types the client knows the server id only.
+/// The client's name of an entity, before and after the server has given it an id: a case for each id space. Of
+/// entities of `shared` types the client knows the server id only.
 public enum ClientName: Sendable, Hashable {
     /// The user's client id, of a `mapped` type.
     case id(UUID)
-    /// A number that one device counts, of a `device` type, and the UUID that stands for it (``LocalID/clientID(on:)``).
+    /// A number from one device's counter, of a `device` type, and the UUID that stands for it
+    /// (``LocalID/clientID(on:)``).
     case number(Int64, standIn: UUID)
 
-    /// The UUID by which it is looked up, depended on and waited for.
+    /// The UUID for look-ups and dependencies.
     public var id: UUID {
         switch self {
         case .id(let id): id
@@ -17,7 +18,6 @@ public enum ClientName: Sendable, Hashable {
         }
     }
 
-    /// The device's own number.
     public var number: Int64? {
         switch self {
         case .id: nil
@@ -25,7 +25,7 @@ public enum ClientName: Sendable, Hashable {
         }
     }
 
-    /// What stands for the entity where a server id would, while it has none.
+    /// Takes the place of the entity's server id while it has none.
     var asServerID: ServerID {
         switch self {
         case .id(let id): ServerID(id)
@@ -33,7 +33,7 @@ public enum ClientName: Sendable, Hashable {
         }
     }
 
-    /// As problems name it, of an entity of a type.
+    /// The name in problems.
     func words(of type: String) -> String {
         switch self {
         case .id(let id): "client id \(id.lowercased)"

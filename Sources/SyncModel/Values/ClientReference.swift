@@ -1,13 +1,11 @@
 public import Foundation
 
-/// A client id under the type in which it was created: others may share it.
+/// A client id in the type in which it was created: other types may share the id.
 public struct ClientReference: Sendable, Hashable {
-    /// The client id, or what stands for a device's own.
+    /// The client id, or the UUID that stands for a device id.
     public let clientID: UUID
-    /// The type.
     public let entityType: String
 
-    /// Creates the value.
     public init(clientID: UUID, entityType: String) {
         self.clientID = clientID
         self.entityType = entityType

@@ -4,6 +4,6 @@ public enum ConflictResolution: String, Sendable, Hashable, CaseIterable {
     case manual
     /// Discards the mutation and adopts the server's entity.
     case serverWins = "server_wins"
-    /// Writes over what the other writer left.
+    /// Overwrites the state that the other writer left.
     case clientWins = "client_wins"
 }

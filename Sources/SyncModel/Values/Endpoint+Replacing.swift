@@ -2,19 +2,19 @@ import Foundation
 import JSONText
 
 extension Endpoint {
-    /// What stands in the canonical form for a part of a path.
+    /// A replaced part of a path in the canonical form.
     enum CanonicalPart {
-        /// What every UUID becomes; the part's length in bytes.
+        /// Stands for any UUID; the part's length in bytes.
         case identifier(length: Int)
-        /// A server id, for the UUID that stands here.
+        /// A server id, in place of a UUID.
         case serverID(ServerID)
     }
 
-    /// Appends the canonical form (``appendCanonical(to:identifiers:)``) that this path would have with others in the
-    /// place of some of its ids.
+    /// Appends the canonical form (``appendCanonical(to:identifiers:)``) that this path would have with some of its ids
+    /// replaced.
     ///
-    /// - Parameter replacement: asked at each byte with what is left of the path, the UUID that stands here, if one does,
-    ///   and the place in `output`; nil leaves what is here.
+    /// - Parameter replacement: called at each byte with the rest of the path, the UUID at this byte, if any, and the
+    ///   offset in `output`; nil leaves the byte.
     func appendCanonical(
         to output: inout [UInt8],
         replacing replacement: (ArraySlice<UInt8>, UUID?, Int) -> CanonicalPart?
@@ -40,8 +40,8 @@ extension Endpoint {
 
     static let uuidBytes = 36
 
-    /// How many bytes of a path are an id, percent-encoded or not; nil where it does not begin with it, or where what
-    /// follows could not have followed a UUID.
+    /// The length in bytes of an id at the start of a path, percent-encoded or not; nil where the path does not begin
+    /// with the id, or where the bytes after it could not follow a UUID.
     static func length(of id: ServerID, at path: ArraySlice<UInt8>) -> Int? {
         var rest = path
         for byte in id.text.utf8 {

@@ -3,27 +3,25 @@ import JSONText
 
 /// A relative path to replay a mutation against (seed 001, `endpoint_must_be_relative_path`), with an optional query.
 ///
-/// Client ids may stand anywhere in it, and `{local_id}` stands for the mutation's own entity.
+/// It may hold client ids anywhere, and `{local_id}` stands for the mutation's own entity.
 public struct Endpoint: Sendable, Hashable {
-    /// The most bytes that an endpoint may have.
     public static let maximumBytes = 2_048
 
     /// The path as the client wrote it.
     public let text: String
 
-    /// Checks a path; the error says what is wrong with it.
     public init(_ text: String) throws(Malformed) {
         guard text.utf8.count <= Endpoint.maximumBytes else { throw Malformed("is longer than 2048 bytes") }
         if let problem = PathRules.problem(in: text) { throw Malformed(problem) }
         self.text = text
     }
 
-    /// A path that is not taken, or not any more: to be compared with one that was.
+    /// A path that is not accepted, or no longer accepted, for comparison with an accepted one.
     init(refused text: String) {
         self.text = text
     }
 
-    /// What is wrong with a path; reads on from "endpoint …".
+    /// The error in a path; completes "endpoint …".
     public struct Malformed: Error, Hashable {
         /// For instance "has a backslash".
         public let reason: String
@@ -33,14 +31,14 @@ public struct Endpoint: Sendable, Hashable {
         }
     }
 
-    /// Every UUID-shaped run in the path and query, in order: the places where a client id may stand.
+    /// Every UUID-shaped run in the path and query, in order: the places where a client id may be.
     public var uuids: [UUID] {
         var found: [UUID] = []
         scan { uuid, _ in found.append(uuid) }
         return found
     }
 
-    /// The path with each UUID for which `replacement` has an answer put in its place, percent-encoded.
+    /// The path with each UUID replaced for which `replacement` returns an id, percent-encoded.
     public func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
         let bytes = Array(text.utf8)
         var output: [UInt8] = []
@@ -55,9 +53,9 @@ public struct Endpoint: Sendable, Hashable {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// The path with server ids in the place of client ids, and in the place of `{local_id}` the entity's own.
+    /// The path with server ids in place of client ids, and the entity's own in place of `{local_id}`.
     ///
-    /// - Parameter own: what `{local_id}` stands for; nil leaves it.
+    /// - Parameter own: nil leaves `{local_id}`.
     public func resolved(own: ServerID?, _ replacement: (UUID) -> ServerID?) -> String {
         let path = rewritten(replacement)
         guard let own, path.utf8.contains(0x7b) else { return path }
@@ -68,7 +66,7 @@ public struct Endpoint: Sendable, Hashable {
         String(decoding: PercentEncoding.encoded(id.text), as: UTF8.self)
     }
 
-    /// The text with every UUID cut out and a marker in its place, for the fingerprint; the UUIDs go to `identifiers`.
+    /// Appends the text with a marker in place of every UUID, for the fingerprint; the UUIDs go to `identifiers`.
     func appendCanonical(to output: inout [UInt8], identifiers: inout [UUID]) {
         let bytes = Array(text.utf8)
         var copied = 0

@@ -1,22 +1,18 @@
-/// What is known of an entity type in one organization.
+/// An entity type of one organization.
 public struct EntityType: Sendable, Hashable {
     /// `[a-z][a-z0-9_-]{0,63}`.
     public var name: String
-    /// Where the ids come from.
     public var idSpace: IDSpace
     /// Members of the type's documents that hold ids, ``Relation/limit`` at most.
     public var relations: [Relation]
-    /// Who sees the entities.
     public var visibility: Visibility
     /// Priority of mutations that name none (seed 001, `priority`).
     public var defaultPriority: Int16
-    /// Whether mutations are replayed against the organization's upstream; otherwise they take effect in the built-in
-    /// store.
+    /// Whether mutations are replayed to the organization's upstream; otherwise they take effect in the built-in store.
     public var isForwarded: Bool
     /// Whether a mutation or an entity of the type exists, so that the id space is fixed.
     public var isInUse: Bool
 
-    /// Creates the value.
     public init(
         name: String,
         idSpace: IDSpace,
@@ -35,8 +31,8 @@ public struct EntityType: Sendable, Hashable {
         self.isInUse = isInUse
     }
 
-    /// What an unknown type becomes at its first use: mapped; with an upstream forwarded and visible to its user, else
-    /// in the built-in store and visible to the organization (product rule 16).
+    /// An unknown type at its first use: mapped; with an upstream, forwarded and visible to its user, else in the
+    /// built-in store and visible to the organization (product rule 16).
     public init(firstUseOf name: String, hasUpstream: Bool) {
         self.init(
             name: name,

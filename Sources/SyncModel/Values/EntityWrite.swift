@@ -1,23 +1,23 @@
 public import Foundation
 
-/// What is done to which entity.
+/// An operation on an entity.
 public protocol EntityWrite {
-    /// What is done.
     var operation: Operation { get }
-    /// To which.
     var entity: EntityName { get }
 }
 
 extension EntityWrite {
-    /// What the client calls what a create makes; nil of anything else, and of what it names by the server's id.
+    /// The client's name of the entity that a create makes; nil of another operation, and of a create that names the
+    /// server id only.
     public var created: ClientReference? { operation == .create ? entity.reference : nil }
 
-    /// The client id by which everybody is told of what a create makes; a device's own id is nobody else's business.
+    /// The client id by which other devices learn of the entity that a create makes; nil of another operation, and for
+    /// a device id, which means nothing to them.
     public var createdClientID: UUID? {
         guard operation == .create, case .id(let id)? = entity.client else { return nil }
         return id
     }
 
-    /// Whether it is about an entity that may have been there before: anything but a create that waits for its id.
+    /// Whether the entity may have existed before: so of any operation but a create that waits for its id.
     public var namesKnownEntity: Bool { operation != .create || entity.serverID != nil }
 }

@@ -1,15 +1,15 @@
-/// A place in an organization's feed, opaque to clients: the feed's epoch, the position that was reached, the head at
-/// which a first pull began, and the filter that it was made with.
+/// A position in an organization's feed, opaque to clients: the feed's epoch, the position that was reached, the head
+/// at which a first pull began, and the pull's filter.
 public struct FeedCursor: Sendable, Hashable {
     /// The feed's epoch: a purge or a restore changes it.
     public var epoch: Int64
-    /// Everything at or below it was seen.
+    /// The client has seen everything up to here.
     public var position: Int64
-    /// While a first pull is under way, the feed's end when it began; else the position.
+    /// During a first pull, the feed's end when it began; else the position.
     public var head: Int64
-    /// Stands for the set of entity types that were asked for; 0 for all.
+    /// A hash of the requested entity types; 0 for all.
     public var filter: UInt64
-    /// The number of the page that a device pulled, if ids were assigned with it or one before it; else 0.
+    /// The number of the page that a device pulled, if that page or an earlier one assigned ids; else 0.
     public var page: Int64
 
     public init(epoch: Int64, position: Int64, head: Int64, filter: UInt64 = 0, page: Int64 = 0) {
@@ -20,7 +20,7 @@ public struct FeedCursor: Sendable, Hashable {
         self.page = page
     }
 
-    /// Reads a cursor; nil for what none of ours is.
+    /// Nil for an invalid cursor.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard text.utf8.count <= 80, (5...6).contains(parts.count), parts[0] == "f1",
@@ -41,10 +41,10 @@ public struct FeedCursor: Sendable, Hashable {
         return page > 0 ? text + "-" + String(page, radix: 36) : text
     }
 
-    /// How far the reader's knowledge reaches: tombstones up to here it has no need of.
+    /// How far the reader's knowledge reaches: it needs no tombstones up to here.
     public var reach: Int64 { max(position, head) }
 
-    /// The filter's stand-in (FNV-1a over the sorted names); 0 for no filter.
+    /// FNV-1a over the sorted names; 0 for no filter.
     public static func filter(_ entityTypes: [String]) -> UInt64 {
         guard !entityTypes.isEmpty else { return 0 }
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325

@@ -1,21 +1,21 @@
-/// What may be a header's name and value, and which names nobody but us or the connection sets.
+/// Rules for the names and values of headers, and the names that only the gateway or the connection sets.
 enum HeaderField {
     static let maximumValueBytes = 4_096
 
-    /// Fields that say something about one connection only (RFC 9110, section 7.6.1), or about how a body is framed.
+    /// Fields that concern one connection only (RFC 9110, section 7.6.1), or the framing of a body.
     static let hopByHop: Set<String> = [
         "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
         "transfer-encoding", "upgrade", "host", "content-length",
     ]
 
-    /// What we tell an upstream about a request ourselves.
+    /// Headers in which the gateway describes a request to an upstream.
     static let ours: Set<String> = ["idempotency-key", "x-sluice-organization", "x-sluice-user", "traceparent"]
 
-    /// What tells an upstream who it is that asks.
+    /// Headers that authenticate the sender to an upstream.
     static let credentials: Set<String> = ["authorization", "cookie"]
 
-    /// What servers, and proxies before them, obey or believe: another method, another path, another sender. They stand
-    /// in their folded form, as all of these do.
+    /// Headers that servers, and proxies before them, obey or believe: another method, another path, another sender. In
+    /// their folded form, as all of these are.
     private static let obeyed: Set<String> = [
         "accept-encoding", "content-encoding", "cookie2", "expect", "forwarded", "http2-settings", "set-cookie",
         "true-client-ip", "via", "x-client-ip", "x-host", "x-method-override", "x-real-ip",
@@ -25,7 +25,7 @@ enum HeaderField {
     ]
     private static let reserved = hopByHop.union(ours).union(credentials).union(obeyed)
 
-    /// The form in which servers that hand headers on as variables (CGI, WSGI and their like) take different names for
+    /// The form in which servers that pass headers on as variables (CGI, WSGI and the like) treat different names as
     /// the same.
     static func folded(_ name: String) -> String {
         String(
@@ -40,14 +40,14 @@ enum HeaderField {
         )
     }
 
-    /// Whether nobody but us, the connection and the proxies between may say it, in whatever spelling: no operator can
-    /// let a mutation carry it.
+    /// Whether only the gateway, the connection and the proxies between may set the header, in whatever spelling: no
+    /// operator can let a mutation carry it.
     static func isReserved(_ name: String) -> Bool {
         let folded = folded(name)
         return reserved.contains(folded) || obeyedPrefixes.contains { folded.hasPrefix($0) }
     }
 
-    /// Whether it is ours, the connection's or the credential's to set, in whatever spelling.
+    /// Whether the gateway or the connection sets the header, in whatever spelling.
     static func isOurs(_ name: String) -> Bool {
         let folded = folded(name)
         return hopByHop.contains(folded) || ours.contains(folded) || folded.hasPrefix("x-sluice-")

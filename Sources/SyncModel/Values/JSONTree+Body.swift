@@ -1,9 +1,9 @@
 public import JSONText
 
 extension JSONTree {
-    /// Reads a small body, which must be an object. What is defective in it is the caller's to judge.
+    /// Reads a small body, which must be an object. The caller judges its defects.
     ///
-    /// - Parameter limit: bytes that are taken.
+    /// - Parameter limit: the most bytes of a body.
     /// - Throws: `invalid_json`, `payload_too_large`, or `invalid_request` for another kind of value.
     public static func object(in body: [UInt8], limit: Int) throws(Problem) -> (tree: JSONTree, members: JSONMembers) {
         let tree: JSONTree

@@ -1,13 +1,12 @@
-/// How far a reader of a user's lane has come, opaque to clients.
+/// A reader's position in a user's lane, opaque to clients.
 public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
     /// The feed's epoch: a purge or a restore changes it.
     public var epoch: Int64
     /// Not negative.
     private var memo: Reading.Memo
-    /// What was seen of the lane.
     public var place: LanePlace
 
-    /// Reads a cursor; nil for what none of ours is.
+    /// Nil for an invalid cursor.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
         guard text.utf8.count <= 200, parts.count == 4, parts[0] == Reading.mark,
@@ -30,7 +29,7 @@ extension EventCursor {
         (self.epoch, memo, self.place) = (epoch, feed, place)
     }
 
-    /// Changes of the feed up to here need no hint.
+    /// The listener needs no hint of feed changes up to here.
     public var feed: Int64 {
         get { memo }
         set { memo = newValue }
@@ -45,6 +44,6 @@ extension MappingCursor {
         (self.epoch, memo, self.place) = (epoch, filter, place)
     }
 
-    /// Stands for the statuses that were asked for; 0 for all.
+    /// Stands for the requested statuses; 0 for all.
     public var filter: UInt64 { memo }
 }

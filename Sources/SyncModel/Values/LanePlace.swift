@@ -1,28 +1,28 @@
 public import Foundation
 import JSONText
 
-/// A place among the changes of a lane: how far a reader has come. Everything that changes under a lane's lock carries
-/// the same change position, so a place names what was seen last among equals.
+/// A reader's position among the changes of a lane. All changes under one lock of the lane carry the same change
+/// position, so a place names the last item that the reader has seen at its change position.
 public struct LanePlace: Sendable, Hashable {
-    /// What was seen last at a change position. Mutations come first, in lane order, then mappings by client id and type.
+    /// The last item seen at a change position. Mutations come first, in lane order, then mappings by client id and
+    /// type.
     public enum Last: Sendable, Hashable {
         /// By its position in the lane.
         case mutation(position: Int64)
         case mapping(clientID: UUID, entityType: String)
     }
 
-    /// Everything below was seen.
+    /// The reader has seen everything below.
     public var change: Int64
-    /// What was seen last at ``change`` itself; nil: all of it was.
+    /// The last item seen at ``change`` itself; nil: the reader has seen all of them.
     public var last: Last?
 
-    /// Creates a place.
     public init(change: Int64, last: Last? = nil) {
         self.change = change
         self.last = last
     }
 
-    /// Reads a place; nil for what none of ours is.
+    /// Nil for an invalid place.
     init?(_ text: Substring) {
         let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
         guard let change = Int64(parts[0], radix: 36), change >= 0 else { return nil }

@@ -1,7 +1,7 @@
-/// What a reader of a lane's changes keeps in its cursor besides its place.
+/// The part of a reader's cursor besides its place in the lane.
 public protocol LaneReading {
     associatedtype Memo: FixedWidthInteger & Sendable
 
-    /// What the text of its cursors begins with.
+    /// The beginning of its cursors' text.
     static var mark: String { get }
 }

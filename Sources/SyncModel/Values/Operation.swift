@@ -5,8 +5,7 @@ public enum Operation: String, Sendable, Hashable, CaseIterable {
     case replace
     case delete
 
-    /// Reads the name of an operation, or the HTTP verb that stands for it (seed 001,
-    /// `operation_must_be_valid_verb`).
+    /// Reads the name of an operation, or its HTTP verb (seed 001, `operation_must_be_valid_verb`).
     public init?(wire text: String) {
         switch text {
         case "create", "POST": self = .create
@@ -17,7 +16,7 @@ public enum Operation: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The HTTP method that the operation is replayed with.
+    /// The HTTP method of the replay.
     public var method: String {
         switch self {
         case .create: "POST"

@@ -1,7 +1,7 @@
 public import JSONText
 
 extension OrganizationSettings {
-    /// Reads what an operator set from its stored form; what is absent or not understood has its default.
+    /// Reads the stored form; absent or unknown values get their defaults.
     public init(stored value: JSONValue) {
         self.init()
         guard let members = value.members else { return }
@@ -12,14 +12,14 @@ extension OrganizationSettings {
 
     /// Checks a `settings` object of a request.
     ///
-    /// - Returns: what is wrong with it, with pointers that start at `pointer`.
+    /// - Returns: the errors, with pointers that start at `pointer`.
     public static func problems(in value: JSONValue, pointer: String) -> [ProblemDetail] {
         guard let members = value.members else {
             return [ProblemDetail(pointer: pointer, rule: Rule.memberType, detail: "settings must be an object")]
         }
         var settings = OrganizationSettings()
         return members.compactMap { name, value in
-            // null takes a setting back to its default
+            // null resets a setting to its default
             if value.isNull, Setting(rawValue: name.string) != nil { return nil }
             return settings.set(name.string, to: value).map { refusal in
                 let isUnknown = Setting(rawValue: name.string) == nil
@@ -43,7 +43,7 @@ extension OrganizationSettings {
         case mutationsPerDayPerUser = "mutations_per_day_per_user"
     }
 
-    /// Sets one setting; answers why it cannot be.
+    /// Sets one setting; returns why it cannot be set, nil if it can.
     private mutating func set(_ name: String, to value: JSONValue) -> String? {
         switch Setting(rawValue: name) {
         case .provisioning: choose(\.provisioning, value, name)
@@ -91,7 +91,7 @@ extension OrganizationSettings {
         return set(path, choice)
     }
 
-    /// Writes every setting as it is in force.
+    /// Writes every setting, defaults included.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("provisioning", provisioning.rawValue)

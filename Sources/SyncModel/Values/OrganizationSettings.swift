@@ -1,6 +1,5 @@
-/// An organization's settings: each has a default, and what an operator did not set keeps it.
+/// An organization's settings; each has a default, which holds until an operator sets another value.
 public struct OrganizationSettings: Sendable, Hashable {
-    /// Who brings a user into being.
     public var provisioning: Provisioning = .onFirstPush
     /// Whether entity types must be declared.
     public var entityTypes: EntityTypePolicy = .open
@@ -17,19 +16,17 @@ public struct OrganizationSettings: Sendable, Hashable {
     /// New mutations that each user may push a day, 1 to 1,000,000,000; nil for any number.
     public var mutationsPerDayPerUser: Int64?
 
-    /// The defaults.
     public init() {}
 
-    /// What the organization may ask for; nil for any number.
+    /// Nil for any number.
     public var requestQuota: Quota? { requestsPerSecond.map { Quota(.requests, limit: $0) } }
 
-    /// What each user may push; nil for any number.
+    /// Nil for any number.
     public var mutationQuota: Quota? { mutationsPerDayPerUser.map { Quota(.mutations, limit: $0) } }
 
-    /// Whether there is a quota of either kind.
     public var hasQuota: Bool { requestsPerSecond != nil || mutationsPerDayPerUser != nil }
 
-    /// Whether a mutation that comes to stand so holds its lane until a person settles it (product rule 4).
+    /// Whether a mutation that gets this status halts its lane until a person settles it (product rule 4).
     public func halts(at status: MutationStatus) -> Bool {
         switch status {
         case .failed: onFailure == .halt

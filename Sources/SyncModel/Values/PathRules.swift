@@ -1,12 +1,11 @@
-/// What a path to an upstream may be, whoever wrote it: asked about what is pushed, about what a person corrects, about
-/// what a preview shows, and about what is sent, which has ids in the place of others by then.
+/// Rules for a path to an upstream: in a push, in a person's correction, in a preview, and in a request, where other
+/// ids have been put in place.
 ///
-/// A path leads below the base URL by every reading of it. Servers, and proxies before them, read differently: some
-/// decode it first, some more than once; some take a decoded slash or backslash for one that separates; and some drop
-/// what follows a `;`. A slash may stand encoded in a segment, as in an upstream's id, where no such reading makes
-/// dots of it.
+/// A path must lead below the base URL in every reading of it. Servers, and proxies before them, read differently: some
+/// decode it first, some more than once; some treat a decoded slash or backslash as a separator; and some drop what
+/// follows a `;`. A segment may hold an encoded slash, as in an upstream's id, where no such reading makes dots of it.
 public enum PathRules {
-    /// What is wrong with a path and its query; reads on from "endpoint …". Nil: nothing.
+    /// The error in a path and its query; completes "endpoint …". Nil for none.
     public static func problem(in text: String) -> String? {
         var text = text
         return text.withUTF8 { problem(in: $0) }
@@ -39,11 +38,11 @@ public enum PathRules {
         guard String(validating: decoded, as: UTF8.self) != nil else { return "is not UTF-8 once it is decoded" }
         let final = PercentEncoding.fullyDecoded(decoded)
         if final.count > 1, separates(final[1]) { return "names a host once it is decoded: '//'" }
-        // dots are read as such, or not, whatever is decoded after them: the last reading shows those of all others
+        // decoding further never hides dots: the last reading shows those of all others
         return final.split(whereSeparator: separates).contains(where: isDots) ? "has a '.' or '..' segment" : nil
     }
 
-    /// Whether somebody takes the segment for `.` or `..`, once what some cut off is cut off.
+    /// Whether some server reads the segment as `.` or `..`, with the parts that some servers cut off removed.
     private static func isDots(_ segment: ArraySlice<UInt8>) -> Bool {
         let name = segment.prefix { !cutsOff.contains($0) }
         return (1...2).contains(name.count) && name.allSatisfy { $0 == UInt8(ascii: ".") }
@@ -53,6 +52,6 @@ public enum PathRules {
 
     private static let slash = UInt8(ascii: "/")
     private static let backslash = UInt8(ascii: "\\")
-    /// What ends a name for some: parameters, C strings, and the ends of a path.
+    /// Bytes that end a name for some servers: parameters, C strings, and the ends of a path.
     private static let cutsOff: Set<UInt8> = [UInt8(ascii: ";"), 0, UInt8(ascii: "?"), UInt8(ascii: "#")]
 }

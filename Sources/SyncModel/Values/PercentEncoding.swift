@@ -1,4 +1,4 @@
-/// Percent-encoding (RFC 3986, 2.1): the one place that says what a `%` stands for.
+/// Percent-encoding (RFC 3986, 2.1): the one place that decodes a `%`.
 enum PercentEncoding {
     /// Whether each `%` is followed by two hex digits.
     static func isWellFormed(_ text: some Collection<UInt8>) -> Bool {
@@ -11,7 +11,7 @@ enum PercentEncoding {
         return true
     }
 
-    /// What the text stands for. A `%` that two hex digits do not follow stands for itself.
+    /// The decoded text. A `%` without two hex digits after it stays.
     static func decoded(_ text: some Collection<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         output.reserveCapacity(text.count)
@@ -27,8 +27,8 @@ enum PercentEncoding {
         return output
     }
 
-    /// What the text comes to in the end for those who decode it again and again. In one pass: what has been decoded may
-    /// complete an escape that began before it.
+    /// The text after decoding until nothing is left to decode. In one pass: a decoded byte may complete an escape that
+    /// began before it.
     static func fullyDecoded(_ text: some Sequence<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text {
@@ -56,7 +56,7 @@ enum PercentEncoding {
         [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
     }
 
-    /// The byte that exactly two hex digits stand for; nil for anything else.
+    /// The byte that exactly two hex digits encode; nil for anything else.
     static func escape(_ digits: some Collection<UInt8>) -> UInt8? {
         guard digits.count == 2, let first = digits.first.flatMap(hexValue),
             let second = digits.dropFirst().first.flatMap(hexValue)

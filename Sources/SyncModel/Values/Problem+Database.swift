@@ -1,15 +1,15 @@
-/// What callers are told while the database does not do what it should.
+/// Problems of the database.
 extension Problem {
-    /// The database is away: worth another try in two seconds.
+    /// The database cannot be reached: worth a retry in two seconds.
     public static var storeUnavailable: Problem {
         var problem = Problem(.storeUnavailable, "the database cannot be reached; nothing was lost, try again")
         problem.retryAfter = 2
         return problem
     }
 
-    /// Something is too much just now, while the database is there.
+    /// The gateway or the database is overloaded, while the database can be reached.
     ///
-    /// - Parameter detail: what; "; try again" follows.
+    /// - Parameter detail: the overloaded part; "; try again" is appended.
     public static func overloaded(_ detail: String) -> Problem {
         var problem = Problem(.overloaded, detail + "; try again")
         problem.retryAfter = 1

@@ -1,26 +1,24 @@
 public import JSONText
 
-/// A problem in the sense of RFC 9457, of a request or of one entry. Bland to the outside: no SQL, no stack, nobody
-/// else's data.
+/// A problem in the sense of RFC 9457, of a request or of one entry. Reveals no internals: no SQL, no stack, no other
+/// user's data.
 public struct Problem: Error, Sendable, Hashable {
-    /// What kind of problem it is.
     public var code: ProblemCode
-    /// What was wrong in this occurrence, fit for the caller's eyes.
+    /// The error in this occurrence, safe to show to the caller.
     public var detail: String
-    /// Every place that is wrong, where there are such.
+    /// The places of the errors, if there are any.
     public var errors: [ProblemDetail]
     /// `sequence_gap`: the watermark that the server holds.
     public var expected: Int64?
     /// `cursor_expired`: where to start over.
     public var snapshot: String?
-    /// The entity that stands in the mutation's place, JSON, when the caller may see it.
+    /// The conflicting entity, JSON, when the caller may see it.
     public var current: [UInt8]?
-    /// Seconds after which to try again; becomes the `Retry-After` header.
+    /// Seconds after which to retry; becomes the `Retry-After` header.
     public var retryAfter: Int?
-    /// `rate_limited`: what is left of the quota that was used up; becomes the `RateLimit` header.
+    /// `rate_limited`: the state of the exhausted quota; becomes the `RateLimit` header.
     public var standing: QuotaStanding?
 
-    /// Creates a problem.
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
         self.code = code
         self.detail = detail
@@ -34,7 +32,7 @@ public struct Problem: Error, Sendable, Hashable {
 }
 
 extension Problem {
-    /// Writes the problem object; `requestID` belongs to answers, not to what is stored.
+    /// `requestID` belongs to answers, not to stored problems.
     public func write(to writer: inout JSONWriter, requestID: String? = nil, status: Int? = nil) {
         writer.beginObject()
         writer.member("type", "urn:sluice:problem:" + code.rawValue)
@@ -64,7 +62,6 @@ extension Problem {
         writer.endObject()
     }
 
-    /// The problem object as JSON text.
     public var json: [UInt8] {
         var writer = JSONWriter()
         write(to: &writer)
@@ -73,7 +70,7 @@ extension Problem {
 }
 
 extension Problem {
-    /// What a device is told that its user may not have beside the others.
+    /// The problem of a device beyond its user's limit.
     ///
     /// - Parameter pointer: to the device's id.
     public static func oneDeviceTooMany(limit: Int, pointer: String = "/device_id") -> Problem {
@@ -81,11 +78,11 @@ extension Problem {
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
-    /// A client id whose type nothing tells.
+    /// A client id of unknown type that entities of several types have.
     ///
     /// - Parameters:
-    ///   - name: what its client calls it.
-    ///   - pointer: where in the request it stands; nil where there is none.
+    ///   - name: the client's name of the entity.
+    ///   - pointer: its place in the request; nil where it has none.
     static func ambiguous(_ name: String, _ types: some Sequence<String>, at pointer: String? = nil) -> Problem {
         let types = Set(types).sorted().joined(separator: "' and '")
         let detail = "\(name) names entities in '\(types)'; use the server id instead"

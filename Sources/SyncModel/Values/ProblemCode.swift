@@ -36,7 +36,6 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case maxAttemptsReached = "max_attempts_reached"
     case discarded
 
-    /// The HTTP status that goes with the code.
     public var status: Int {
         switch self {
         case .invalidJSON, .invalidRequest: 400
@@ -61,7 +60,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// A short summary that is the same for every occurrence.
+    /// The same for every occurrence.
     public var title: String {
         switch self {
         case .invalidJSON: "The body is not valid JSON"

@@ -1,13 +1,12 @@
-/// One thing that is wrong, and where.
+/// One error, and its place.
 public struct ProblemDetail: Sendable, Hashable {
     /// RFC 6901 pointer into the request body.
     public var pointer: String
-    /// The rule that was broken, by its name in the seeds where they have one.
+    /// The broken rule, by its name in the seeds where it has one.
     public var rule: String
-    /// What was wrong and what to do.
+    /// The error, and how to fix it.
     public var detail: String
 
-    /// Creates the value.
     public init(pointer: String, rule: String, detail: String) {
         self.pointer = pointer
         self.rule = rule

@@ -1,7 +1,7 @@
-/// Who brings a user into being.
+/// How a user is created.
 public enum Provisioning: String, Sendable, Hashable, CaseIterable {
-    /// The first push of a user with a valid token does.
+    /// By the user's first push with a valid token.
     case onFirstPush = "on_first_push"
-    /// Only an operator does.
+    /// Only by an operator.
     case explicit
 }

@@ -1,14 +1,13 @@
 public import Foundation
 
-/// The client ids that a mutation's content names, as its push or a person's edit decided: what is put in place when its
-/// turn comes, and its own entity's unless it creates that. All else in the content is data.
+/// The client ids in a mutation's content, as its push or a person's edit decided: those to replace when its turn
+/// comes, and its own entity's unless it creates that. All other UUIDs in the content are data.
 public struct References: Sendable {
-    /// The client ids.
     public let ids: [UUID]
-    /// The types in which these were created. What was accepted before that was noted has none.
+    /// The types in which these were created; none for mutations that were stored without types.
     public let types: [UUID: String]
 
-    /// From the stored form, or of nothing.
+    /// From the stored form; empty by default.
     public init(_ ids: [UUID] = [], types: [UUID: String] = [:]) {
         self.ids = ids
         self.types = types

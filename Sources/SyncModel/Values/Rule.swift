@@ -1,4 +1,4 @@
-/// Names of rules that are not in the seeds; those that are stand as written there.
+/// Names of rules; those in the seeds are spelled as there.
 public enum Rule {
     /// Seed 001: a known operation or its HTTP verb.
     public static let operation = "operation_must_be_valid_verb"
@@ -18,7 +18,6 @@ public enum Rule {
     public static let uniqueClientID = "unique_client_id_per_entity_type"
     /// A member is missing or null.
     public static let required = "member_required"
-    /// A member that nobody knows.
     public static let unknownMember = "member_unknown"
     /// A member that comes twice.
     public static let duplicateMember = "member_duplicate"
@@ -32,10 +31,10 @@ public enum Rule {
     public static let serverID = "server_id_format"
     /// Not an RFC 3339 date-time.
     public static let timestamp = "timestamp_rfc3339"
-    /// A user has as many devices as registering makes.
+    /// The user has as many devices as registration may create.
     public static let deviceLimit = "device_limit"
     /// A header that a mutation may not carry.
     public static let header = "header_not_allowed"
-    /// An entity that nobody created, or two names that do not agree.
+    /// An entity that no client created, or two names that do not agree.
     public static let entityReference = "entity_reference_must_exist"
 }

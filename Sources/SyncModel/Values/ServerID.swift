@@ -1,35 +1,33 @@
 public import Foundation
 public import JSONText
 
-/// A permanent id: what the server says it is, so a string of up to 200 bytes or an integer, and its JSON kind is kept
-/// (product rule "server ids": a string stays a string, a number a number).
+/// A permanent id as the server gave it: a string of up to 200 bytes or an integer. Its JSON kind is kept (product rule
+/// "server ids": a string stays a string, a number a number).
 public struct ServerID: Sendable, Hashable {
-    /// The most bytes that a server id may have.
     public static let maximumBytes = 200
 
-    /// The id as text: a UUID in lower case, digits for an integer.
+    /// A UUID in lower case; digits for an integer.
     public let text: String
     /// Whether JSON shows it as a number.
     public let isInteger: Bool
 
-    /// Creates an id from its stored form.
+    /// From the stored form.
     public init(text: String, isInteger: Bool) {
         self.text = text
         self.isInteger = isInteger
     }
 
-    /// One of our own ids.
+    /// An id that the gateway made.
     public init(_ uuid: UUID) {
         self.init(text: uuid.lowercased, isInteger: false)
     }
 
-    /// An integer.
     public init(_ number: Int64) {
         self.init(text: String(number), isInteger: true)
     }
 
     /// Reads an id from JSON: an integer within 64 bits, or a string of 1 to 200 bytes without control characters;
-    /// UUIDs are put in lower case. Answers nil for anything else.
+    /// UUIDs become lower case. Nil for anything else.
     public init?(json value: JSONValue) {
         if let integer = value.int64 {
             self.init(integer)
@@ -42,12 +40,12 @@ public struct ServerID: Sendable, Hashable {
         }
     }
 
-    /// The UUID, for ids that are one.
+    /// Nil for an id that is no UUID.
     public var uuid: UUID? {
         isInteger ? nil : UUID(parsing: text)
     }
 
-    /// What to put in the place of a client id in a document.
+    /// Replaces a client id in a document.
     public var replacement: JSONReplacement {
         if isInteger, let integer = Int64(text) { return .integer(integer) }
         return .string(text)

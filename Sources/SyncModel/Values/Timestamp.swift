@@ -1,11 +1,10 @@
-/// A moment, to the microsecond: what Postgres' `timestamptz` holds.
+/// A moment, to the microsecond, as in PostgreSQL's `timestamptz`.
 ///
-/// Foundation's formatters cost tens of microseconds on Linux, so RFC 3339 is read and written here.
+/// Foundation's formatters cost tens of microseconds on Linux, so this type reads and writes RFC 3339 itself.
 public struct Timestamp: Sendable, Hashable, Comparable {
     /// Microseconds since 1970-01-01T00:00:00Z.
     public var microseconds: Int64
 
-    /// Creates a moment from microseconds since the Unix epoch.
     public init(microseconds: Int64) {
         self.microseconds = microseconds
     }
@@ -15,7 +14,6 @@ public struct Timestamp: Sendable, Hashable, Comparable {
         microseconds >= 0 ? microseconds / 1_000_000 : (microseconds - 999_999) / 1_000_000
     }
 
-    /// Earlier is less.
     public static func < (left: Timestamp, right: Timestamp) -> Bool {
         left.microseconds < right.microseconds
     }
@@ -26,7 +24,7 @@ public struct Timestamp: Sendable, Hashable, Comparable {
     }
 }
 
-/// Tells the time. The executable passes the system's clock, tests pass one that they move.
+/// The clock. The executable passes the system's, tests pass one that they move.
 public typealias TimeSource = @Sendable () -> Timestamp
 
 // MARK: - RFC 3339
@@ -34,8 +32,8 @@ public typealias TimeSource = @Sendable () -> Timestamp
 extension Timestamp {
     /// Reads an RFC 3339 date-time such as `2026-11-20T07:00:00.000Z` or `2026-11-20T08:00:00+01:00`.
     ///
-    /// Fractions finer than a microsecond are cut off; years run from 0001 to 9999; a leap second (`:60`) counts as
-    /// the first of the next minute. Answers nil for anything else.
+    /// Fractions finer than a microsecond are cut off; years run from 0001 to 9999; a leap second (`:60`) counts as the
+    /// first of the next minute. Nil for anything else.
     public init?(rfc3339 text: String) {
         var reader = DigitReader(text.utf8)
         guard let year = reader.digits(4), year >= 1, reader.skip("-"), let month = reader.digits(2),
@@ -137,7 +135,7 @@ extension Timestamp {
     }
 }
 
-/// Reads fixed-width numbers off ASCII text.
+/// Reads fixed-width numbers from ASCII text.
 private struct DigitReader {
     private var rest: Substring.UTF8View
 

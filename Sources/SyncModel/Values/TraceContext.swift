@@ -1,10 +1,10 @@
 public import Foundation
 
-/// Where a request stands in a distributed trace: the `traceparent` header of W3C Trace Context, version 00.
+/// A request's position in a distributed trace: the `traceparent` header of W3C Trace Context, version 00.
 public struct TraceContext: Sendable, Hashable {
     /// The whole trace's id; never all zero.
     public let traceID: UInt128
-    /// The id of the request's own span, the parent of what it causes; never zero.
+    /// The id of the request's own span, the parent of the spans that it causes; never zero.
     public let spanID: UInt64
     /// Whether the caller may be recording this trace.
     public let isSampled: Bool
@@ -14,8 +14,8 @@ public struct TraceContext: Sendable, Hashable {
         self.init(traceID: Self.randomID(), spanID: Self.randomID(), isSampled: sampled)
     }
 
-    /// The trace of something that nobody traces: its id is the trace's, so that whoever has the one finds the other. Not
-    /// sampled. Always the same for the same id.
+    /// The trace of an action that no caller traces: the trace id is the action's own id, so that either finds the
+    /// other. Not sampled. Always the same for the same id.
     public init(of id: UUID) {
         let bytes = withUnsafeBytes(of: id.uuid) { Array($0) }
         let traceID = bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
@@ -31,7 +31,7 @@ public struct TraceContext: Sendable, Hashable {
     /// Reads a `traceparent` header.
     ///
     /// Strict as the specification is: lower-case hexadecimal only, no zero ids, version `ff` invalid. A header of a
-    /// version above 00 is read as far as version 00 goes, and may go on after a further `-`. Nil means: start a new
+    /// version above 00 is read as far as version 00 goes, and may continue after a further `-`. Nil means: start a new
     /// trace, as if there had been no header.
     public init?(traceparent: String) {
         var text = traceparent
@@ -50,8 +50,7 @@ public struct TraceContext: Sendable, Hashable {
         TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: isSampled)
     }
 
-    /// The header's value: 55 characters, version 00. Of the flags, only the one that this version defines is
-    /// passed on.
+    /// The header's value: 55 characters, version 00. Passes on only the flag that this version defines.
     public var traceparent: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.length)

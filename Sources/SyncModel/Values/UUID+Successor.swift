@@ -1,7 +1,7 @@
 public import Foundation
 
 extension UUID {
-    /// The next greater id, as PostgreSQL orders them: by bytes. Nil behind the last one.
+    /// The next greater id in PostgreSQL's order, which is by bytes. Nil after the last one.
     public var successor: UUID? {
         var bytes = withUnsafeBytes(of: uuid) { Array($0) }
         for index in bytes.indices.reversed() {

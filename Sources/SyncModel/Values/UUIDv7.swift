@@ -3,16 +3,14 @@ import Synchronization
 
 /// Makes time-ordered UUIDs (RFC 9562, version 7): 48 bits of milliseconds, then 74 random bits.
 ///
-/// Random bytes are drawn from the system a few hundred ids at a time, for each draw is a system call.
+/// It draws random bytes from the system a few hundred ids at a time, since each draw is a system call.
 public final class UUIDv7Generator: Sendable {
     private static let refill = 512
     /// Random words that were drawn and not used yet.
     private let reserve = Mutex([UInt64]())
 
-    /// Creates a generator with nothing in reserve.
     public init() {}
 
-    /// A new id.
     public func make(at now: Timestamp) -> UUID {
         let (high, low) = reserve.withLock { words in
             if words.count < 2 {
@@ -43,14 +41,14 @@ public final class UUIDv7Generator: Sendable {
 }
 
 extension SystemRandomNumberGenerator {
-    /// Fills a buffer in as few system calls as there are.
+    /// Fills a buffer in as few system calls as possible.
     fileprivate mutating func fill(_ bytes: UnsafeMutableRawBufferPointer) {
         var filled = 0
         while filled < bytes.count {
             // getentropy hands out 256 bytes at most
             let part = min(256, bytes.count - filled)
             guard let start = bytes.baseAddress, getentropy(start + filled, part) == 0 else {
-                // never seen; the slow way is as good
+                // not seen in practice; the slow way is as good
                 for index in filled..<bytes.count { bytes[index] = UInt8(truncatingIfNeeded: next()) }
                 return
             }
