@@ -64,12 +64,12 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     /// Tries a group until it is committed, or it is known that it will not be.
     ///
-    /// - Returns: nil when everybody has an answer; otherwise what took too long.
+    /// - Returns: nil when all its jobs have an answer; otherwise what took too long.
     private func tryAgain(_ group: [Work.Job], share: Int) async -> PostgresError? {
         var certainty = Certainty()
         var last: PostgresError?
         for attempt in 1...Self.attempts {
-            // nobody waits for it any more, and others wait behind it
+            // no caller waits for it any more, and others wait behind it
             if attempt > 1 || share > 1, group.allSatisfy(\.isAnswered) { return nil }
             do {
                 try await tryOnce(group, certainty, share: share)
@@ -114,7 +114,7 @@ package final class Committer<Work: GroupWork>: Sendable {
     }
 
     /// A group in which the database refuses something, or something does not open, is halved until the culprit stands
-    /// alone, so that it fails nobody else.
+    /// alone, so that no other job fails with it.
     private func bisect(_ group: [Work.Job], _ error: any Error, share: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry(.bisected)
@@ -151,7 +151,7 @@ package final class Committer<Work: GroupWork>: Sendable {
     private func fail(_ group: [Work.Job], _ error: any Error) {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
-        // nobody behind gets another answer while the database is away: tell them now
+        // jobs behind would get the same answer while the database is away: tell them now
         guard (error as? PostgresError)?.isUnavailable == true else { return }
         for job in queue.drain(at: desk) { job.refuse(problem) }
     }
@@ -186,7 +186,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }
-        // one that stands alone waits for somebody's lock as long as anybody waits for it
+        // a job that stands alone waits for a lock as long as its caller waits
         if error.isTooLong, !(isAlone && error.isRetryable) { return .tooLong(error) }
         if error.isRetryable { return .contended(error) }
         if error.isUnavailable { return .unavailable(error) }

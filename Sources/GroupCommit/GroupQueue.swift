@@ -80,7 +80,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     private func finish(at desk: Int) {
         let consumers = state.withLock { state in
             let woken = state.line.finish(at: desk)
-            // at the end everybody looks whether anything is left
+            // at the end every consumer looks whether anything is left
             let desks = state.isClosed ? Set(state.consumers.keys) : woken
             return desks.compactMap { state.consumers.removeValue(forKey: $0) }
         }

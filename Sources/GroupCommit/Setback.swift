@@ -6,7 +6,7 @@ package enum Setback: Error {
     case readAgain
     /// Try again after a little while.
     case contended(PostgresError)
-    /// A statement took too long, or waited too long for a lock: somebody in the group is at fault, and not the database.
+    /// A statement took too long, or waited too long for a lock: a job in the group is at fault, and not the database.
     case tooLong(PostgresError)
     /// What is remembered of organizations is out of date.
     case stale

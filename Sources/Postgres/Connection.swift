@@ -77,7 +77,7 @@ public final class Connection: Sendable {
     /// Whether calls can still succeed. The server's closing an idle connection shows here at once.
     public var isUsable: Bool { mailbox.isUsable }
 
-    /// The process that whoever took the connection says it is served by. A pooler gives a number of its own.
+    /// The server process that the connection's user has announced. A pooler gives a number of its own.
     var announcedProcess: Int32 { mailbox.serverProcess }
 
     /// Whether the last call left a transaction open, failed or not.

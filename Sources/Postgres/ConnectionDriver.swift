@@ -119,7 +119,7 @@ final class ConnectionDriver {
             case .script(let text): script(text, limits)
             }
         deliverNotifications()
-        // Whoever awaits the job may look at the connection next, so its state is published first.
+        // The caller that awaits the job may look at the connection next, so its state is published first.
         mailbox.finished(in: handle.transaction, isWorn: isWorn)
         if !isAlive { mailbox.close() }
         job.continuation.resume(returning: outcome)

@@ -80,7 +80,7 @@ final class Handle {
 
     var hasFailed: Bool { PQstatus(connection) == CONNECTION_BAD }
     var socket: Int32 { PQsocket(connection) }
-    /// The number of the server's process, as whoever answered has given it.
+    /// The number of the server's process, as the server or the pooler gave it.
     var serverProcess: Int32 { PQbackendPID(connection) }
 
     func connectStep() -> ConnectStep {

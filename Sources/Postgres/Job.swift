@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Work for a connection's thread, and whoever waits for it.
+/// Work for a connection's thread, and the caller that waits for it.
 struct Job: Sendable {
     enum Work: Sendable {
         /// All statements in one pipeline with one Sync; without statements, a round trip.

@@ -150,8 +150,8 @@ extension Migrator {
 
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
-            // Whoever waits for a lock makes all wait that come after it and would have got theirs. So nobody here waits
-            // long behind a transaction that goes on and on: rather later again.
+            // A migration that waits for a lock makes all later statements wait behind it. So it does not wait long
+            // behind a transaction that goes on and on: it is undone and tried again later.
             let limit = Int(max(patience.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             try await connection.execute(script: migration.text(with: variables))

@@ -2,7 +2,7 @@ extension Pool {
     public struct Statistics: Sendable, Equatable {
         /// Connections that exist, lent or idle.
         public let open: Int
-        /// Connections that nobody uses.
+        /// Connections not in use.
         public let idle: Int
         public let connecting: Int
         public let waiting: Int

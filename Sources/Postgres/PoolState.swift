@@ -157,7 +157,7 @@ extension PoolState {
         return now - failingSince >= limits.acquireTimeout
     }
 
-    /// Gives a free member to whoever has waited longest.
+    /// Gives a free member to the caller that has waited longest.
     private mutating func place(_ member: Member, at now: ContinuousClock.Instant) -> Effects {
         if isClosed {
             leased += 1

@@ -10,8 +10,8 @@ struct GatewayHealth: Sendable {
     /// Who looks at a database that was away at the start.
     let database: DatabaseWatcher?
 
-    /// Why requests cannot be served; empty when they can. While no key was ever there nobody can be served. Keys that
-    /// were withdrawn are: everybody is refused.
+    /// Why requests cannot be served; empty when they can. Before any key was fetched, no request can be served.
+    /// Withdrawn keys are no such reason: the gateway answers, and refuses all tokens.
     var reasons: [String] {
         let keys = verifier.keyReport
         return serving.reasons + dispatcher.reasons + (Self.isWaiting(keys) ? Self.missing(keys) : [])

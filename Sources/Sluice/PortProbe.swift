@@ -1,7 +1,7 @@
 import Glibc
 import SyncHTTP
 
-/// Looks at an address before, or while, somebody listens there.
+/// Tells whether an address is free, or has a listener.
 enum PortProbe {
     /// What an address is good for.
     enum Finding: Equatable {

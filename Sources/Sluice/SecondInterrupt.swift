@@ -2,7 +2,7 @@ import Glibc
 import Logging
 import UnixSignals
 
-/// Whoever presses Ctrl-C while the gateway ends does not want to wait for what is in hand.
+/// A second Ctrl-C during shutdown ends the gateway without waiting for work in hand.
 enum SecondInterrupt {
     /// What a shell reports of a program that Ctrl-C has ended.
     private static let exitCode: Int32 = 128 + SIGINT

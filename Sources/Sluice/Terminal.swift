@@ -8,7 +8,7 @@ enum Terminal {
     /// The database cannot be reached (sysexits.h, EX_UNAVAILABLE).
     static let unavailable = ExitCode(69)
 
-    /// Somebody else is at it just now (sysexits.h, EX_TEMPFAIL).
+    /// Another process is at it just now (sysexits.h, EX_TEMPFAIL).
     static let tryAgain = ExitCode(75)
 
     /// A line on standard output, at once.

@@ -9,7 +9,7 @@ package struct DispatchMetrics: Sendable {
     package static let requestDuration = "sluice_upstream_request_duration_seconds"
     /// Time from a mutation's acceptance to its final outcome.
     package static let completion = "sluice_mutation_completion_seconds"
-    /// Outcomes that were thrown away since somebody else had taken the lane.
+    /// Outcomes that were thrown away since another gateway had taken the lane.
     package static let leasesLost = "sluice_lane_leases_lost_total"
 
     private let attemptCounters: [Outcome.Kind: Counter]

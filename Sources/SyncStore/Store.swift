@@ -151,7 +151,7 @@ package final class Store: Sendable {
     /// Why requests cannot be served; empty when they can.
     package func readiness() async -> [String] {
         do {
-            // whoever asks (an orchestrator, `sluice healthcheck`) has a patience of its own, whatever statements have
+            // the prober (an orchestrator, `sluice healthcheck`) has its own time limit, whatever statements have
             return try await within(Self.readinessPatience) { try await self.unreadiness() }
         } catch let error as PostgresError {
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
@@ -166,7 +166,7 @@ package final class Store: Sendable {
         let status = try await pool.withConnection { try await Schema.migrator().status(on: $0) }
         if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
         let (missing, anyKnown) = try await keyCheck.missing()
-        // whoever can serve others goes on
+        // a gateway that can serve some organizations stays ready
         return anyKnown ? [] : missing
     }
 
@@ -204,7 +204,7 @@ package final class Store: Sendable {
         )
     }
 
-    /// For every connection: nobody waits long for a lock, nobody leaves a transaction open.
+    /// For every connection: no statement waits long for a lock, and no transaction stays open.
     static func pooledSettings(with patience: DatabasePatience) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
         return [

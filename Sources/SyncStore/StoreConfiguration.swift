@@ -15,7 +15,7 @@ package struct StoreConfiguration: Sendable {
     package var leaseSeconds: Double
     /// What wraps the organizations' data keys; nil where nothing is sealed.
     package var masterKeys: MasterKeys?
-    /// How often what somebody waits for is looked at while other replicas' hints arrive: one may be lost.
+    /// How often subscribed data is read anyway while other replicas' hints arrive: one may be lost.
     package var lookInterval: Duration = .seconds(15)
     /// How long Postgres is waited for.
     package var patience = DatabasePatience()

@@ -18,8 +18,8 @@ package struct StoreFailure: Sendable {
         self.logger = logger
     }
 
-    /// A prepared statement that is not there, or that somebody else has made. Nobody but us is at our sessions, unless
-    /// they are not ours.
+    /// A prepared statement is missing, or exists although this session did not make it. Only the gateway uses its
+    /// sessions, unless a pooler shares them.
     private static let lostStatements: Set = ["26000", "42P05"]
 
     /// Says in the log that an answer was given without something, since that could not be read. Once a second at most.

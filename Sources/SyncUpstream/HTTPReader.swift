@@ -7,8 +7,8 @@ package import SyncModel
 
 /// Reads small documents of identity providers, and looks whether servers answer; sends no credentials.
 ///
-/// Redirects are not followed: whoever can make a provider redirect could else name the keys that we trust, and the
-/// operator can write down the final URL.
+/// Redirects are not followed: otherwise an attacker who can make a provider redirect could name the keys that we
+/// trust, and the operator can configure the final URL.
 package final class HTTPReader: Sendable {
     /// How long a request may take in all.
     package static let timeout: Duration = .seconds(5)

@@ -10,7 +10,7 @@ package import SyncModel
 /// Sends requests over HTTP/1.1, on connections that are kept.
 ///
 /// Redirects are not followed. The client beneath sends each request once at most: it never repeats one, not even when
-/// a kept connection turns out to be closed; so every request that was sent is an attempt that somebody counted.
+/// a kept connection turns out to be closed; so every request that was sent has been counted as an attempt.
 ///
 /// It speaks no HTTP/2: there one broken connection would leave the outcome of all its requests unknown at once.
 package final class HTTPUpstream: Upstream {

@@ -2,8 +2,7 @@ import AsyncHTTPClient
 import NIOCore
 import NIOPosix
 
-/// Why there was no answer, as far as it is anybody's business: nothing of the error's own text is passed on, as it
-/// may quote headers.
+/// Why there was no answer, without the error's own text, which may quote headers.
 enum RequestFailure: Equatable {
     case cancelled
     case timedOut

@@ -7,7 +7,7 @@ extension UpstreamResponse {
     private static let maximumETagBytes = 1_000
     private static let maximumLocationBytes = 8_192
 
-    /// What of an answer anybody looks at.
+    /// The parts of an answer that the gateway uses.
     init(_ collected: CollectedResponse, now: Timestamp) {
         let headers = collected.head.headers
         let body = collected.body.flatMap(Self.json).flatMap {

@@ -5,7 +5,7 @@ import JWTKit
 /// A private key that signs tokens, and what the world may know of it.
 struct SigningKey: Sendable {
     let algorithm: TokenAlgorithm
-    /// The thumbprint of the public half (RFC 7638): the same for the same key, whoever computes it.
+    /// The thumbprint of the public half (RFC 7638): the same for the same key, wherever it is computed.
     let id: String
     /// The public half as a member of a JWKS document: names and values that need no escaping.
     let publicMembers: [(name: String, value: String)]

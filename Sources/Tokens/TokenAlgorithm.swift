@@ -6,6 +6,6 @@ enum TokenAlgorithm: String, Sendable {
     case es256 = "ES256"
     case eddsa = "EdDSA"
 
-    /// Whether whoever verifies cannot sign: only such keys are published.
+    /// Whether a verifier cannot sign: only such keys are published.
     var isAsymmetric: Bool { self != .hs256 }
 }

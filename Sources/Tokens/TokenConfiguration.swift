@@ -39,7 +39,7 @@ package struct TokenConfiguration: Sendable, Equatable {
         self.otherIssuers = otherIssuers
     }
 
-    /// Everybody whose tokens are accepted.
+    /// All issuers whose tokens are accepted.
     package var issuers: [TrustedIssuer] { (own.hasKey ? [own] : []) + otherIssuers }
 }
 

@@ -26,7 +26,7 @@ package enum TokenError: Error, Sendable, Hashable {
     /// `alg` is not one of ours, is `none`, or is not the one that the key is for.
     case algorithmNotAllowed
     /// The issuer does not speak for the organization that the token names. To be answered (403) as if there were no
-    /// such organization, so that nobody learns which there are.
+    /// such organization, so that callers do not learn which organizations exist.
     case organizationNotCovered
     /// The token may be good, but the keys that could tell have never been fetched: 503, to be tried again after so
     /// many seconds.

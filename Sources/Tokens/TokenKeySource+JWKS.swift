@@ -16,7 +16,7 @@ private struct JWKMember: Decodable {
     var d: String?
 }
 
-/// A member that may be of any form; nil where it is none that anybody could use.
+/// A member that may be of any form; nil for forms that no key uses.
 private struct AnyMember: Decodable {
     let member: JWKMember?
 
@@ -34,7 +34,7 @@ struct SkippedKey: Sendable, Equatable {
     /// Counted from 1.
     let position: Int
     let reason: String
-    /// Whether it should not be there at all, since whoever has it can sign.
+    /// Whether the key should not be published at all, since its holder can sign.
     let isSecret: Bool
 }
 
@@ -72,8 +72,8 @@ extension TokenKeySource {
         return published.keys
     }
 
-    /// The signature keys of a document that somebody publishes, where one bad key is no reason to do without the
-    /// others (RFC 7517, section 5). Secrets and private keys are never used: whoever reads the document could sign.
+    /// The signature keys of a published document, where one bad key is no reason to do without the others (RFC 7517,
+    /// section 5). Secrets and private keys are never used: every reader of the document could sign.
     ///
     /// - Throws: `TokenConfigurationError` where it is no JWKS document, or holds more keys than may be.
     func publishedKeys() async throws -> PublishedKeys {

@@ -22,7 +22,7 @@ extension TokenKeySource {
         return text.first(where: { !$0.isWhitespace }) == "{" ? try await jwksKeys() : try await pemKeys()
     }
 
-    /// What a published document holds, for whoever looks at a set-up.
+    /// What a published document holds, for `sluice doctor`.
     ///
     /// - Returns: how many keys are usable, and of each other one its position, counted from 1, and why it is not.
     /// - Throws: ``TokenConfigurationError`` where it is no JWKS document.

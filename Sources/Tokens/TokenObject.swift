@@ -1,6 +1,6 @@
 import JSONText
 
-/// A token's header or payload: a JSON object of which nobody can think two things.
+/// A token's header or payload: a JSON object that can be read in one way only.
 enum TokenObject {
     /// - Throws: `repeatedMember` where a name comes twice, for one reader takes the first and another the last of them
     ///   (RFC 7519, section 4); `malformed`.

@@ -26,7 +26,7 @@ extension TokenVerifier {
     package struct KeyReport: Sendable {
         /// URLs, without their queries, whose keys have never been fetched.
         package var missing: [String] = []
-        /// URLs, without their queries, that publish no usable key: whoever signed has withdrawn all of them.
+        /// URLs, without their queries, that publish no usable key: the issuer has withdrawn all of them.
         package var empty: [String] = []
         /// Whether no key is at hand at all, so that no token can be verified.
         package var isWithoutKeys = false

@@ -71,8 +71,8 @@ package final class TokenVerifier: Sendable {
 
     // MARK: - Verifying
 
-    /// The claims of a token, verified now or before. One that names a key that nobody knows waits for its issuer's
-    /// newer keys, for 3 seconds at most, and not always: see ``RemoteKeysState``.
+    /// The claims of a token, verified now or before. A token that names an unknown key waits for its issuer's newer
+    /// keys, for 3 seconds at most, and not always: see ``RemoteKeysState``.
     ///
     /// - Parameter token: what follows `Bearer ` in the header.
     package func verifyOrFetch(_ token: Substring, now: Timestamp) async throws(TokenError) -> TokenClaims {

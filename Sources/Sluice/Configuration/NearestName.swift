@@ -1,4 +1,4 @@
-/// Finds what somebody may have meant.
+/// Finds the known name closest to a misspelt one.
 enum NearestName {
     /// The candidate that the fewest edits turn `name` into, if they are few.
     static func of(_ name: String, among candidates: [String]) -> String? {

@@ -1,5 +1,5 @@
-/// One setting: how it is called, what it may be and what it means. The table of all of them (``all``) drives reading,
-/// validation, the help text and the warnings about names that nobody knows.
+/// One setting: its name, its possible values and its meaning. The table of all of them (``all``) drives reading,
+/// validation, the help text and the warnings about unknown names.
 struct Setting: Sendable {
     /// What a value must look like.
     enum Form: Sendable {

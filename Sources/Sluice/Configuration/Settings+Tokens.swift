@@ -36,8 +36,8 @@ extension Settings {
         return configuration
     }
 
-    /// Whoever has a private key signs for others with it, too, as a rule: providers sign the tokens of all their customers
-    /// alike. Without issuer and audience, a token that somebody got elsewhere would be good here.
+    /// As a rule, the holder of a private key signs for others with it, too: providers sign the tokens of all their
+    /// customers alike. Without issuer and audience, a token issued for another service would be good here.
     private func requireNames() throws(ConfigurationError) {
         let keys = [(jwtJWKSURL, Setting.jwtJWKSURL), (jwtKeysFile, .jwtKeysFile)].first { $0.0 != nil }?.1
         guard let keys, !hasExclusiveKeys else { return }

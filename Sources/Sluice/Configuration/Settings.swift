@@ -16,7 +16,7 @@ struct Settings: Sendable {
     /// Names that mean nothing, each with the one that may have been meant: part of the warnings, and perhaps the cause
     /// where something is missing.
     private(set) var unknownNames: [String] = []
-    /// Whether nobody said which database, so that the default is tried.
+    /// Whether no database was set, so that the default is tried.
     private(set) var isDatabaseUnset = false
     /// Each setting as it may be shown: secrets are "set" or "not set".
     var inForce: [(name: String, value: String)]
@@ -41,8 +41,8 @@ struct Settings: Sendable {
         return settings
     }
 
-    /// What is tried where nobody said which database, and what else was said instead: to stand behind what is wrong with
-    /// the database. Empty where one was named.
+    /// The default that is tried where no database was set, and the unknown names that were: appended to the
+    /// database's error. Empty where one was set.
     var databaseHint: String {
         guard isDatabaseUnset, let fallback = Setting.databaseURL.fallback else { return "" }
         let tried = "\(Setting.databaseURL.variable) is not set, so \(fallback) is tried"

@@ -32,7 +32,7 @@ struct DevelopmentCluster: Sendable {
     /// Whether there are data of an earlier run; initdb leaves nothing half-made under this name.
     var isInitialized: Bool { Folder.exists(layout.data + "/PG_VERSION") }
 
-    /// Makes an empty cluster: UTF-8, open to whoever may use the socket, closed to any network.
+    /// Makes an empty cluster: UTF-8, open to any user of the socket, closed to any network.
     func initialize() async throws {
         let script = """
             rm -rf "$1.new"

@@ -13,7 +13,7 @@ struct DevelopmentDirectory: Sendable {
         self.path = String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
         if access(self.path, W_OK) != 0 { throw DevelopmentError.system("\(self.path) cannot be written to") }
         try lock()
-        // What is in here is nobody else's business, least of all a repository's.
+        // The content is private; it belongs least of all in a repository.
         if !Folder.exists(file(".gitignore")) { try Folder.write("*", to: file(".gitignore"), mode: 0o644) }
     }
 

@@ -22,7 +22,8 @@ struct KeyExamination {
         }
     }
 
-    /// Public keys whose tokens are told apart by nothing, because the operator says that they are nobody else's.
+    /// Public keys whose tokens no issuer or audience tells apart, because the operator says that the keys are used
+    /// for this gateway alone.
     private func exclusivity() -> [Diagnosis] {
         guard let configuration = try? settings.tokenConfiguration() else { return [] }
         let open = configuration.issuers.filter { issuer in

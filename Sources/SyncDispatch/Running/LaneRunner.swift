@@ -40,7 +40,7 @@ struct LaneRunner: Sendable {
                 turn = try await write(step, of: lane, releases: isDraining() || mustYield)
             } catch {
                 logUnwritten(step, lane, error)
-                // the lane may be leased to this process, and nobody else would look at it before that is over
+                // the lane may be leased to this process, and no other would look at it before the lease ends
                 return !isDraining()
             }
             complete(step, turn)

@@ -8,9 +8,9 @@ struct RequestReport {
     /// Reads a JSON object without duplicates, member by member.
     ///
     /// - Parameters:
-    ///   - what: the object and its members, for whoever names another.
-    ///   - read: takes a member in; false for one that there is not.
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with all that was gathered.
+    ///   - what: the object and its members, for the problem about an unknown member.
+    ///   - read: takes a member in; false for an unknown one.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with all problems gathered.
     static func read(
         _ body: [UInt8],
         of what: String,

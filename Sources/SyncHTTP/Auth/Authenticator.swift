@@ -20,9 +20,9 @@ struct Authenticator: Sendable {
         return Caller(organization: organization, user: claims.user, expiresAt: claims.expiresAt)
     }
 
-    /// Whether a caller whose token was good is still served: what takes long asks again.
+    /// Whether a caller whose token was good is still served: long-running requests check again.
     ///
-    /// - Throws: `store_unavailable`, `overloaded` when nobody knows.
+    /// - Throws: `store_unavailable`, `overloaded` when that cannot be determined.
     func isServed(_ caller: Caller) async throws -> Bool {
         do throws(Problem) {
             _ = try await organization(caller.organization.id, serving: caller.user)

@@ -12,7 +12,7 @@ enum EventFrame {
         Array("retry: \(retry)\nid: \(cursor.text)\n\n".utf8)
     }
 
-    /// A comment, so that neither side nor anybody between them takes the connection for dead.
+    /// A comment, so that neither end nor a proxy between them takes the connection for dead.
     static let keepAlive = Array(": keep-alive\n\n".utf8)
 
     static func event(_ event: EventReader.Event) -> [UInt8] {

@@ -8,8 +8,8 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// All listeners to events. While nothing happens nobody works for them; what there is to do is done by a few workers, a
-/// page at a time, so that thousands who are told of one push hold neither the memory nor the database.
+/// All listeners to events. While nothing happens they cost no work; a few workers serve them, a page at a time, so
+/// that thousands of listeners told of one push hold neither the memory nor the database.
 final class EventHub: Service {
     /// Listeners that are worked for at the same time: half of what the pool of connections has by default.
     static let workers = 4
@@ -88,7 +88,7 @@ final class EventHub: Service {
         }
     }
 
-    /// Works until graceful shutdown, which hangs up on everybody: clients connect again, to another replica.
+    /// Works until graceful shutdown, which closes all subscriptions: clients connect again, to another replica.
     func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
@@ -120,7 +120,7 @@ final class EventHub: Service {
                 crowding.flatMap { listening.subscribers[$0] }
             )
         }
-        // the client may have gone before anybody was there to be told
+        // the client may have gone before the subscriber could be told
         if subscriber.isOver { remove(subscriber) }
         if isClosed { subscriber.close(.closed) }
         oldest?.close(.superseded)

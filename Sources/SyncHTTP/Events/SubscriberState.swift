@@ -7,7 +7,7 @@ struct SubscriberState {
     struct Work {
         var cursor: EventCursor
         var news: WakeNews
-        /// Whether nobody knows yet what the feed has behind the cursor.
+        /// Whether it is still unknown what the feed has behind the cursor.
         var isFirst: Bool
         /// Whether the listener has to be shown that the connection is alive.
         var keepsAlive: Bool
@@ -30,7 +30,7 @@ struct SubscriberState {
     private var isFirst = true
     private var keepsAlive = false
     private var checks = false
-    /// Whether it stands in the line, or somebody works for it.
+    /// Whether it stands in the line, or a worker serves it.
     private var isInHand = true
     private var isWritable = true
     private var lastWrite: ContinuousClock.Instant

@@ -62,7 +62,7 @@ package struct HTTPConfiguration: Sendable {
     /// How many bytes of events may wait for slow listeners, over all of them; others wait until there is room.
     package var heldEventBytes = 33_554_432
 
-    /// The public half of the key that signs requests to upstreams: a JWKS document, which anybody may fetch.
+    /// The public half of the key that signs requests to upstreams: a JWKS document, served without authentication.
     package var jwks = Array(#"{"keys":[]}"#.utf8)
     /// The program's version, shown by `/livez`.
     package var version = "unknown"

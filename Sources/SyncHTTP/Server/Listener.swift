@@ -65,7 +65,8 @@ struct Listener: Service {
         }
     }
 
-    /// That it listens is said by whoever knows what the address is for.
+    /// The caller, who knows what the address is for, logs that the server listens; the server's own message is
+    /// dropped.
     private var serverLogger: Logger {
         var logger = responder.logger
         if logger.logLevel == .info { logger.logLevel = .notice }

@@ -128,7 +128,7 @@ extension EntityTypeUpdate {
 
     /// Why a type in use was not changed.
     fileprivate func refusal(of type: EntityType?) throws -> Problem {
-        // whoever changed it at the same time has undone what was in the way
+        // a concurrent change of the type has removed the obstacle
         let overtaken = Problem.overloaded("the entity type is being changed by somebody else")
         guard let type else { return overtaken }
         if let idSpace, idSpace != type.idSpace {

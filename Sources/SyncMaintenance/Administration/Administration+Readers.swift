@@ -14,11 +14,11 @@ extension Administration {
         }
     }
 
-    /// Lets a login role read an organization's rows, and no others, by SQL.
+    /// Lets a login role read one organization's rows by SQL, and no others.
     ///
     /// - Returns: whether that is new; nil when there is no such organization.
-    /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or would see
-    ///   everybody's rows whatever it is bound to; `forbidden` where this connection may not grant.
+    /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or would see all
+    ///   organizations' rows whatever it is bound to; `forbidden` where this connection may not grant.
     package func addReader(_ role: String, to organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         guard let facts = try await facts(of: role) else {
@@ -37,7 +37,7 @@ extension Administration {
         var parameters = Parameters(of: organization)
         parameters.add(role)
         parameters.add(timestamp: now().microseconds)
-        // where somebody else had to grant it, it is there already
+        // where another role had to grant it, the grant exists already
         let grant = facts.isReader ? nil : "GRANT \(Roles.reader) TO \(facts.quoted)"
         return try await bind(Query(Self.addReaderStatement, parameters), granting: grant)
     }

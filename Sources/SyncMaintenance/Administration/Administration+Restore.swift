@@ -45,8 +45,8 @@ extension Administration {
 
     static let changeEpochsStatement = Statement("restore_feeds", "UPDATE feeds AS f SET epoch = f.epoch # $1")
 
-    /// What pulls assigned and nobody had confirmed: whether devices got these pages, or others in their place, belongs to a
-    /// life that the database does not know of. Pages go on being counted from there.
+    /// Assignments of pulls that their devices had not confirmed: which pages the devices received belongs to a
+    /// history that the restored database lacks. Page numbers continue from there.
     static let forgetPagesStatement = Statement(
         "restore_local_id_pages",
         """

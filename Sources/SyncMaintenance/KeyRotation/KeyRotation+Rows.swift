@@ -45,8 +45,8 @@ extension KeyRotation {
         }
     }
 
-    /// Makes an organization's first data key, if it has none and a master key is to wrap one; false where there is no
-    /// such organization. For whoever seals many: then only the first of them is waited for.
+    /// Creates an organization's first data key, if it has none and a master key is to wrap one; false where there is
+    /// no such organization. For callers that seal many values: only the first one waits.
     package func prepare(_ organization: UUID) async throws(Problem) -> Bool {
         catalog.invalidate(organization)
         return try await isThere(organization)

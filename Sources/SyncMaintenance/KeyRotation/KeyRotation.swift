@@ -86,7 +86,7 @@ package struct KeyRotation: Sendable {
                 ])
                 catalog.invalidate(organization)
                 if results[0].affected > 0 { return number }
-                // somebody else was faster, or there is no such organization
+                // another rotation was faster, or there is no such organization
                 if try OrganizationKeys.keys(results[1]).allSatisfy({ $0.number < number }) { return nil }
             }
         }

@@ -12,7 +12,7 @@ enum SealStatements {
         "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1"
     )
 
-    /// What an upstream said of a create that failed stands sealed in the mutation; here nobody reads it.
+    /// The upstream's error for a failed create is kept sealed in the mutation; this copy is never read.
     static let clearMappings = Statement(
         "seal_clear_mappings",
         """

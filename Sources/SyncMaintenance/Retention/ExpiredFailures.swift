@@ -3,9 +3,9 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Mutations that failed or are in conflict, by the age of their acceptance: those that nobody has touched for so long
-/// are discarded, lane by lane, in the way in which a person discards them. So their user is told, a lane that waited for
-/// a person goes on, and the client id is free for another create.
+/// Mutations that failed or are in conflict, by the age of their acceptance: those left untouched for so long are
+/// discarded, lane by lane, in the way in which a user discards them. So the user is told, a lane that waited for a
+/// decision goes on, and the client id is free for another create.
 struct ExpiredFailures {
     /// One that is to be discarded.
     struct Page {

@@ -5,8 +5,8 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Runs retention when it is due, or when somebody asks for it: on one replica at a time, in small steps, with pauses
-/// that grow under load.
+/// Runs retention when it is due or requested: on one replica at a time, in small steps, with pauses that grow under
+/// load.
 package final class RetentionService: Service {
     /// How often a replica looks whether a run is due, in seconds.
     static let lookInterval: Double = 15

@@ -23,7 +23,7 @@ enum RetentionStatements {
         """
     )
 
-    /// A run that somebody asked for meanwhile stays asked for.
+    /// A run that was requested meanwhile stays requested.
     static let release = Statement(
         "retention_release",
         """

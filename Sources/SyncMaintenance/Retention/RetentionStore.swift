@@ -6,8 +6,8 @@ import SyncStore
 
 /// What retention does in the database: small steps, each a transaction under the locks of the lanes that it touches.
 ///
-/// Whoever works has a lease, which every step renews; so it is one replica at a time, and one that was killed loses its
-/// turn after a minute.
+/// The working replica holds a lease, which every step renews; so one replica works at a time, and one that was killed
+/// loses its turn after a minute.
 package struct RetentionStore: Sendable {
     /// For how long a replica has its turn without a sign of life, in seconds.
     package static let leaseSeconds: Double = 60
@@ -20,7 +20,7 @@ package struct RetentionStore: Sendable {
     let settling: Settlement
     let now: TimeSource
     let failure: StoreFailure
-    /// Says in this process that somebody asked for a run.
+    /// Signals in this process that a run was requested.
     private let asked = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
 
     init(pool: Pool, settling: Settlement, now: @escaping TimeSource, failure: StoreFailure) {
@@ -82,7 +82,7 @@ package struct RetentionStore: Sendable {
         asked.continuation.yield()
     }
 
-    /// A value each time that somebody asked this process for a run. For one reader.
+    /// A value for each run requested in this process. For one reader.
     package var requests: AsyncStream<Void> { asked.stream }
 
     package func status() async throws(Problem) -> RetentionStatus {

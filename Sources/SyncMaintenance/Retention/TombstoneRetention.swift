@@ -3,8 +3,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Tombstones go, and the mappings of those who made the entities, and all devices' own ids of them. Whoever has pulled
-/// nothing since then starts over: the feed's horizon says so.
+/// Deletes tombstones, their creators' mappings, and all devices' local ids of them. A client that has pulled nothing
+/// since then starts over: the feed's horizon says so.
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
         let organization: UUID
@@ -28,7 +28,7 @@ struct TombstoneRetention: Retention {
             .int8("feed_position", \.feedPosition)
         )
 
-        /// What the mapping of whoever made the entity is found by.
+        /// What the creator's mapping is found by.
         static let mapping = Columns<Row>(
             .uuid("organization_id", \.organization),
             .uuid("user_id", \.user),

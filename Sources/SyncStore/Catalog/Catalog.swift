@@ -134,7 +134,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// An organization whose upstream does not open is locked, and troubles nobody else.
+    /// An organization whose upstream settings cannot be unsealed is locked; other organizations are served as before.
     private func organization(_ found: Found, upstream: Rows, _ seal: Seal) throws -> (Organization, Seal) {
         func organization(_ upstream: UpstreamSettings?) -> Organization {
             Organization(
@@ -145,7 +145,7 @@ package final class Catalog: Sendable {
                 upstream: upstream
             )
         }
-        // of one that is locked nobody is served, and no lane runs
+        // a locked organization is not served, and none of its lanes runs
         guard seal.lock == nil, var row = upstream.first else { return (organization(nil), seal) }
         do {
             return (organization(try UpstreamSettingsRow.read(&row, seal)), seal)

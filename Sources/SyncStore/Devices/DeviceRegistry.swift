@@ -2,7 +2,7 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Registers devices, one user's own. A push makes its device by itself: nobody has to register before.
+/// Registers one user's devices. Registration is optional: a push creates its device.
 package struct DeviceRegistry: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -71,7 +71,8 @@ package struct DeviceRegistry: Sendable {
         throw Problem.oneDeviceTooMany(limit: limit, pointer: "")
     }
 
-    /// Where the device counts on, by type: behind the highest of its own ids, whoever gave them.
+    /// By type, the next local id of the device: one above the highest of its ids, whether the device or the gateway
+    /// assigned it.
     private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
         try rows.read { (try $0.string("entity_type"), FreeNumbers.next(after: try $0.optionalInt64("highest"))) }
     }
@@ -115,7 +116,7 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Whoever counts a user's devices to make another holds the user's row. A push never waits for it.
+    /// A request that counts a user's devices to create another one holds the user's row. A push never waits for it.
     static let lockUserStatement = Statement(
         "devices_lock_user",
         "SELECT u.user_id FROM users u WHERE u.organization_id = $1 AND u.user_id = $2 FOR UPDATE"

@@ -5,7 +5,7 @@ enum EntityStatements {
     /// Locks the entities that the group reaches for, by server id or by a client id that is mapped.
     static let lockEntities = reading("group_lock_entities", fence: "FOR UPDATE")
 
-    /// Reads the same entities, whoever has locked them.
+    /// Reads the same entities without waiting for row locks.
     static let lookAtEntities = reading("group_look_at_entities", fence: "OFFSET 0")
 
     /// Locks the same, and those that are named by an id of a device: for the groups that name any, for a plan's start

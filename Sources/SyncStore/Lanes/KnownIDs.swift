@@ -35,7 +35,7 @@ struct KnownIDs {
         .serverID { $0.value }
     )
 
-    /// No news to anybody who reads: the change position stays.
+    /// Readers need not learn of it: the change position stays.
     static let statement = Statement(
         "lane_known_ids",
         """

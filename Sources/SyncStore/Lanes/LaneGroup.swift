@@ -3,8 +3,8 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// One group of lane steps on its way through its transaction: reads what their ``LanePlan``s are decided by, and has
-/// written what they come to. Talks to nobody.
+/// One group of lane steps within its transaction: reads what their ``LanePlan``s need and writes what they decide.
+/// Notifies no one.
 struct LaneGroup {
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]

@@ -44,7 +44,7 @@ package enum LaneRows {
     /// Locks lanes in key order and reads them. Input: organizations, users, sorted.
     static let lock = reading("lanes_lock", fence: "FOR UPDATE")
 
-    /// Reads lanes, whoever has locked them.
+    /// Reads lanes without waiting for row locks.
     static let look = reading("lanes_look", fence: "OFFSET 0")
 
     private static func reading(_ name: String, fence: String) -> Statement {

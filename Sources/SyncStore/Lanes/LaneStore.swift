@@ -51,7 +51,7 @@ package final class LaneStore: Service {
 
     // MARK: - Candidates
 
-    /// Lanes that may be claimed, the longest due first: a plain read, nobody is locked.
+    /// Lanes that may be claimed, longest due first: a plain read without locks.
     ///
     /// - Parameters:
     ///   - excluding: organizations that are looked after already.
@@ -217,8 +217,8 @@ package final class LaneStore: Service {
         """
     )
 
-    /// What was claimed or given back meanwhile is left alone. A lane whose lease has run out is put off like any other,
-    /// or many of them would stand before everybody else's.
+    /// Skips lanes that were claimed or given back in the meantime. A lane whose lease has run out is put off like any
+    /// other; otherwise many of them would stand before the lanes of other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
         """

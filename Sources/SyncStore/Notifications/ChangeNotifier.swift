@@ -33,7 +33,7 @@ package final class ChangeNotifier: Service {
     /// How often everything that is watched is looked at, while hints arrive.
     let calmInterval: Duration
     let state = Mutex(State())
-    /// Feeds that somebody has to look at; each at most once.
+    /// Feeds that have news to read; each at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
     /// Whether to look at everything that is watched at once.
     let lookNow = Atomic(false)

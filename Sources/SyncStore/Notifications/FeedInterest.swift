@@ -1,6 +1,6 @@
 package import Foundation
 
-/// What of an organization's feed somebody wants to be told of.
+/// The part of an organization's feed that a listener wants to be told of.
 package struct FeedInterest: Sendable, Hashable {
     package var organization: UUID
     /// Who reads: entities of `visibility: "user"` exist for their owner only.

@@ -47,7 +47,7 @@ struct FeedNews: Sendable {
         }
     }
 
-    /// The position of the newest change that somebody may see and wants to; nil when there is none.
+    /// The position of the newest change that the listener may see and has asked for; nil when there is none.
     func newest(for interest: FeedInterest) -> Int64? {
         guard isComplete else { return end }
         let own = visibleToOwner[interest.user]?.of(interest.entityTypes) ?? 0

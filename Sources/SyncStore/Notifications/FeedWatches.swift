@@ -36,7 +36,7 @@ struct FeedWatches {
 
     /// Notes that a feed was changed.
     ///
-    /// - Returns: whether somebody has to begin looking at it.
+    /// - Returns: whether the caller has to start a reader for it.
     mutating func changed(_ organization: UUID) -> Bool {
         guard let feed = feeds[organization] else { return false }
         feeds[organization]?.isDue = true
@@ -47,13 +47,13 @@ struct FeedWatches {
 
     /// Notes how far a feed is by now.
     ///
-    /// - Returns: whether somebody has to begin looking at it.
+    /// - Returns: whether the caller has to start a reader for it.
     mutating func note(_ end: Int64, of organization: UUID) -> Bool {
         feeds[organization]?.known == end ? false : changed(organization)
     }
 
-    /// Begins a look: where the last one ended, and how many watch. Nil when nothing is due, and then
-    /// whoever looks at the feed is to leave it.
+    /// Begins a look: where the last one ended, and how many watch. Nil when nothing is due; then the reader has to
+    /// stop reading this feed.
     mutating func next(_ organization: UUID) -> (after: Int64, watches: Int)? {
         guard let feed = feeds[organization] else { return nil }
         guard feed.isDue else {

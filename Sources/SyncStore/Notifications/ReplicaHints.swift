@@ -38,8 +38,9 @@ final class ReplicaHints: Sendable {
         self.connection = connection
     }
 
-    /// Whether hints of others are likely to arrive. Not yet in the first second: others may not have heard of us; and
-    /// not while somebody is registered of whom nothing is heard in the time in which each says that it is here.
+    /// Whether hints of other replicas are likely to arrive. Not in the first second, when others may not have heard
+    /// of this one; and not while a registered replica has been silent for longer than the interval at which each
+    /// announces itself.
     var isHearing: Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
@@ -55,12 +56,12 @@ final class ReplicaHints: Sendable {
         return state.withLock { $0.peers.values.count { now - $0 < Self.memory } }
     }
 
-    /// Whether hints are worth sending: others are there, or nobody knows.
+    /// Whether hints are worth sending: other replicas exist, or it is unknown whether they do.
     var isHeard: Bool {
         guard isHearing else { return true }
         let now = ContinuousClock.now
         return state.withLock { state in
-            // who listens anew has not heard of everybody yet
+            // a replica that has just begun to listen has not heard of all others yet
             if let since = state.heardSince, now - since < Self.presenceInterval + .seconds(1) { return true }
             return state.peers.values.contains { now - $0 < Self.memory }
         }
@@ -145,7 +146,7 @@ final class ReplicaHints: Sendable {
     }
 
     static let listenStatement = Statement("hints_listen", "LISTEN \(channel)")
-    /// A hint need not survive a crash of the server: nobody waits for a disk.
+    /// A hint need not survive a crash of the server, so it is committed without waiting for the disk.
     static let notifyStatement = Statement(
         "hints_notify",
         "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', $1)"

@@ -7,7 +7,7 @@ struct GroupReader {
     enum Access {
         /// Under locks, by a transaction that goes on to write; lanes that are missing are made.
         case locking
-        /// As of one moment, by a transaction that writes and locks nothing and waits for nobody.
+        /// As of one moment, by a transaction that writes nothing, takes no locks and waits for none.
         case looking
     }
 

@@ -60,7 +60,8 @@ package struct EventReader: Sendable {
         return cursor
     }
 
-    /// How far a feed has come with what somebody may see, behind a cursor; nil where there is nothing.
+    /// The position of the newest change behind a cursor that the listener may see and has asked for; nil where there
+    /// is none.
     package func feedNews(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([FeedNews.query(interest.organization, after: cursor.feed)])[0]

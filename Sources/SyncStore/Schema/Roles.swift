@@ -26,11 +26,11 @@ package enum Roles {
         try await connection.run(Query(isGrantedStatement)).bool(0, 0)
     }
 
-    /// Makes the roles where they are missing, and brings their grants and the tables' policies up to date. Runners take
-    /// turns with those that migrate.
+    /// Creates the roles where they are missing, and brings their grants and the tables' policies up to date. Runs in
+    /// turns with migrations.
     ///
-    /// The first time it needs every table for itself for a moment. While it waits for somebody who reads for long, all
-    /// others wait behind it: so it gives up after a second, and tries again a little later.
+    /// The first run briefly needs an exclusive lock on every table. While it waits behind a long read, all other
+    /// statements queue behind it: so it gives up after a second, and tries again a little later.
     ///
     /// - Throws: SQLSTATE 42501 where the connection's role may not; then nothing was changed.
     package static func grant(on connection: Connection) async throws(PostgresError) {

@@ -124,8 +124,8 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and tells everybody who gave way what stands in the place of the mutation: no feed brings it again.
-    /// What one transaction cannot tell is left to the next.
+    /// Plans a discard, and notifies every device whose value gave way of what stands in the place of the mutation: no
+    /// feed brings it again. What does not fit one transaction is left to the next.
     func tell(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,

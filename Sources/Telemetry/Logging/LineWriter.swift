@@ -36,7 +36,7 @@ package final class LineWriter: Sendable {
                     if written > 0 {
                         rest = rest.dropFirst(written)
                     } else if written < 0, errno == EAGAIN {
-                        // Somebody made the descriptor non-blocking; wait until it takes more.
+                        // Another process made the descriptor non-blocking; wait until it takes more.
                         var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                         guard poll(&ready, 1, 1_000) > 0 else { return }
                     } else if written == 0 || errno != EINTR {

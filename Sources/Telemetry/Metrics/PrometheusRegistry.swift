@@ -124,10 +124,10 @@ package final class PrometheusRegistry: Sendable {
         cell(MetricNames.exposed(name, as: .gauge), labels)
     }
 
-    /// The one place where a series comes to be. A name that is taken by another kind gets a cell that counts and
-    /// is not shown: two kinds under one name would make the whole page unreadable.
+    /// The one place where a series comes to be. A name that is taken by another kind gets a cell that counts and is
+    /// not shown: two kinds under one name would make the whole page unreadable.
     ///
-    /// - Parameter buckets: the bounds of a histogram that nobody described.
+    /// - Parameter buckets: the bounds of a histogram without a description.
     func cell<Cell: MetricCell>(_ name: String, _ dimensions: [(String, String)], buckets: [Double] = []) -> Cell {
         let labels = LabelSet(dimensions)
         let found: (cell: Cell, isOverflow: Bool)? = state.withLock { state in
@@ -157,7 +157,7 @@ package final class PrometheusRegistry: Sendable {
     /// Appends the text of all metrics, sorted by name and labels. Runs the collectors first.
     package func render(into bytes: inout [UInt8]) {
         for collect in state.withLock({ $0.collectors }) { collect(self) }
-        // A copy, so that nobody who makes a handler waits for the writing.
+        // A copy, so that creating a handler does not wait for the writing.
         let families = state.withLock { $0.families }
         for family in families.values.sorted(by: { $0.name < $1.name }) where !family.series.isEmpty {
             PrometheusText.appendHeader(family.name, kind: family.kind, help: family.help, to: &bytes)

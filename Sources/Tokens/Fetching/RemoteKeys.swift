@@ -19,7 +19,7 @@ final class RemoteKeys: Sendable {
     private let wake: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// - Parameter wake: makes whoever fetches look at ``begin(at:)``.
+    /// - Parameter wake: makes the fetching task look at ``begin(at:)``.
     init(url: String, wake: @escaping @Sendable () -> Void) {
         self.url = url
         self.wake = wake

@@ -2,9 +2,9 @@ import SyncModel
 
 /// When the keys of a provider are fetched, and who may wait for that: the rules, without I/O.
 ///
-/// A set is fetched anew when it is about to expire, after a failure with growing pauses, and when a token names a key
-/// that nobody knows, which anybody can write: so that happens once in ``demandPause`` for all callers together, and
-/// only so many wait for it.
+/// A set is fetched anew when it is about to expire, after a failure with growing pauses, and when a token names an
+/// unknown key. Any client can write such a token, so that happens once in ``demandPause`` for all callers together,
+/// and only so many wait for it.
 struct RemoteKeysState: Sendable {
     /// How long a set is good for at least, at most, and where its provider does not say; in seconds.
     static let ages: ClosedRange<Double> = 60...3_600
@@ -40,7 +40,7 @@ struct RemoteKeysState: Sendable {
     private var warnedAt: Timestamp?
     private var isDemanded = false
 
-    /// A request names a key that nobody knows.
+    /// A request names an unknown key.
     mutating func demand(at now: Timestamp, waiting: Int) -> Demand {
         if !isFetching, !isDemanded {
             // a time to come was noted before the clock was set back

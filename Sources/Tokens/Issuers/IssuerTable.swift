@@ -1,7 +1,7 @@
 import SyncModel
 
-/// All issuers in force. A token says which is its own, before anything in it is believed; the keys of that one alone
-/// are tried then, so nobody's key verifies a token that names somebody else.
+/// All issuers in force. A token says which issuer is its own, before anything in it is believed; only that issuer's
+/// keys are tried then, so no issuer's key verifies a token that names another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
     private let byName: [String: Int]

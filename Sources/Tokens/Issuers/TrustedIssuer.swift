@@ -1,6 +1,6 @@
 package import FoundationEssentials
 
-/// Somebody whose tokens are accepted, with the keys that they are signed by and the organizations that they may name.
+/// An issuer whose tokens are accepted, with the keys that sign them and the organizations that they may name.
 package struct TrustedIssuer: Sendable, Equatable {
     /// Whom an issuer speaks for.
     package enum Organizations: Sendable, Equatable {

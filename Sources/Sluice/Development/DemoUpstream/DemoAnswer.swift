@@ -5,6 +5,6 @@ struct DemoAnswer: Sendable {
     var body: [UInt8]?
     var etag: String?
     var location: String?
-    /// For whoever watches; empty when the status says it all.
+    /// For the operator's screen; empty when the status says it all.
     var remark = ""
 }

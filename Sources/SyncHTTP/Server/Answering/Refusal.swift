@@ -6,7 +6,7 @@ import SyncModel
 struct Refusal: Error, Sendable {
     var problem: Problem
     var headers: HTTPFields
-    /// What nobody expected, for the log.
+    /// The unexpected error, for the log.
     private(set) var cause: (any Error)?
 
     init(_ problem: Problem, headers: HTTPFields = HTTPFields()) {
@@ -16,7 +16,7 @@ struct Refusal: Error, Sendable {
 }
 
 extension Refusal {
-    /// The one place where errors become HTTP. What nobody expected is told to the log alone.
+    /// The one place where errors become HTTP. Unexpected errors are told to the log alone.
     init(of error: any Error) {
         switch error {
         case let refusal as Refusal:

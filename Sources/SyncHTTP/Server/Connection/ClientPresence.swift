@@ -44,7 +44,7 @@ enum ClientPresence {
                     do {
                         try await check()
                     } catch let problem as Problem where problem.code.status == 503 {
-                        // nobody knows just now
+                        // unknown just now: ask again later
                     }
                 }
             }

@@ -2,13 +2,13 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPTypesHTTP1
 
-/// Looks at heads while they still are what was sent: further on, nobody can tell the version of a request or how often
-/// it names its host.
+/// Looks at heads while they still are what was sent: further on, neither the version of a request nor its number of
+/// `Host` fields can be told.
 ///
-/// Lets a client of HTTP/1.0 have its connection closed behind the answer, which is how it knows that this was all, and
-/// refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that takes another one would send them elsewhere.
-/// Nor does it take a transfer coding other than `chunked`, or that of a client of HTTP/1.0 (6.1): nobody would decode it,
-/// and a proxy may read the request in another way.
+/// Lets a client of HTTP/1.0 have its connection closed behind the answer, which is how it knows that this was all,
+/// and refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that takes another one would send them
+/// elsewhere. It also refuses a transfer coding other than `chunked`, or any from a client of HTTP/1.0 (6.1): the
+/// gateway would not decode it, and a proxy may read the request in another way.
 final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart

@@ -90,7 +90,7 @@ final class AnswerHold: Sendable {
 }
 
 extension LaneKey {
-    /// Who asks without a user: operators, and whoever asks for what everybody may have.
+    /// Requests without a user: those of operators, and those for public resources.
     static let nobody = LaneKey(
         organization: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
         user: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))

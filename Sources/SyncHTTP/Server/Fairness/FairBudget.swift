@@ -2,10 +2,11 @@ import Metrics
 import SyncModel
 import Synchronization
 
-/// Room that nobody waits for: bytes that may be held at the same time, or places. Who may have none is told at once.
+/// Room without a queue: bytes that may be held at the same time, or places. A request that gets none is refused at
+/// once.
 ///
-/// What clients make us hold is bounded by this and not by how many of them there are; ``FairShares`` says how much of it
-/// is whose.
+/// What clients make us hold is bounded by this and not by how many of them there are; ``FairShares`` says how much of
+/// it is whose.
 final class FairBudget: Sendable {
     private let overload: Overload
     private let shares: Mutex<FairShares>

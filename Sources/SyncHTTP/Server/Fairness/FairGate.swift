@@ -55,7 +55,7 @@ final class FairGate: Sendable {
         return try await operation()
     }
 
-    /// Takes room, as soon as there is some. Whoever took it gives it back by ``leave(_:of:)``.
+    /// Takes room, as soon as there is some. The caller gives it back by ``leave(_:of:)``.
     ///
     /// - Throws: `overloaded` when room did not come in time.
     func enter(_ weight: Int, for user: LaneKey) async throws(Problem) {

@@ -89,7 +89,7 @@ package struct DevicePuller: Sendable {
         }
     }
 
-    /// Types that nobody has registered are let pass: their entities may come.
+    /// Unregistered types pass: entities of such a type may still come.
     private static func check(_ request: PullRequest, _ types: [String: EntityType]) throws(Problem) {
         let other = request.nextLocalIDs.keys.sorted().first { types[$0].map { $0.idSpace != .device } ?? false }
         guard let other else { return }
