@@ -11,11 +11,11 @@ package struct DeviceRegistry: Sendable {
     /// Devices that a user may have.
     let limit: Int
 
-    /// Registers a device, or notes a sign of life of one that is known; its watermark stays as it is.
+    /// Registers a device, or notes a sign of life of a known one; its watermark stays as it is.
     ///
     /// - Returns: whether the device is new, and the device.
     /// - Throws: `validation_failed` (rule `device_limit`) where the user has too many devices for a new one;
-    ///   `organization_unknown`, `user_unknown` for those that were taken away a moment ago.
+    ///   `organization_unknown`, `user_unknown` if they were deleted a moment ago.
     package func register(
         _ device: UUID,
         organization: Organization,
@@ -38,14 +38,15 @@ package struct DeviceRegistry: Sendable {
             ])
             let next = try Self.nextLocalIDs(found[1])
             if let known = try found[0].read({ try DeviceRow(device, next, &$0) }).first { return (false, known) }
-            // on its own: a push of this user would wait for a user that is not committed, and may hold the device
+            // in a transaction of its own: a push of this user would wait for the uncommitted user row, and may hold
+            // the device's
             if organization.settings.provisioning == .onFirstPush {
                 _ = try await pool.run([Query(Self.makeUserStatement, newcomer)])
             }
             var make = write
             make.add(Int64(limit))
             return try await pool.transaction { [lane, key, make] connection in
-                // locked in one statement and counted in a later one, which sees whatever the lock waited for
+                // locked in one statement and counted in a later one, which sees what the lock's last holder committed
                 let made = try await connection.run([
                     Query(Self.lockUserStatement, lane), Query(Self.makeDeviceStatement, make),
                 ])[1]
@@ -58,7 +59,7 @@ package struct DeviceRegistry: Sendable {
         }
     }
 
-    /// A device that was not made: it is there by now, or must not be.
+    /// A device that was not inserted: it exists by now, or must not.
     private func row(_ device: UUID, _ next: [(type: String, next: Int64?)], _ rows: Rows) throws -> DeviceRow {
         guard var row = rows.first, try row.string("status") == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization takes no devices")
@@ -79,7 +80,7 @@ package struct DeviceRegistry: Sendable {
 
     // MARK: - Statements
 
-    /// The highest of a device's own ids, by type.
+    /// The highest local id of a device, by type.
     static let highestStatement = Statement(
         "devices_highest_ids",
         """
@@ -101,8 +102,8 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Makes the user where it is missing, as a first push does. What is made here holds the organization's row, as a new
-    /// lane does: a purged organization takes no new rows.
+    /// Creates the user where it is missing, as a first push does. Holds the organization's row, as creating a lane
+    /// does: a purged organization takes no new rows.
     static let makeUserStatement = Statement(
         "devices_make_user",
         """
@@ -138,7 +139,7 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Why a device was not made.
+    /// Why a device was not created.
     static let stateStatement = Statement(
         "devices_state",
         """

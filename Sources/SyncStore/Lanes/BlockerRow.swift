@@ -8,7 +8,7 @@ struct BlockerRow {
     let lane: LaneKey
     let blocker: UUID
     let changePosition: Int64
-    /// What it may cost, in look-ups.
+    /// What releasing them may cost, in look-ups.
     var budget: Int64 = 0
 
     static let columns = Columns<BlockerRow>(

@@ -2,9 +2,9 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What was changed in a feed behind a position, and for whom that is news.
+/// The changes in a feed behind a position, and the users that may see them.
 struct FeedNews: Sendable {
-    /// Entities that are looked at; of more it is not told whose they are.
+    /// Entities that are looked at; the owners of further ones stay unknown.
     static let limit: Int64 = 1_000
 
     let epoch: Int64

@@ -1,13 +1,13 @@
 import Foundation
 
-/// Who watches which organization's feed, in this process. However many they are, one look serves them all.
+/// The watches on each organization's feed in this process. However many there are, one look serves them all.
 struct FeedWatches {
     private struct Feed {
         var watches: [ObjectIdentifier: (interest: FeedInterest, watch: any ChangeObserver)] = [:]
         /// The feed's end when it was last looked at.
         var known: Int64
         var isBeingRead = false
-        /// Whether there is something new since the look that is under way.
+        /// Whether there is something new since the current look began.
         var isDue = false
     }
 
@@ -16,7 +16,7 @@ struct FeedWatches {
 
     var organizations: [UUID] { Array(feeds.keys) }
 
-    /// - Parameter position: how far the feed has come that the watch has seen.
+    /// - Parameter position: up to where the watch has seen the feed.
     mutating func add(_ watch: any ChangeObserver, _ interest: FeedInterest, after position: Int64) {
         feeds[interest.organization, default: Feed(known: position)].watches[ObjectIdentifier(watch)] = (
             interest, watch
@@ -31,7 +31,7 @@ struct FeedWatches {
         names[WakeName(feedOf: interest.organization)] = nil
     }
 
-    /// The watched organization that another replica means.
+    /// The watched organization that another replica's hint names.
     func organization(_ name: WakeName) -> UUID? { names[name] }
 
     /// Notes that a feed was changed.
@@ -45,7 +45,7 @@ struct FeedWatches {
         return true
     }
 
-    /// Notes how far a feed is by now.
+    /// Notes how far a feed has come.
     ///
     /// - Returns: whether the caller has to start a reader for it.
     mutating func note(_ end: Int64, of organization: UUID) -> Bool {
@@ -64,7 +64,7 @@ struct FeedWatches {
         return (feed.known, feed.watches.count)
     }
 
-    /// Notes how far a look has come, and answers who watches.
+    /// Notes how far a look has come, and answers the watches.
     mutating func looked(
         upTo end: Int64,
         at organization: UUID

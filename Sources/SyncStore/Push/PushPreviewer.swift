@@ -12,8 +12,6 @@ package struct PushPreviewer: Sendable {
     /// Devices that a user may have.
     let deviceLimit: Int
 
-    /// Previews a push.
-    ///
     /// - Throws: the problem that would refuse the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
     package func preview(
         _ push: PushRequest,

@@ -30,7 +30,7 @@ enum QuotaStatements {
     /// disk.
     static let noFlush = Statement("quotas_no_flush", "SELECT set_config('synchronous_commit', 'off', true)")
 
-    /// Makes the buckets that are missing, of active organizations only, as lanes are made: a purge leaves none behind.
+    /// Creates missing buckets, of active organizations only, as lanes are created: a purge leaves none behind.
     static let makeRequests = Statement(
         "quotas_make_requests",
         """

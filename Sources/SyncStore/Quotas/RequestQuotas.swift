@@ -76,7 +76,7 @@ package final class RequestQuotas: Service {
 
     // MARK: - From memory
 
-    /// Nil when the bucket has to be asked first.
+    /// Nil when the bucket has to be read first.
     private func ask(
         _ state: inout State,
         _ id: UUID,
@@ -162,7 +162,7 @@ package final class RequestQuotas: Service {
         }
     }
 
-    /// Gives those who wait their answers, first come first served; who came after the draw began waits for the next.
+    /// Answers waiting requests, first come, first served; requests that came after the draw began wait for the next.
     private func take(_ wish: RequestDraw.Wish, _ grant: RequestDraw.Grant?, _ moment: Timestamp) {
         guard let grant else { return end(wish.organization, Self.unknown) }
         let answers = state.withLock { state -> [(OnceReply<QuotaStanding>, Result<QuotaStanding, Problem>)] in

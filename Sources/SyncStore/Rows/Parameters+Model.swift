@@ -2,7 +2,7 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-// What nearly every statement begins with.
+// The first parameters of nearly every statement.
 extension Parameters {
     /// $1: an organization.
     package init(of organization: UUID) {
