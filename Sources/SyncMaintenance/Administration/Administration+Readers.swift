@@ -4,7 +4,8 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// The login roles that read an organization's rows, and since when; nil when there is no such organization.
+    /// The login roles that read an organization's rows, with the time of each grant; nil when there is no such
+    /// organization.
     package func readers(
         of organization: UUID
     ) async throws(Problem) -> [(role: String, createdAt: Timestamp)]? {
@@ -49,7 +50,7 @@ extension Administration {
         parameters.add(role)
         let isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
         if isRemoved, let facts, facts.isReader {
-            // without its binding a member sees nothing: where this connection may not revoke, that is enough
+            // a member without a binding sees no rows: where this connection may not revoke, that is enough
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
             }
@@ -77,7 +78,7 @@ extension Administration {
         }.first
     }
 
-    /// Binding and membership go together.
+    /// Changes binding and membership together.
     ///
     /// - Returns: whether a binding was changed.
     private func bind(_ change: Query, granting membership: String?) async throws(Problem) -> Bool {
@@ -123,8 +124,8 @@ extension Administration {
         "DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name"
     )
 
-    /// A role's name as SQL takes it; whether row-level security would not hold it; which organization it reads, and
-    /// whether it may read one.
+    /// A role's quoted name; whether it bypasses row-level security; the organization that it reads, and whether it
+    /// may read one.
     static let roleStatement = Statement(
         "readers_role",
         """

@@ -1,8 +1,8 @@
 import Postgres
 
-/// Statements of a ``SealingRun``; those of a lane's rows are its ``SealedTable``'s.
+/// Statements of a ``SealingRun``; those of a lane's rows are in its ``SealedTable``.
 enum SealStatements {
-    /// Whether a value is to be sealed anew: it is there and begins in another way.
+    /// SQL: whether a value is to be sealed anew: it exists and has another beginning.
     static func isOther(_ column: String, _ beginning: String) -> String {
         "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
     }
