@@ -12,7 +12,7 @@ package final class Committer<Work: GroupWork>: Sendable {
     static var smallestShare: Int { 8 }
 
     package let queue: GroupQueue<Work.Job>
-    /// Whose groups it commits.
+    /// The desk whose groups it commits.
     let desk: Int
     private let work: Work
     private let connection: CommitterConnection
@@ -46,7 +46,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         connection.close()
     }
 
-    /// Answers what has waited too long, in the queue or for a database that does not answer.
+    /// Answers jobs that have waited too long, in the queue or for a database that does not answer.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
         let late = inHand.withLock { $0.filter { now - $0.enqueuedAt >= age } } + queue.expired(age, now: now)
@@ -55,7 +55,7 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     // MARK: - One group
 
-    /// - Parameter share: which part of the usual time its statements have, see `CommitterConnection`.
+    /// - Parameter share: the divisor of its statements' usual time, see `CommitterConnection`.
     private func commit(_ group: [Work.Job], share: Int) async {
         guard let error = await tryAgain(group, share: share) else { return }
         metrics.retry(.tooLong)
@@ -97,7 +97,7 @@ package final class Committer<Work: GroupWork>: Sendable {
                 await bisect(group, error, share: share)
                 return nil
             } catch Setback.unavailable(let error) {
-                // a connection that was cut while idle is the usual case after a restart: one more try on a new one
+                // usually a connection that was cut while idle, after a restart: one more try on a new one
                 metrics.retry(.connection)
                 if attempt > 1 {
                     fail(group, error)
@@ -113,7 +113,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         return nil
     }
 
-    /// A group in which the database refuses something, or something does not open, is halved until the culprit stands
+    /// Halves a group in which the database refuses something, or a value cannot be opened, until the culprit stands
     /// alone, so that no other job fails with it.
     private func bisect(_ group: [Work.Job], _ error: any Error, share: Int) async {
         guard group.count > 1 else { return fail(group, error) }
@@ -122,9 +122,9 @@ package final class Committer<Work: GroupWork>: Sendable {
         await commit(Array(group[(group.count / 2)...]), share: share)
     }
 
-    /// A group that took too long is halved until one organization stands alone, each half with half of the time; then
-    /// its jobs are tried one by one, with a part of the time. Who is too much even then is refused, and who has not come
-    /// to his turn within twice the usual time: others wait.
+    /// Halves a group that took too long until one organization stands alone, each half with half of the time; then
+    /// tries its jobs one by one, with a part of the time. A job that takes too long even then is refused, and so is
+    /// one whose turn has not come within twice the usual time: others wait.
     private func split(_ group: [Work.Job], _ error: PostgresError, share: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         var organizations: [UUID] = []

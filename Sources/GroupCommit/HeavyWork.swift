@@ -11,11 +11,11 @@ package enum HeavyWork {
     package static let executor: any TaskExecutor = HeavyExecutor()
 }
 
-/// `@unchecked`: the jobs are touched under the condition's lock alone, and the thread keeps to itself.
+/// `@unchecked`: the jobs are touched under the condition's lock alone, and the thread is private.
 private final class HeavyExecutor: TaskExecutor, @unchecked Sendable {
     /// How much less the system prefers the thread (nice(1)).
     private static let niceness: Int32 = 5
-    /// As threads that tasks share have it: JSON is read as deep as it is nested.
+    /// As on the shared threads: reading JSON recurses as deep as it is nested.
     private static let stackSize = 8 << 20
 
     private let condition = NSCondition()
