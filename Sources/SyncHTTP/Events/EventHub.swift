@@ -11,14 +11,14 @@ import Synchronization
 /// All listeners to events. While nothing happens they cost no work; a few workers serve them, a page at a time, so
 /// that thousands of listeners told of one push hold neither the memory nor the database.
 final class EventHub: Service {
-    /// Listeners that are worked for at the same time: half of what the pool of connections has by default.
+    /// Listeners served at the same time: half of the default size of the connection pool.
     static let workers = 4
 
     private let store: Store
     private let authenticator: Authenticator
     private let configuration: HTTPConfiguration
     private let budget: FairBudget
-    /// Beyond as many listeners as there may be.
+    /// Counts and words the refusals beyond the maximum number of listeners.
     let overload = Overload(.listeners)
     private let listening = Mutex(Listening())
     private let due = AsyncStream<EventSubscriber>.makeStream()
@@ -39,7 +39,7 @@ final class EventHub: Service {
 
     private struct Listening {
         var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
-        /// In the order in which they came.
+        /// In the order of arrival.
         var ofUser: [LaneKey: [EventSubscriber]] = [:]
         var roll = ListenerRoll()
         var isClosed = false
@@ -50,7 +50,7 @@ final class EventHub: Service {
         listening.withLock { $0.roll.hasRoom(for: organization, limit: configuration.maximumListeners) }
     }
 
-    /// Takes a listener in, who has not been written anything yet.
+    /// Adopts a listener to which nothing has been written yet.
     func adopt(_ socket: SocketHandover, _ caller: Caller, from cursor: EventCursor) async throws {
         let now = ContinuousClock.now
         let state = SubscriberState(cursor: cursor, now: now, end: now + longest(caller))
@@ -140,7 +140,7 @@ final class EventHub: Service {
         store.notifier.remove(subscriber, lane: subscriber.lane, feed: subscriber.interest)
     }
 
-    /// A stream ends with its token, and now and then in any case.
+    /// A stream ends with its token, and at the maximum age in any case.
     private func longest(_ caller: Caller) -> Duration {
         min(configuration.maximumStream, .seconds(max(0, caller.expiresAt - configuration.now().seconds)))
     }
@@ -177,7 +177,7 @@ final class EventHub: Service {
             let isAllDone = try await EventTurn(store: store, authenticator: authenticator).take(&work, subscriber)
             subscriber.finish(left: isAllDone ? nil : work)
         } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
-            // what is there will still be there when the database is back; until then the client need not go
+            // the work will still be there when the database is back; until then the client need not go
             if work.keepsAlive { try? subscriber.write(EventFrame.keepAlive) }
             work.keepsAlive = false
             subscriber.finish(left: work, isLater: true)
