@@ -16,7 +16,7 @@ struct Job: Sendable {
     let ticket: Ticket
     let continuation: CheckedContinuation<Outcome, Never>
 
-    /// Why the job must not run any longer, if so.
+    /// The reason to stop the job, if there is one.
     func interruption(at now: ContinuousClock.Instant) -> PostgresError.Kind? {
         if ticket.isCancelled { return .cancelled }
         if let deadline, deadline <= now { return .timedOut }

@@ -1,4 +1,4 @@
-/// How long a migration waits for locks that others hold.
+/// How long a migration waits for locks of other sessions.
 public struct MigratorPatience: Sendable {
     /// For one lock, with all others that want the table queued behind; then the migration is undone.
     public var forLock: Duration

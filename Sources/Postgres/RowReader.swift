@@ -103,6 +103,6 @@ extension Rows: RandomAccessCollection {
     /// A row, to be read from its first column on.
     public subscript(row: Int) -> RowReader { RowReader(self, row) }
 
-    /// What a column is called in the statement's result; nil where there is none.
+    /// A column's name in the statement's result; nil where there is no such column.
     func name(_ column: Int) -> String? { handle.name(column) }
 }
