@@ -2,7 +2,7 @@ import Crypto
 import FoundationEssentials
 import JWTKit
 
-/// A private key that signs tokens, and what the world may know of it.
+/// A private key that signs tokens, and its public half.
 struct SigningKey: Sendable {
     let algorithm: TokenAlgorithm
     /// The thumbprint of the public half (RFC 7638): the same for the same key, wherever it is computed.
@@ -12,8 +12,8 @@ struct SigningKey: Sendable {
     /// JWTKit's implementation, with the key in it; see ``TokenKey/implementation``.
     let implementation: any JWTAlgorithm
 
-    /// Reads the one private key of a PEM file, PKCS #8 or the older forms. Other blocks, such as openssl's
-    /// `EC PARAMETERS`, are passed over.
+    /// Reads the one private key of a PEM file, PKCS #8 or the older forms. Other blocks, such as openssl's `EC
+    /// PARAMETERS`, are skipped.
     ///
     /// - Throws: `TokenConfigurationError` for anything else.
     init(pem source: TokenKeySource) async throws {

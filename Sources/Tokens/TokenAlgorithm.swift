@@ -1,5 +1,5 @@
-/// The signature algorithms that are accepted. A key is for exactly one of them, by its own type, whatever a token
-/// says: that is what refuses algorithm confusion.
+/// The accepted signature algorithms. A key is for exactly one of them, by its own type, whatever a token says: that
+/// prevents algorithm confusion.
 enum TokenAlgorithm: String, Sendable {
     case hs256 = "HS256"
     case rs256 = "RS256"
