@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// What commands say to a person, and how they end.
+/// Output and exit codes of commands.
 enum Terminal {
     /// The configuration is wrong (sysexits.h, EX_CONFIG).
     static let badConfiguration = ExitCode(78)

@@ -2,7 +2,7 @@ import SyncModel
 import SyncUpstream
 import Tokens
 
-/// Whether tokens can be verified, and those for upstreams signed.
+/// Checks whether tokens can be verified, and those for upstreams signed.
 struct KeyExamination {
     let settings: Settings
     let reader: HTTPReader
@@ -11,7 +11,7 @@ struct KeyExamination {
         [await verifier()] + exclusivity() + (await keySets()) + (await signer())
     }
 
-    /// As far as keys are at hand; those that are fetched are looked at by themselves.
+    /// Checks configured keys; published ones are checked separately.
     private func verifier() async -> Diagnosis {
         do throws(ConfigurationError) {
             _ = try await settings.tokenVerifier()

@@ -1,4 +1,4 @@
-/// What it answers, and why in words for a terminal.
+/// The API's answer, and its reason in words for a terminal.
 struct DemoAnswer: Sendable {
     var status: Int
     /// JSON; nil for none.
