@@ -63,7 +63,7 @@ package final class HTTPReader: Sendable {
         }
     }
 
-    /// Whether a server answers anything at all; within 5 seconds.
+    /// Whether a server answers at all; within 5 seconds.
     ///
     /// - Returns: the status, or why there was no answer.
     package func probe(_ url: String) async -> Result<Int, ProbeFailure> {

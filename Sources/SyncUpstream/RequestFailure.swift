@@ -26,8 +26,6 @@ enum RequestFailure: Equatable {
             }
     }
 
-    /// A few words.
-    ///
     /// - Parameters:
     ///   - isSent: whether the request's head was put on a connection.
     ///   - timeout: how long the request was given.
