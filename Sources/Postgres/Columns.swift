@@ -1,5 +1,5 @@
 /// The rows that a statement takes in, column by column: the one place where a column's name, type and value stand
-/// together. A statement's SQL about its input is made from it.
+/// together. The SQL for a statement's input is made from it.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(

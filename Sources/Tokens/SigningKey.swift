@@ -12,8 +12,8 @@ struct SigningKey: Sendable {
     /// JWTKit's implementation, with the key in it; see ``TokenKey/implementation``.
     let implementation: any JWTAlgorithm
 
-    /// Reads the one private key of a PEM file, PKCS #8 or the older forms. Other blocks, such as openssl's `EC
-    /// PARAMETERS`, are skipped.
+    /// Reads the one private key of a PEM file, PKCS #8 or the older forms. Other blocks, such as openssl's
+    /// `EC PARAMETERS`, are skipped.
     ///
     /// - Throws: `TokenConfigurationError` for anything else.
     init(pem source: TokenKeySource) async throws {

@@ -149,7 +149,7 @@ struct LaneRunner: Sendable {
         }
     }
 
-    // MARK: - Telling
+    // MARK: - Metrics and logs
 
     private func note(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration) {
         metrics.attempt(outcome.kind, took: elapsed)

@@ -104,7 +104,7 @@ final class EventHub: Service {
         for subscriber in left { subscriber.close(.closed) }
     }
 
-    // MARK: - Who listens
+    // MARK: - Listeners
 
     private func add(_ subscriber: EventSubscriber, from cursor: EventCursor) {
         store.notifier.add(subscriber, lane: subscriber.lane, feed: (subscriber.interest, cursor.feed))

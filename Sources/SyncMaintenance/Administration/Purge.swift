@@ -101,7 +101,7 @@ extension Administration {
         Statement("purge_request_quotas", "DELETE FROM request_quotas WHERE organization_id = $1"),
         Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
-        // values sealed under these keys cannot be opened any more, in no copy of the rows
+        // without these keys no copy of the sealed values can be opened any more
         Statement("purge_organization_keys", "DELETE FROM organization_keys WHERE organization_id = $1"),
         Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1"),
     ]

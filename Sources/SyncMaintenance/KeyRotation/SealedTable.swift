@@ -4,7 +4,7 @@ import SyncModel
 
 /// A table whose rows belong to lanes.
 struct SealedTable: Sendable {
-    /// A column with sealed values, and its role in a user's row.
+    /// A column with sealed values, and the place of its value in a user's row.
     struct Column: Sendable {
         let name: StaticString
         var isText = false

@@ -32,7 +32,7 @@ struct NeededIDs {
         }
     }
 
-    /// Whether a mapping has to stay; users without a lane need none.
+    /// Whether a mapping has to stay; so do all of a user without a lane, of whom nothing is known.
     func contains(_ client: UUID, of user: UUID) -> Bool {
         !known.contains(user) || crowded.contains(user) || ids[user]?.contains(client) == true
     }

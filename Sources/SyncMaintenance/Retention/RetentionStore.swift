@@ -30,7 +30,7 @@ package struct RetentionStore: Sendable {
         self.failure = failure
     }
 
-    // MARK: - Whose turn it is
+    // MARK: - The lease
 
     /// Claims the lease; nil while another replica holds it or, unless the claim is forced, no run is due.
     package func claim(owner: UUID, isForced: Bool = false) async throws(Problem) -> RetentionLease? {
@@ -91,7 +91,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    // MARK: - What there is to do
+    // MARK: - Steps
 
     /// A page of organizations by id, with the work due in each. The page is empty at the end.
     package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt]

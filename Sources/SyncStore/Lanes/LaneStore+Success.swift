@@ -12,8 +12,8 @@ extension LaneStore {
 
     /// Whether an organization's upstream has accepted a request that was sent after a moment.
     ///
-    /// - Parameter timeout: how long a request may take: a success counts for a mutation accepted before the moment
-    ///   only if it came later than this after it, since the request may have been under way at that moment.
+    /// - Parameter timeout: how long a request may take: the success of a mutation accepted before the moment counts
+    ///   only from this long after it, since its request may have been under way at that moment.
     /// - Throws: `store_unavailable`.
     package func hasSucceeded(
         in organization: UUID,

@@ -43,7 +43,7 @@ extension GroupReader {
         return steps
     }
 
-    // MARK: - What was left out
+    // MARK: - Completion
 
     /// A further round trip, for pushes with an entry that would be refused: looks up what was assumed to be new.
     func completion(of pushes: Set<Int>) -> [Query] { rest(of: pushes).map(\.query) }

@@ -6,8 +6,8 @@ import SyncModel
 /// raised last, when writing.
 ///
 /// The text fixes the shape of every plan, for a plan is made once and kept: a plain join, planned while the tables
-/// were nearly empty, reads a whole table for ever after. So each look-up is a lateral subquery with a fence (`OFFSET
-/// 0`, `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
+/// were nearly empty, reads a whole table for ever after. So each look-up is a lateral subquery with a fence
+/// (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
 enum GroupStatements {
     /// Creates missing lanes, in active organizations only: a purged one takes no new rows. A purge does not see a
     /// lane that is not committed yet, so creating one holds the organization's row, which a purge changes first.

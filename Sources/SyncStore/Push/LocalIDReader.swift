@@ -34,7 +34,7 @@ struct LocalIDReader: Sendable {
         }
     }
 
-    // MARK: - What pulls assigned
+    // MARK: - Assignments of pulls
 
     /// Two more round trips, for pushes that are the first to use a pull's assignments: where those ids lead, and the
     /// entities that are written by them.

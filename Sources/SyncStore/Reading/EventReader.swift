@@ -40,7 +40,7 @@ package struct EventReader: Sendable {
     /// Where a listener begins: behind everything that has happened, or at its cursor.
     ///
     /// - Parameter lastEventID: the id of the last event that it has seen.
-    /// - Throws: `invalid_request` for a foreign cursor; `cursor_expired`.
+    /// - Throws: `invalid_request` for an invalid cursor; `cursor_expired`.
     package func start(
         after lastEventID: String?,
         of lane: LaneKey
@@ -96,7 +96,7 @@ package struct EventReader: Sendable {
         throw problem
     }
 
-    // MARK: - How it is now
+    // MARK: - Current state
 
     private func events(_ keys: [Key], _ lane: LaneKey, _ cursor: EventCursor) async throws(Problem) -> [Event] {
         let mutations = Parameters(of: lane, keys.filter { !$0.place.isMapping }.map(\.id))

@@ -17,7 +17,7 @@ struct FeedRequest: Sendable {
 
     /// Reads `since`.
     ///
-    /// - Throws: `invalid_request` for a foreign cursor, or one made with another filter.
+    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
     func cursor(_ since: String?, pointer: String = "") throws(Problem) -> FeedCursor? {
         guard let since else { return nil }
         guard let cursor = FeedCursor(since) else {

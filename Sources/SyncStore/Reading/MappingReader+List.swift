@@ -18,7 +18,7 @@ extension MappingReader {
     ///   - since: `next` of the page before; nil starts at the beginning.
     ///   - statuses: empty for all.
     ///   - limit: 1 to 1,000.
-    /// - Throws: `invalid_request` for a foreign cursor or one made with another filter; `cursor_expired`.
+    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func list(
         since: String?,
         statuses: [IDMapping.Status],

@@ -44,7 +44,7 @@ package struct MutationReader: Sendable {
 
     /// A page of the user's mutations in lane order.
     ///
-    /// - Throws: `invalid_request` for a foreign cursor or one made with another filter.
+    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
     package func list(
         _ filter: MutationFilter,
         organization: Organization,

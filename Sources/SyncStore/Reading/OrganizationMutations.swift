@@ -11,7 +11,7 @@ extension MutationReader {
     /// none, and still have a next one.
     ///
     /// - Parameter user: only this user's; nil for all.
-    /// - Throws: `invalid_request` for a foreign cursor or one made with another filter.
+    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
     package func list(
         _ filter: MutationFilter,
         organization: Organization,

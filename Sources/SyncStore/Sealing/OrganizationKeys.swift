@@ -5,7 +5,7 @@ package import SyncModel
 /// Rows of `organization_keys`.
 package enum OrganizationKeys {
     /// How long after a data key was made a gateway that does not know it may still write under the one before, in
-    /// seconds: twice the sum of the five until it looks again and the longest transaction.
+    /// seconds: five until it looks again, and the longest transaction, both doubled.
     package static let grace: Double = 60
 
     package static let columns = "k.number, k.master_key, k.wrapped_key"

@@ -120,7 +120,7 @@ extension SettleStatements {
         """
     )
 
-    // MARK: - Devices' own ids
+    // MARK: - Local ids
 
     /// Local ids that restarted mutations name: they are found by this when the mutation's turn comes.
     static let pinLocalIDs = Statement(

@@ -85,7 +85,7 @@ struct SettleWriter {
         return Query(SettleStatements.mappings, parameters)
     }
 
-    // MARK: - Devices' own ids
+    // MARK: - Local ids
 
     private func localIDs(_ plan: SettlePlan) -> [Query] {
         let named = plan.restarts.flatMap { restart in

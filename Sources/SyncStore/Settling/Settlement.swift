@@ -124,8 +124,8 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and notifies every device whose value gave way of what stands in the place of the mutation: no
-    /// feed brings it again. What does not fit one transaction is left to the next.
+    /// Plans a discard, and writes into the error of each discarded mutation which entity stands in its place: no feed
+    /// brings that again. Mutations that do not fit one transaction are left to the next.
     func tell(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,

@@ -5,7 +5,7 @@ import Synchronization
 /// Room without a queue: bytes that may be held at the same time, or places. A request that gets none is refused at
 /// once.
 ///
-/// It bounds what clients make the gateway hold, whatever their number; ``FairShares`` divides it between users.
+/// It bounds what clients make the gateway hold, whatever their number; ``FairShares`` divides it.
 final class FairBudget: Sendable {
     private let overload: Overload
     private let shares: Mutex<FairShares>

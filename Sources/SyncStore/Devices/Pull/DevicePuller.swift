@@ -61,7 +61,7 @@ package struct DevicePuller: Sendable {
     ///   - device: any id; an unknown device is registered when it gets its first number.
     ///   - wait: how long to wait for something to show, while there is nothing.
     ///   - room: taken for what is read.
-    /// - Throws: `invalid_request` for a foreign cursor, and for counters of types without local ids;
+    /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
     ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where a page's
     ///   assignments are no longer known; `validation_failed` where a type has no numbers left.
     package func pull(
