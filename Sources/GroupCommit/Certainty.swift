@@ -1,7 +1,8 @@
-/// What a group has learnt from tries before this one.
+/// The lessons of a group's earlier tries.
 package struct Certainty: Sendable {
-    /// Whether keys, ids and watermarks are all to be looked up.
+    /// Whether to look up all keys, ids and watermarks.
     package var looksUpAll = false
-    /// Whether organizations' data keys were read again after a value under an unknown one was met: then it stays closed.
+    /// Whether organizations' data keys were read again after a value under an unknown one was met: then it stays
+    /// closed.
     package var hasNewestKeys = false
 }

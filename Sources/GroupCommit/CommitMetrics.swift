@@ -1,11 +1,11 @@
 import Metrics
 import SyncModel
 
-/// What group commit tells about itself.
+/// The metrics of group commit.
 package struct CommitMetrics: Sendable {
     /// Why a group is tried again.
     enum Retry: String, CaseIterable {
-        /// What was left out of the first reading is needed after all.
+        /// What the first reading left out is needed after all.
         case readAgain = "read_again"
         /// Another replica has changed an organization's types.
         case staleTypes = "stale_types"
@@ -27,8 +27,8 @@ package struct CommitMetrics: Sendable {
     private let retries: [Retry: Counter]
 
     /// - Parameters:
-    ///   - prefix: what the metrics' names begin with.
-    ///   - jobs: what the members of a group are called.
+    ///   - prefix: how the metrics' names begin.
+    ///   - jobs: the noun for the members of a group.
     package init(prefix: String, jobs: String) {
         self.jobs = Recorder(label: "\(prefix)_\(jobs)")
         mutations = Recorder(label: "\(prefix)_mutations")

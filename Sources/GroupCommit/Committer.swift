@@ -12,7 +12,7 @@ package final class Committer<Work: GroupWork>: Sendable {
     static var smallestShare: Int { 8 }
 
     package let queue: GroupQueue<Work.Job>
-    /// Whose groups it commits.
+    /// The desk whose groups it commits.
     let desk: Int
     private let work: Work
     private let connection: CommitterConnection
@@ -46,7 +46,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         connection.close()
     }
 
-    /// Answers what has waited too long, in the queue or for a database that does not answer.
+    /// Answers jobs that have waited too long, in the queue or for a database that does not answer.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
         let late = inHand.withLock { $0.filter { now - $0.enqueuedAt >= age } } + queue.expired(age, now: now)
@@ -55,7 +55,7 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     // MARK: - One group
 
-    /// - Parameter share: which part of the usual time its statements have, see `CommitterConnection`.
+    /// - Parameter share: the divisor of its statements' usual time, see `CommitterConnection`.
     private func commit(_ group: [Work.Job], share: Int) async {
         guard let error = await tryAgain(group, share: share) else { return }
         metrics.retry(.tooLong)
@@ -64,12 +64,12 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     /// Tries a group until it is committed, or it is known that it will not be.
     ///
-    /// - Returns: nil when everybody has an answer; otherwise what took too long.
+    /// - Returns: nil when all its jobs have an answer; otherwise what took too long.
     private func tryAgain(_ group: [Work.Job], share: Int) async -> PostgresError? {
         var certainty = Certainty()
         var last: PostgresError?
         for attempt in 1...Self.attempts {
-            // nobody waits for it any more, and others wait behind it
+            // no caller waits for it any more, and others wait behind it
             if attempt > 1 || share > 1, group.allSatisfy(\.isAnswered) { return nil }
             do {
                 try await tryOnce(group, certainty, share: share)
@@ -97,7 +97,7 @@ package final class Committer<Work: GroupWork>: Sendable {
                 await bisect(group, error, share: share)
                 return nil
             } catch Setback.unavailable(let error) {
-                // a connection that was cut while idle is the usual case after a restart: one more try on a new one
+                // usually a connection that was cut while idle, after a restart: one more try on a new one
                 metrics.retry(.connection)
                 if attempt > 1 {
                     fail(group, error)
@@ -113,8 +113,8 @@ package final class Committer<Work: GroupWork>: Sendable {
         return nil
     }
 
-    /// A group in which the database refuses something, or something does not open, is halved until the culprit stands
-    /// alone, so that it fails nobody else.
+    /// Halves a group in which the database refuses something, or a value cannot be opened, until the culprit stands
+    /// alone, so that no other job fails with it.
     private func bisect(_ group: [Work.Job], _ error: any Error, share: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry(.bisected)
@@ -122,9 +122,9 @@ package final class Committer<Work: GroupWork>: Sendable {
         await commit(Array(group[(group.count / 2)...]), share: share)
     }
 
-    /// A group that took too long is halved until one organization stands alone, each half with half of the time; then
-    /// its jobs are tried one by one, with a part of the time. Who is too much even then is refused, and who has not come
-    /// to his turn within twice the usual time: others wait.
+    /// Halves a group that took too long until one organization stands alone, each half with half of the time; then
+    /// tries its jobs one by one, with a part of the time. A job that takes too long even then is refused, and so is
+    /// one whose turn has not come within twice the usual time: others wait.
     private func split(_ group: [Work.Job], _ error: PostgresError, share: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         var organizations: [UUID] = []
@@ -151,7 +151,7 @@ package final class Committer<Work: GroupWork>: Sendable {
     private func fail(_ group: [Work.Job], _ error: any Error) {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
-        // nobody behind gets another answer while the database is away: tell them now
+        // jobs behind would get the same answer while the database is away: tell them now
         guard (error as? PostgresError)?.isUnavailable == true else { return }
         for job in queue.drain(at: desk) { job.refuse(problem) }
     }
@@ -186,7 +186,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }
-        // one that stands alone waits for somebody's lock as long as anybody waits for it
+        // a job that stands alone waits for a lock as long as its caller waits
         if error.isTooLong, !(isAlone && error.isRetryable) { return .tooLong(error) }
         if error.isRetryable { return .contended(error) }
         if error.isUnavailable { return .unavailable(error) }

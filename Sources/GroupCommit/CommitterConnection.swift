@@ -1,7 +1,7 @@
 package import Postgres
 import Synchronization
 
-/// A committer's own connection: opened at first use and again after it broke, not more often than four times a second.
+/// A committer's own connection: opened at first use and again after it broke, at most four times a second.
 package final class CommitterConnection: Sendable {
     private struct State {
         var connection: Connection?
@@ -23,8 +23,8 @@ package final class CommitterConnection: Sendable {
 
     /// The open connection.
     ///
-    /// - Parameter share: which part of the usual time a statement may take: 1 for all of it, 2 for a half.
-    /// - Throws: why there is none; within a quarter of a second of a failed try, that failure again.
+    /// - Parameter share: the divisor of a statement's usual time: 1 for all of it, 2 for a half.
+    /// - Throws: why connecting failed; within a quarter of a second of a failed try, that failure again.
     func open(share: Int = 1) async throws(PostgresError) -> Connection {
         let connection = try await open()
         let limit = configuration.statementTimeout / share

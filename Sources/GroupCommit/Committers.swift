@@ -2,22 +2,21 @@ package import Postgres
 import ServiceLifecycle
 package import SyncModel
 
-/// Takes jobs in and commits them in groups: while a committer is busy, arrivals queue; when it is free it takes what is
-/// there. No timer, so no added latency when idle.
+/// Accepts jobs and commits them in groups: while a committer is busy, arrivals queue; when it is free it takes all
+/// that wait. No timer, so no added latency when idle.
 ///
-/// An organization always goes to the same committer, so two groups of one process never wait for each other; and so do
-/// all of a partition, for the first row that a statement writes to a partition costs more than the next ten. What is
-/// heavy goes to a committer of its own, on a thread of its own, while nothing else of its organization is committed.
+/// An organization always goes to the same committer, so two groups of one process never wait for each other; and so
+/// do all of a partition, for the first row that a statement writes to a partition costs more than the next ten. Heavy
+/// jobs go to a committer of their own, on a thread of its own, while nothing else of their organization is committed.
 package final class Committers<Work: GroupWork>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
     private let patience: Duration
 
     /// - Parameters:
-    ///   - count: committers of what is not heavy; each has a connection of its own.
-    ///   - hasHeavyDesk: whether one more commits what is heavy.
-    ///   - patience: how long a job may wait, queued or for the database, before it is answered that the store is
-    ///     unavailable.
+    ///   - count: committers of light jobs; each has a connection of its own.
+    ///   - hasHeavyDesk: whether one more commits heavy jobs.
+    ///   - patience: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
     package init(
         _ count: Int,
         doing work: Work,
@@ -58,7 +57,7 @@ package final class Committers<Work: GroupWork>: Service {
         return try result.get()
     }
 
-    /// Runs the committers until graceful shutdown; what is queued by then is finished.
+    /// Runs the committers until graceful shutdown; jobs queued by then are finished.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {

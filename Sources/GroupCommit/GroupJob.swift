@@ -9,7 +9,7 @@ package protocol GroupJob: Sendable {
     /// What it adds to a group's bound on bytes.
     var bytes: Int { get }
     var enqueuedAt: ContinuousClock.Instant { get }
-    /// Whether nobody waits for it any more.
+    /// Whether its caller has stopped waiting.
     var isAnswered: Bool { get }
     /// Answers that it was not done.
     func refuse(_ problem: Problem)

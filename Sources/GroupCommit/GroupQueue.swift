@@ -1,7 +1,7 @@
 package import SyncModel
 import Synchronization
 
-/// The jobs that wait for the committers, each of which has a desk. Bounded and fair: ``GroupLine`` says who comes next.
+/// The jobs that wait for the committers, each of which has a desk. Bounded and fair: ``GroupLine`` decides the order.
 package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Jobs that may wait; beyond it the gateway is overloaded.
     static var capacity: Int { 4_096 }
@@ -19,23 +19,22 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// How many desks are for what is not heavy: an organization's is one of them.
+    /// The number of desks for light jobs: an organization has one of them.
     let desks: Int
     private let state: Mutex<State>
 
-    /// - Parameter hasHeavyDesk: whether there is one more, for what is heavy; it has the highest number.
+    /// - Parameter hasHeavyDesk: whether there is one more, for heavy jobs; it has the highest number.
     package init(desks: Int, hasHeavyDesk: Bool, limits: GroupLimits = GroupLimits()) {
         self.desks = desks
         let line = GroupLine(desks: desks, hasHeavyDesk: hasHeavyDesk, capacity: Self.capacity, limits: limits)
         state = Mutex(State(line: line))
     }
 
-    /// Jobs that wait now.
     package var count: Int { state.withLock { $0.line.count } }
 
-    /// Adds a job; false when as many wait as may, or the queue is closed.
+    /// Adds a job; false when the queue is full or closed.
     ///
-    /// - Parameter desk: where the organization's light work is done.
+    /// - Parameter desk: the desk of the organization's light jobs.
     package func add(_ job: Job, desk: Int) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (false, nil) }
@@ -50,15 +49,14 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         return isAdded
     }
 
-    /// The next group for a desk. Waits for the first job; nil once closed and empty.
-    ///
-    /// The group before it is taken to be done.
+    /// The next group for a desk, whose group before it counts as done. Waits for the first job; nil once closed and
+    /// empty.
     func next(at desk: Int) async -> [Job]? {
         finish(at: desk)
         while true {
             let (group, isOver) = state.withLock { state in
                 let items = state.line.take(at: desk)
-                // what is at work elsewhere may have more for this desk
+                // jobs being committed elsewhere may leave more for this desk
                 return (state.jobs(of: items), state.isClosed && state.line.isIdle(for: desk))
             }
             if !group.isEmpty { return group }
@@ -76,18 +74,18 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// Ends the group of a desk: its organizations may have work at another now.
+    /// Ends the group of a desk: another desk may have work of its organizations.
     private func finish(at desk: Int) {
         let consumers = state.withLock { state in
             let woken = state.line.finish(at: desk)
-            // at the end everybody looks whether anything is left
+            // at the end every consumer looks whether anything is left
             let desks = state.isClosed ? Set(state.consumers.keys) : woken
             return desks.compactMap { state.consumers.removeValue(forKey: $0) }
         }
         for consumer in consumers { consumer.resume() }
     }
 
-    /// Takes out what has waited for longer than `age`.
+    /// Removes the jobs that have waited for longer than `age`.
     func expired(_ age: Duration, now: ContinuousClock.Instant) -> [Job] {
         state.withLock { state in
             let late = Set(state.jobs.lazy.filter { now - $0.value.enqueuedAt >= age }.map(\.key))
@@ -96,12 +94,12 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// Takes out everything that waits for a desk.
+    /// Removes all jobs that wait for a desk.
     func drain(at desk: Int) -> [Job] {
         state.withLock { state in state.jobs(of: state.line.drain(at: desk)) }
     }
 
-    /// Takes no more; what waits is still handed out.
+    /// Accepts no more jobs; those that wait are still handed out.
     package func close() {
         let consumers = state.withLock { state in
             state.isClosed = true

@@ -6,16 +6,16 @@ package protocol GroupWork: Sendable {
     associatedtype Job: GroupJob
     /// Reads, decides, writes and commits, and answers the jobs.
     ///
-    /// - Parameter certainty: what is not to be taken from what is remembered.
+    /// - Parameter certainty: what must not be taken from memory.
     /// - Throws: `PostgresError`, ``Setback``, or what `Catalog` throws; then nothing of the group is committed.
     func commit(_ group: [Job], on connection: Connection, _ certainty: Certainty) async throws
 
-    /// What a job is told that failed; the log has the rest.
+    /// The problem for a job that failed; the log has the rest.
     func problem(_ error: any Error) -> Problem
 
-    /// Whether an error of the database says that what is remembered of organizations is out of date.
+    /// Whether a database error says that the cached organizations are out of date.
     func isStale(_ error: PostgresError) -> Bool
 
-    /// Forgets what is remembered of a group's organizations.
+    /// Drops a group's organizations from the cache.
     func forget(_ group: [Job])
 }

@@ -2,20 +2,20 @@ import DequeModule
 import Foundation
 import Glibc
 
-/// Where computing is done that takes long: reading bodies of megabytes, planning what they hold, writing pages.
+/// Runs long computations: reading bodies of megabytes, planning what they hold, writing pages.
 ///
 /// It has threads of its own, which the system prefers less than others. On the threads that all tasks share, of which
-/// there are as many as cores, everybody else would wait until it is over.
+/// there are as many as cores, all other requests would wait until it is over.
 package enum HeavyWork {
-    /// Runs as many pieces of work at a time as there are cores, but one: beside it somebody else is served without delay.
+    /// Runs one piece of work fewer at a time than there are cores, so that other requests are served without delay.
     package static let executor: any TaskExecutor = HeavyExecutor()
 }
 
-/// `@unchecked`: the jobs are touched under the condition's lock alone, and the thread keeps to itself.
+/// `@unchecked`: the jobs are touched under the condition's lock alone, and the thread is private.
 private final class HeavyExecutor: TaskExecutor, @unchecked Sendable {
     /// How much less the system prefers the thread (nice(1)).
     private static let niceness: Int32 = 5
-    /// As threads that tasks share have it: JSON is read as deep as it is nested.
+    /// As on the shared threads: reading JSON recurses as deep as it is nested.
     private static let stackSize = 8 << 20
 
     private let condition = NSCondition()

@@ -1,8 +1,8 @@
 package import SyncModel
 import Synchronization
 
-/// Where the answer to a job goes. The first one counts: a push that was answered for want of time may still be
-/// committed, and is a repetition when it comes again.
+/// The reply to a job's caller. Only the first answer counts: a push that was answered for want of time may still be
+/// committed, and is a replay when it comes again.
 package final class OnceReply<Value: Sendable>: Sendable {
     package typealias Continuation = CheckedContinuation<Result<Value, Problem>, Never>
 
@@ -12,7 +12,6 @@ package final class OnceReply<Value: Sendable>: Sendable {
         self.continuation = Mutex(continuation)
     }
 
-    /// Whether it was answered.
     package var isSent: Bool { continuation.withLock { $0 == nil } }
 
     /// Answers, unless that was done.

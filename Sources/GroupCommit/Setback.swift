@@ -1,16 +1,16 @@
 package import Postgres
 
-/// What is to be done about a group that was not committed.
+/// Why a group was not committed, and what to do about it.
 package enum Setback: Error {
-    /// Try again, this time looking up everything.
+    /// Try again, and look up everything.
     case readAgain
-    /// Try again after a little while.
+    /// Try again after a short pause.
     case contended(PostgresError)
-    /// A statement took too long, or waited too long for a lock: somebody in the group is at fault, and not the database.
+    /// A statement took too long, or waited too long for a lock: a job in the group is at fault, and not the database.
     case tooLong(PostgresError)
-    /// What is remembered of organizations is out of date.
+    /// The cached organizations are out of date.
     case stale
-    /// The database refuses something in it.
+    /// The database refuses something in the group.
     case refused(PostgresError)
     case unavailable(PostgresError)
 }

@@ -1,8 +1,8 @@
 extension Int64 {
     /// Reads a JSON number that is written with a fraction or an exponent and is whole all the same, such as `1.0` or
-    /// `25e2`: to JSON Schema that is an integer, and writers that know no other numbers than floating ones make it.
+    /// `25e2`: to JSON Schema that is an integer, and writers that have only floating-point numbers produce it.
     ///
-    /// Exact: no digit is rounded. Nil for what is not whole, and beyond the range.
+    /// Exact: no digit is rounded. Nil for other numbers, and beyond the range.
     init?(decimal text: some Collection<UInt8>) {
         var digits: [UInt8] = []
         var exponent = 0
@@ -29,7 +29,7 @@ extension Int64 {
             self = 0
             return
         }
-        // 19 digits is what the range has
+        // the range has 19 digits
         guard exponent >= 0, digits.count + exponent <= 19 else { return nil }
         digits += Array(repeating: 0, count: exponent)
         self.init(digits, isNegative: isNegative)
@@ -58,7 +58,7 @@ extension Int64 {
         self = value
     }
 
-    /// What stands behind the `e`; far beyond every number's digits it makes no difference how far.
+    /// The number behind the `e`, clamped far beyond the digits of every number.
     private static func exponent(_ text: some Collection<UInt8>) -> Int {
         var value = 0
         for byte in text where byte >= UInt8(ascii: "0") {

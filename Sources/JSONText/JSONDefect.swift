@@ -1,8 +1,8 @@
-/// What JSON's grammar allows, but the gateway can't store or would understand in one of several ways.
+/// A part of a text that JSON's grammar allows, but that the gateway can't store or could understand in several ways.
 public struct JSONDefect: Sendable, Equatable {
     /// The numbers are those of `csj_defect_kind`.
     public enum Kind: UInt32, Sendable {
-        /// A name that an earlier member of the object has, once both are unescaped (RFC 8259, section 4).
+        /// A name that repeats that of an earlier member, once both are unescaped (RFC 8259, section 4).
         case duplicateMember = 0
         /// A string or name with U+0000, which PostgreSQL's text can't hold.
         case nulCharacter
@@ -20,7 +20,7 @@ public struct JSONDefect: Sendable, Equatable {
     /// whose defects were asked for. A pointer of more than a kilobyte is cut, and ends in "…".
     public let pointer: String
 
-    /// What is wrong, as a sentence for the person who sent the text.
+    /// The defect, as a sentence for the person who sent the text.
     public var explanation: String {
         switch kind {
         case .duplicateMember: "The object has more than one member of this name."

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// A value and what is to be written in its place.
+/// A value and its replacement.
 public struct JSONEdit: Sendable {
     let value: JSONValue
     let replacement: JSONReplacement

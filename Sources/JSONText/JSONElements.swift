@@ -22,7 +22,7 @@ public struct JSONElements: Sequence, Sendable {
 
     public var isEmpty: Bool { storage.nodes[index].after == index + 1 }
 
-    /// How many there are, found by stepping over them.
+    /// Counted by stepping over the elements.
     public var count: Int { reduce(0) { count, _ in count + 1 } }
 }
 

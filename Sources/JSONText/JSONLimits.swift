@@ -1,10 +1,10 @@
-/// Bounds on what is parsed. They bound the memory too: a tree takes its text plus 16 bytes a node.
+/// Bounds on a parsed text. They bound the memory too: a tree takes its text plus 16 bytes a node.
 public struct JSONLimits: Sendable, Equatable {
-    /// The longest text, in bytes. At most 1 GiB, whatever is asked.
+    /// The longest text, in bytes. Values above 1 GiB count as that.
     public var maximumBytes: Int
-    /// How deep arrays and objects may nest: `[]` is 1. At most 1,024, whatever is asked.
+    /// How deep arrays and objects may nest: `[]` is 1. Values above 1,024 count as that.
     public var maximumDepth: Int
-    /// How many values and member names there may be, together.
+    /// Values and member names together.
     public var maximumNodes: Int
 
     /// The defaults suit a request's body.
@@ -14,7 +14,7 @@ public struct JSONLimits: Sendable, Equatable {
         self.maximumNodes = maximumNodes
     }
 
-    /// The widest bounds there are; for texts that were checked when they came in.
+    /// The widest bounds; for texts that were checked when they came in.
     public static let widest = JSONLimits(
         maximumBytes: 1_073_741_824,
         maximumDepth: 1_024,

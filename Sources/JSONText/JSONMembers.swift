@@ -29,7 +29,7 @@ extension JSONValue {
         node.isObject ? JSONMembers(storage: storage, index: index) : nil
     }
 
-    /// The first member of that name, found by looking at one after the other; nil too unless it is an object.
+    /// The first member with that name, found by linear search; nil also for other types.
     public subscript(name: StaticString) -> JSONValue? {
         let node = node
         guard node.isObject else { return nil }

@@ -3,12 +3,12 @@ public struct JSONName: Sendable {
     let storage: JSONStorage
     let index: Int
 
-    /// Whether it is this name, once unescaped. Allocates nothing.
+    /// Compares the unescaped name. Allocates nothing.
     public func equals(_ other: StaticString) -> Bool {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].equals(other, in: $0) }
     }
 
-    /// Whether it is this name, once unescaped.
+    /// Compares the unescaped name.
     public func equals(_ other: String) -> Bool {
         var other = other
         return storage.bytes.withUnsafeBufferPointer { bytes in
@@ -16,11 +16,11 @@ public struct JSONName: Sendable {
         }
     }
 
-    /// Whether it is this name, in UTF-8, once unescaped. Allocates nothing.
+    /// Compares the unescaped name with UTF-8. Allocates nothing.
     public func equals(utf8 other: [UInt8]) -> Bool {
         storage.bytes.withUnsafeBufferPointer { bytes in
             let node = storage.nodes[index]
-            // an escape is never shorter than what it stands for
+            // an escape is never shorter than the character it encodes
             guard node.range.count - 2 >= other.count else { return false }
             return other.withUnsafeBufferPointer { other in node.withUnescaped(in: bytes) { $0.isEqual(to: other) } }
         }

@@ -1,6 +1,6 @@
 internal import CSimdJSON
 
-/// A value or a member's name in the flat array that the parser makes; a name's value is the node after it.
+/// A value or a member's name in the parser's flat array; a name's value is the node after it.
 typealias JSONNode = csj_node
 
 extension csj_node {
@@ -23,12 +23,12 @@ extension csj_node {
         UnsafeBufferPointer(rebasing: bytes[range])
     }
 
-    /// What stands between a string's or name's quotes, as written.
+    /// The text between a string's or name's quotes, as written.
     func content(in bytes: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(rebasing: bytes[Int(start) + 1..<Int(end) - 1])
     }
 
-    /// Lends the unescaped content of a string or name; a lone surrogate is three bytes (WTF-8).
+    /// Passes the unescaped content of a string or name; a lone surrogate is three bytes (WTF-8).
     func withUnescaped<Result>(
         in bytes: UnsafeBufferPointer<UInt8>,
         _ body: (UnsafeBufferPointer<UInt8>) -> Result
@@ -41,15 +41,15 @@ extension csj_node {
         }
     }
 
-    /// The unescaped content of a string or name; U+FFFD for what Unicode has no scalar for.
+    /// The unescaped content of a string or name; U+FFFD for lone surrogates.
     func string(in bytes: UnsafeBufferPointer<UInt8>) -> String {
         withUnescaped(in: bytes) { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Whether a string or name is this one, once unescaped.
+    /// Compares a string or name, once unescaped.
     func equals(_ other: StaticString, in bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         other.withUTF8Buffer { other in
-            // An escape is never shorter than what it stands for.
+            // An escape is never shorter than the character it encodes.
             guard Int(end - start) - 2 >= other.count else { return false }
             return withUnescaped(in: bytes) { $0.isEqual(to: other) }
         }

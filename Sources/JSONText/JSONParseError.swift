@@ -1,8 +1,8 @@
-/// Why a text is not JSON (RFC 8259), or more of it than the limits allow.
+/// Why a text is not JSON (RFC 8259), or exceeds the limits.
 public struct JSONParseError: Error, Sendable, Equatable {
     /// The numbers are those of `csj_error`.
     public enum Kind: UInt32, Sendable, CaseIterable {
-        /// More than ``JSONLimits`` allow.
+        /// Exceeds a limit of ``JSONLimits``.
         case tooLong = 1, tooDeep, tooManyNodes
         /// No value: nothing, or white space only.
         case empty
@@ -12,21 +12,21 @@ public struct JSONParseError: Error, Sendable, Equatable {
         case unterminatedString
         /// The text ends within an array or object.
         case unexpectedEnd
-        /// Something else where a value belongs. A byte order mark is such a thing.
+        /// Another character where a value belongs, for example a byte order mark.
         case expectedValue
         case expectedName, expectedColon, expectedCommaOrEnd
         /// A word that is none of `true`, `false` and `null`.
         case invalidLiteral
         /// A number that breaks the grammar: `01`, `1.`, `+1`, `1e`.
         case invalidNumber
-        /// A backslash in a string with something else than RFC 8259 allows after it.
+        /// A backslash in a string that begins no escape of RFC 8259.
         case invalidEscape
         case trailingContent
         case outOfMemory
     }
 
     public let kind: Kind
-    /// Where: the byte at fault, counted from 0.
+    /// The byte at fault, counted from 0.
     public let offset: Int
 
     public init(kind: Kind, offset: Int) {
@@ -34,7 +34,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
         self.offset = offset
     }
 
-    /// What is wrong and where, as a sentence for the person who sent the text.
+    /// The error and its offset, as a sentence for the person who sent the text.
     public var explanation: String {
         switch kind {
         case .tooLong: "The JSON text is longer than \(offset) bytes."
@@ -43,10 +43,10 @@ public struct JSONParseError: Error, Sendable, Equatable {
         }
     }
 
-    /// What is wrong and where, for the person who edits the text: by line and column, both counted from 1, a column a
+    /// The error and its place, for the person who edits the text: by line and column, both counted from 1, a column a
     /// character.
     ///
-    /// - Parameter text: what was parsed.
+    /// - Parameter text: the parsed text.
     public func explanation(in text: [UInt8]) -> String {
         switch kind {
         case .tooLong, .empty: return explanation
@@ -54,7 +54,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
             let before = text.prefix(max(0, offset))
             let line = before.count { $0 == UInt8(ascii: "\n") } + 1
             let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
-            // bytes that go on with a character are none
+            // continuation bytes are no characters
             let column = before[start...].count { $0 & 0xc0 != 0x80 } + 1
             return "\(complaint) at line \(line), column \(column)."
         }

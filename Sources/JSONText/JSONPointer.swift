@@ -1,6 +1,6 @@
 /// Builds JSON Pointers (RFC 6901).
 public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
-    /// The pointer: empty for the whole text, otherwise a slash before every step.
+    /// Empty for the whole text, otherwise a slash before every step.
     public private(set) var text: String
 
     public init() { text = "" }
@@ -9,7 +9,7 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
 
     public var description: String { text }
 
-    /// Steps into the member of that name, unescaped as it is in JSON's own terms.
+    /// Steps into the member with that unescaped name.
     public mutating func append(member name: String) {
         text.append("/")
         for character in name.unicodeScalars {
@@ -40,7 +40,7 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
 
     public static func isValid(_ text: String) -> Bool { steps(of: text) != nil }
 
-    /// The steps of a pointer, unescaped; nil if it is not one.
+    /// The steps of a pointer, unescaped; nil for a malformed one.
     static func steps(of pointer: String) -> [[UInt8]]? {
         if pointer.isEmpty { return [] }
         guard pointer.utf8.first == UInt8(ascii: "/") else { return nil }

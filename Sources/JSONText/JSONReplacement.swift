@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// What is written in the place of a UUID.
+/// The replacement of a UUID.
 public enum JSONReplacement: Sendable, Equatable {
     /// A string of 36 lower-case characters.
     case uuid(UUID)

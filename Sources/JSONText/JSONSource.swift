@@ -1,4 +1,4 @@
-/// A tree's text and nodes, lent for the time of a call to work that visits many of them.
+/// A tree's text and nodes, passed during a call to code that visits many of them.
 struct JSONSource {
     let nodes: UnsafePointer<JSONNode>
     let bytes: UnsafeBufferPointer<UInt8>

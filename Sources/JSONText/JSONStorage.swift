@@ -2,8 +2,8 @@ internal import CSimdJSON
 
 /// A text and its nodes.
 ///
-/// Unchecked because of the pointers: this object alone owns what they point to, which the parser wrote before the
-/// object existed, nothing writes afterwards, and `deinit` frees.
+/// Unchecked because of the pointers: this object alone owns their memory, which the parser wrote before the object
+/// existed, nothing writes afterwards, and `deinit` frees.
 final class JSONStorage: @unchecked Sendable {
     let bytes: [UInt8]
     let nodes: UnsafePointer<csj_node>

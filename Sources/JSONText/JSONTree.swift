@@ -1,4 +1,4 @@
-/// A parsed text: its bytes, and where every value in them is. Immutable, and a reference to pass around.
+/// A parsed text: its bytes, and the place of every value in them. Immutable, and a reference to pass around.
 ///
 /// Parsing takes time linear in the text, whatever is in it. Values are decoded when they are asked for.
 public struct JSONTree: Sendable {
@@ -6,7 +6,7 @@ public struct JSONTree: Sendable {
 
     /// Parses one JSON text (RFC 8259) in UTF-8, without a byte order mark.
     ///
-    /// What the grammar allows but no reader could make good use of is not an error but a ``JSONDefect``.
+    /// A text that the grammar allows but no reader could make good use of is not an error but has a ``JSONDefect``.
     public init(parsing bytes: [UInt8], limits: JSONLimits = .init()) throws(JSONParseError) {
         storage = try JSONStorage(parsing: bytes, limits: limits)
     }
@@ -15,7 +15,7 @@ public struct JSONTree: Sendable {
 
     public var bytes: [UInt8] { storage.bytes }
 
-    /// How many values and member names there are.
+    /// The number of values and member names.
     public var nodeCount: Int { storage.nodes[0].after }
 
     /// The first 64 defects of the text, in document order, with pointers from the root.

@@ -2,10 +2,10 @@ internal import CSimdJSON
 public import FoundationEssentials
 
 extension JSONValue {
-    /// What stands for a UUID in the canonical form: no JSON text has this byte.
+    /// Stands for a UUID in the canonical form: no JSON text has this byte.
     public static let identifierMarker: UInt8 = 0x01
 
-    /// Appends a form in which values that mean the same are the same bytes, for fingerprints.
+    /// Appends a form in which values with the same meaning are the same bytes, for fingerprints.
     ///
     /// Members come in the order of their unescaped names' bytes, white space is gone, strings are escaped in one
     /// minimal way, numbers stay as written. Every UUID-shaped string value becomes ``identifierMarker``, and the UUID
@@ -25,7 +25,7 @@ extension JSONValue {
     }
 }
 
-/// Writes the canonical form. No part of it is longer than what it is made from.
+/// Writes the canonical form. No part of it is longer than its source.
 private struct CanonicalForm: ~Copyable {
     let source: JSONSource
     var out: UnsafeMutablePointer<UInt8>

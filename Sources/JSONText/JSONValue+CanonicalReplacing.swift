@@ -1,19 +1,19 @@
 internal import CSimdJSON
 
-/// What stands in the canonical form where another value stands in the text.
+/// A replacement for a value in the canonical form.
 public enum CanonicalReplacement: Sendable, Equatable {
-    /// What every UUID becomes.
+    /// The form of every UUID.
     case identifier
     /// Another value's canonical form.
     case value(JSONReplacement)
 }
 
 extension JSONValue {
-    /// Appends the canonical form (``appendCanonical(to:identifiers:)``) that this value would have with others in the
-    /// place of some of its strings and numbers. For comparisons: slower than the other, and as linear.
+    /// Appends the canonical form (``appendCanonical(to:identifiers:)``) that this value would have with some of its
+    /// strings and numbers replaced. For comparisons: slower than the other, and as linear.
     ///
-    /// - Parameter replacement: asked for each string and number in the order of the form, with its place in `bytes`; nil
-    ///   leaves it. No UUID becomes an identifier by itself.
+    /// - Parameter replacement: asked for each string and number in the order of the form, with its place in `bytes`;
+    ///   nil leaves it. No UUID becomes an identifier by itself.
     public func appendCanonical(
         to bytes: inout [UInt8],
         replacing replacement: (JSONValue, Int) -> CanonicalReplacement?
@@ -26,7 +26,7 @@ extension JSONValue {
     }
 }
 
-/// Writes the canonical form with other values in place.
+/// Writes the canonical form with replacements.
 private struct ReplacedForm: ~Copyable {
     private let storage: JSONStorage
     private let source: JSONSource

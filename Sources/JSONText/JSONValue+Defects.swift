@@ -18,7 +18,7 @@ extension JSONValue {
         return locator.located
     }
 
-    /// Where this value's defects are among those of the text, which are in the order of their nodes.
+    /// The range of this value's defects among those of the text, which are in the order of their nodes.
     private var defectRange: Range<Int> {
         let defects = storage.defects
         if defects.isEmpty { return 0..<0 }
@@ -45,7 +45,7 @@ private struct DefectPath {
 
     var text: String { isCut ? pointer.text + "/…" : pointer.text }
 
-    /// One step deeper; `length` bounds the step's own length, and making it is put off until it is known to fit.
+    /// One step deeper; `length` bounds the step's own length, and the step is made only once it is known to fit.
     func stepping(length: Int, _ step: (inout JSONPointer) -> Void) -> DefectPath {
         var deeper = self
         if isCut || pointer.text.utf8.count + length > Self.longest {
@@ -57,7 +57,7 @@ private struct DefectPath {
     }
 }
 
-/// Finds the way to defects in document order, entering each container on the way once.
+/// Finds the paths of defects in document order, entering each container on the way once.
 private struct DefectLocator {
     let storage: JSONStorage
     var pending: Slice<UnsafeBufferPointer<csj_defect>>

@@ -1,11 +1,11 @@
 public import FoundationEssentials
 
 extension JSONValue {
-    /// This value's text with some values within it replaced, UUID-shaped strings besides, and every other byte as
+    /// This value's text with some values within it and its UUID-shaped strings replaced, and every other byte as
     /// written. Nil if that changes nothing.
     ///
     /// - Parameters:
-    ///   - edits: Of values of this tree, within this value and in document order. They go before the other.
+    ///   - edits: Of values of this tree, within this value and in document order. They take precedence.
     ///   - replacement: As in ``rewritten(_:)``.
     public func rewritten(
         _ edits: [JSONEdit],

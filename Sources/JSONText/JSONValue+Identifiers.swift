@@ -28,7 +28,7 @@ extension JSONNode {
 }
 
 extension JSONWriter {
-    /// Writes without a comma: what stands around it is there already.
+    /// Writes without a comma: the surrounding text has it already.
     mutating func replacement(_ replacement: JSONReplacement) {
         needsComma = false
         switch replacement {

@@ -6,7 +6,7 @@ extension JSONValue {
     ///
     /// - Parameters:
     ///   - target: The document; nil where there is none.
-    ///   - patch: The patch. Anything but an object replaces the document.
+    ///   - patch: A patch other than an object replaces the document.
     ///   - maximumBytes: The longest result. It is never longer than both texts and a few commas.
     /// - Throws: If the target is not JSON, or the result is ``JSONParseError/Kind/tooLong``.
     public static func mergePatch(
@@ -33,7 +33,7 @@ extension JSONValue {
     }
 }
 
-/// Where the members of an object stand in its text, with the white space around them but without the commas.
+/// The ranges of an object's members in its text, with the white space around them but without the commas.
 private struct MemberSpans: Sequence, IteratorProtocol {
     struct Span {
         let name: Int
@@ -46,7 +46,7 @@ private struct MemberSpans: Sequence, IteratorProtocol {
     let source: JSONSource
     let object: JSONNode
     var member: Int
-    /// After the last brace or comma, and in the end, what is left before the closing brace.
+    /// The range after the last brace or comma; in the end, what is left before the closing brace.
     var rest: Range<Int>
 
     init(of object: Int, in source: JSONSource) {
@@ -74,7 +74,7 @@ private struct MemberSpans: Sequence, IteratorProtocol {
     }
 }
 
-/// Writes what a patch makes out of nothing: itself, without the members of its objects that are null.
+/// Writes the result of a patch without a target: the patch, without the members of its objects that are null.
 private struct MergeCreation {
     let patch: JSONSource
     var out: [UInt8] = []
@@ -105,7 +105,7 @@ private struct MergeCreation {
     }
 }
 
-/// Writes a document's object as a patch's object changes it.
+/// Writes a document's object as changed by a patch's object.
 private struct Merge: ~Copyable {
     let document: JSONSource
     let patch: JSONSource
@@ -161,7 +161,7 @@ private struct Merge: ~Copyable {
         }
     }
 
-    /// The last of the changes with a document's name.
+    /// The last change with a document's name.
     private func position(of name: Int, among changes: Range<Int>) -> Int? {
         document[name].withUnescaped(in: document.bytes) { name in
             let key = MemberKey(name: name, node: 0)
@@ -176,7 +176,7 @@ private struct Merge: ~Copyable {
         }
     }
 
-    /// The names that the document lacks and the patch has a value for, in the patch's order; the last of equal names.
+    /// The patch's non-null names that the document lacks, in the patch's order; the last of equal names.
     private func additions(_ changes: Range<Int>, isUsed: [Bool]) -> [Int] {
         var names: [Int] = []
         for position in changes where !isUsed[position - changes.lowerBound] {

@@ -61,7 +61,7 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.string(in: $0) }
     }
 
-    /// Whether it is this string, once unescaped. Allocates nothing.
+    /// Compares the unescaped string. Allocates nothing.
     public func stringEquals(_ other: StaticString) -> Bool {
         let node = node
         return node.isString && storage.bytes.withUnsafeBufferPointer { node.equals(other, in: $0) }
@@ -74,7 +74,7 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.uuid(in: $0) }
     }
 
-    /// A whole number, if it is within Int64, however it is written: `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
+    /// A whole number within Int64, however it is written: `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
     public var int64: Int64? {
         let node = node
         guard node.isInteger else { return kind == .number ? Int64(decimal: raw) : nil }
@@ -83,7 +83,7 @@ public struct JSONValue: Sendable {
 }
 
 extension csj_node {
-    /// The UUID of a string that has its shape.
+    /// The UUID of a UUID-shaped string.
     func uuid(in bytes: UnsafeBufferPointer<UInt8>) -> UUID? {
         guard hasEscapes else { return UUID(text: content(in: bytes)) }
         return withUnescaped(in: bytes) { UUID(text: $0) }

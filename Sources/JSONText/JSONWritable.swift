@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// What a ``JSONWriter`` writes as one value.
+/// A value that a ``JSONWriter`` can write.
 public protocol JSONWritable {
     func write(to writer: inout JSONWriter)
 }

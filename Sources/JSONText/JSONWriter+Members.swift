@@ -28,29 +28,28 @@ extension JSONValue: JSONWritable {
     public func write(to writer: inout JSONWriter) { writer.value(self) }
 }
 
-// Inlined where they are used, where the value's type is known.
+// Inlined where they are used, with the value's type known.
 extension JSONWriter {
-    /// A member's name and value.
     @inlinable
     public mutating func member(_ name: StaticString, _ value: some JSONWritable) {
         self.name(name)
         value.write(to: &self)
     }
 
-    /// A member's name and value; nil is `null`.
+    /// Nil is `null`.
     @inlinable
     public mutating func member(_ name: StaticString, _ value: (some JSONWritable)?) {
         if let value { member(name, value) } else { member(null: name) }
     }
 
-    /// A member with a value that is JSON text already.
+    /// A member whose value is JSON text already.
     @inlinable
     public mutating func member(_ name: StaticString, raw text: some Sequence<UInt8>) {
         self.name(name)
         raw(text)
     }
 
-    /// A member with a value that is JSON text already; nil is `null`.
+    /// A member whose value is JSON text already; nil is `null`.
     @inlinable
     public mutating func member(_ name: StaticString, raw text: (some Sequence<UInt8>)?) {
         if let text { member(name, raw: text) } else { member(null: name) }

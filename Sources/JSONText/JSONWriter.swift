@@ -1,15 +1,14 @@
 public import FoundationEssentials
 
-/// Writes JSON without white space, putting the commas. That the calls make up one well-formed text is up to the
-/// caller.
+/// Writes JSON without white space, adding the commas. The caller has to make calls that form one text.
 ///
-/// No call but those that take a `String` made at run time allocates anything beside the bytes.
+/// Only calls with a `String` made at run time allocate anything beside the bytes.
 public struct JSONWriter: Sendable {
     public var bytes: [UInt8]
     /// Whether a comma belongs before the next name or value.
     var needsComma = false
 
-    /// Starts with nothing written, and room for that many bytes.
+    /// - Parameter capacity: the bytes to reserve.
     public init(capacity: Int = 256) {
         bytes = []
         bytes.reserveCapacity(capacity)
@@ -20,7 +19,7 @@ public struct JSONWriter: Sendable {
     public mutating func beginArray() { open(UInt8(ascii: "[")) }
     public mutating func endArray() { close(UInt8(ascii: "]")) }
 
-    /// A member's name; its value is to follow.
+    /// A member's name; its value has to follow.
     public mutating func name(_ name: StaticString) {
         string(name)
         bytes.append(UInt8(ascii: ":"))
@@ -33,7 +32,6 @@ public struct JSONWriter: Sendable {
         needsComma = false
     }
 
-    /// A string, escaped where it must be.
     public mutating func string(_ string: String) {
         separate()
         var string = string

@@ -26,7 +26,7 @@ struct MemberKey {
         return name.order(against: other.name)
     }
 
-    /// By the names' bytes; the same names as they come in the text.
+    /// By the names' bytes; equal names in their order in the text.
     static func precedes(_ left: MemberKey, _ right: MemberKey) -> Bool {
         let order = left.order(against: right)
         return order != 0 ? order < 0 : left.node < right.node
@@ -52,7 +52,7 @@ struct MemberKeys: ~Copyable {
 
     deinit { unescaped?.deallocate() }
 
-    /// Pushes the members of an object and sorts them; answers where they are on the stack.
+    /// Pushes the members of an object and sorts them; answers their range on the stack.
     mutating func push(_ object: Int) -> Range<Int> {
         let base = stack.count
         let end = source[object].after
@@ -65,7 +65,7 @@ struct MemberKeys: ~Copyable {
         return base..<stack.count
     }
 
-    /// Drops what was pushed last.
+    /// Drops the members pushed last.
     mutating func pop(_ range: Range<Int>) {
         stack.removeLast(range.count)
     }

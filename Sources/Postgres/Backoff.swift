@@ -1,4 +1,4 @@
-/// Waiting times that double up to a bound, with jitter so that many who fail together do not return together.
+/// Waiting times that double up to a bound, with jitter so that many callers who fail together do not return together.
 struct Backoff: Sendable {
     let first: Duration
     let longest: Duration

@@ -1,10 +1,10 @@
 import CLibPQ
 import Synchronization
 
-/// What it takes to ask the server to cancel a connection's statement.
+/// Asks the server to cancel a connection's statement.
 ///
-/// Unchecked: a PGcancel is never written to after it is made, libpq lets any thread use it, and this class alone frees
-/// it.
+/// Unchecked: a PGcancel is never written to after it is made, libpq lets any thread use it, and this class alone
+/// frees it.
 final class CancelKey: @unchecked Sendable {
     private let pointer: OpaquePointer
 
@@ -12,7 +12,7 @@ final class CancelKey: @unchecked Sendable {
 
     deinit { PQfreeCancel(pointer) }
 
-    /// Waits until the server has taken note.
+    /// Waits until the server has received the request.
     func send() {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
             // A failure needs no answer: the connection is closed when the statement does not end.

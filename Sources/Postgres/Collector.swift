@@ -1,7 +1,6 @@
 /// Gathers the results of one pipeline.
 struct Collector {
     let queries: [Query]
-    /// The first error.
     var error: PostgresError?
     private var progress: PipelineProgress
     private var results: [Rows] = []
@@ -12,7 +11,7 @@ struct Collector {
         results.reserveCapacity(queries.count)
     }
 
-    /// Takes the next of libpq's results; `nil` for the end of a command's.
+    /// Takes libpq's next result; `nil` for the end of a command's.
     mutating func receive(_ result: ResultHandle?) -> PipelineProgress.Action {
         let action = progress.received(result?.outcome ?? .end)
         guard let result else { return action }
@@ -37,8 +36,8 @@ struct Collector {
     /// Whether prepared statements no longer fit: a changed schema altered a result's columns, or they are gone.
     var needsFreshConnection: Bool { error?.sqlState == "0A000" || error?.sqlState == "26000" }
 
-    /// The answer once all is in. `interruption` tells why the statement was cancelled, if it was; results that came
-    /// first nevertheless are good.
+    /// The answer once all results are in. `interruption` tells why the statement was cancelled, if it was; results
+    /// that came before are good.
     func outcome(interruption: PostgresError.Kind?) -> Job.Outcome {
         if let error { return .failure(error.interpreted(interruption)) }
         guard results.count == queries.count else {
@@ -49,8 +48,8 @@ struct Collector {
 }
 
 extension PostgresError {
-    /// The server says 57014 for every cancelled statement; the reason is known here. Without a request of ours it is
-    /// the server's own time-out.
+    /// The server says 57014 for every cancelled statement; only this side knows the reason. Without a request of ours
+    /// it is the server's own time-out.
     func interpreted(_ interruption: Kind?) -> PostgresError {
         guard sqlState == "57014" else { return self }
         return PostgresError(interruption ?? .timedOut, message, statement: statement, statementIndex: statementIndex)

@@ -1,7 +1,7 @@
 public import FoundationEssentials
 
-// A column of a type, from the value that each row has for it; nil is NULL. Inlined where they are used: what is taken
-// from a row is compiled into the loop over the rows.
+// A column of a type, from each row's value for it; nil is NULL. Inlined where they are used: the value closure is
+// compiled into the loop over the rows.
 extension Columns {
     @inlinable public static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID) -> Self {
         Self(name, "uuid") { rows, parameters in parameters.add(rows.map(value)) }

@@ -1,5 +1,5 @@
 /// The rows that a statement takes in, column by column: the one place where a column's name, type and value stand
-/// together. What a statement says of its input is made from it.
+/// together. The SQL for a statement's input is made from it.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(
@@ -46,21 +46,21 @@ public struct Columns<Row>: Sendable {
         columns.map { "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// `a = excluded.a, b = excluded.b`, of all but the named: what an upsert writes over what is there.
+    /// `a = excluded.a, b = excluded.b`, for all but the named columns: an upsert's assignments.
     public func overwritten(except keys: Set<String>) -> String {
         columns.map(\.name).filter { !keys.contains($0) }.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
     }
 
     /// `unnest($1::uuid[], $2::text[]) AS k (a, b)`: the rows as a table.
     ///
-    /// - Parameter others: how many parameters stand before the columns'.
+    /// - Parameter others: the number of parameters before the columns'.
     public func unnested(as table: String, behind others: Int = 0) -> String {
         let arrays = columns.enumerated().map { "$\(others + $0.offset + 1)::\($0.element.type)[]" }
             .joined(separator: ", ")
         return "unnest(\(arrays)) AS \(table) (\(names))"
     }
 
-    /// The parameter that stands `number` places behind the columns': `$3` is the first behind two.
+    /// The parameter `number` places behind the columns': `$3` is the first behind two.
     public func parameter(_ number: Int) -> String { "$\(columns.count + number)" }
 
     public func parameters(_ rows: [Row]) -> Parameters {

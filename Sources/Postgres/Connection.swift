@@ -74,17 +74,17 @@ public final class Connection: Sendable {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
     }
 
-    /// Whether calls can still succeed. The server's closing an idle connection shows here at once.
+    /// Whether calls can still succeed. When the server closes an idle connection, this shows it at once.
     public var isUsable: Bool { mailbox.isUsable }
 
-    /// The process that whoever took the connection says it is served by. A pooler gives a number of its own.
+    /// The server process that the connection's user has announced. A pooler gives a number of its own.
     var announcedProcess: Int32 { mailbox.serverProcess }
 
     /// Whether the last call left a transaction open, failed or not.
     public var isInTransaction: Bool { mailbox.transaction == .open }
 
-    /// Whether the connection works but had better be replaced: it buffers much memory, or its prepared statements
-    /// no longer fit the schema.
+    /// Whether the connection works but had better be replaced: it buffers much memory, or its prepared statements no
+    /// longer fit the schema.
     var isWorn: Bool { mailbox.isWorn }
 
     /// Ends the session and its thread, without waiting for either. A call under way throws `connectionLost`.

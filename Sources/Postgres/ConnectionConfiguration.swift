@@ -1,4 +1,4 @@
-/// How to connect, and what every connection is set to.
+/// How to connect, and the settings of every connection.
 public struct ConnectionConfiguration: Sendable {
     /// A libpq connection URI or keyword string. It may hold a password, so it must not be logged.
     public var uri: String
@@ -6,13 +6,13 @@ public struct ConnectionConfiguration: Sendable {
     public var applicationName: String
     /// Server settings, SET once after connecting, such as `("lock_timeout", "2s")`.
     public var settings: [(String, String)]
-    /// How long connecting may take, authentication included. Looking up a host's name is not bounded by it.
+    /// How long connecting may take, authentication included. Name resolution is not bounded by it.
     public var connectTimeout: Duration
     /// The server's `statement_timeout`. It bounds each statement; a whole pipeline is bounded by
     /// `Connection.timeoutMargin` more. Zero or less: unbounded.
     public var statementTimeout: Duration
-    /// Whether the session is made our own: settings are applied. Without it only statements without a name should be
-    /// run, which leave nothing behind in a session that may be another client's next.
+    /// Whether settings are applied to the session. Without it only run statements without a name, which leave nothing
+    /// behind in a session that may be another client's next.
     public var ownsSession = true
     /// Called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
@@ -27,11 +27,11 @@ public struct ConnectionConfiguration: Sendable {
         public let payload: String
     }
 
-    /// Whether a text is a libpq connection URI or keyword string, by which one can try to connect. One whose password is
-    /// not percent-encoded, so that a part of it would be taken for something else, is none.
+    /// Whether a text is a libpq connection URI or keyword string that can be tried. False for one whose password is
+    /// not percent-encoded, so that a part of it would be taken for something else.
     public static func isURI(_ text: String) -> Bool { Handle.password(in: text) != nil }
 
-    /// A configuration. `connectTimeout` must be positive.
+    /// - Parameter connectTimeout: positive.
     public init(
         uri: String,
         applicationName: String = "sluice",

@@ -22,11 +22,11 @@ extension ConnectionDriver {
         case unresponsive
     }
 
-    /// A job that is to be cancelled on the server.
+    /// A job that is being cancelled on the server.
     private struct Interruption {
         /// How long the server has to react.
         static let grace: Duration = .seconds(1)
-        /// A request that arrives between two statements is ignored by the server, so it is repeated.
+        /// The server ignores a request that arrives between two statements, so it is repeated.
         static let interval: Duration = .milliseconds(100)
 
         let kind: PostgresError.Kind
@@ -46,7 +46,7 @@ extension ConnectionDriver {
                 switch drain() {
                 case .done: isDone = true
                 case .broken: return (.broken, interruption?.kind)
-                // What a dying server said before may still have been in the socket.
+                // A dying server's last words may still have been in the socket.
                 case .pending where unsent == nil: return (.broken, interruption?.kind)
                 case .pending: break
                 }

@@ -1,5 +1,5 @@
 extension ConnectionDriver {
-    /// A message of the protocol holds less than 1 GiB; a bit of it is not the values'.
+    /// A message of the protocol holds less than 1 GiB, a part of it not for the values.
     private static let maximumMessage = 0x3fff_0000
     /// libpq keeps the largest send buffer it ever needed.
     private static let wornAfter = 16 << 20
@@ -28,7 +28,7 @@ extension ConnectionDriver {
         }
     }
 
-    /// Why these queries can't be sent at all, found before anything is.
+    /// Why these queries can't be sent at all, found before any is.
     private func refusal(of queries: [Query]) -> PostgresError? {
         for (index, query) in queries.enumerated() {
             let name = query.statement.name
@@ -45,8 +45,8 @@ extension ConnectionDriver {
         return nil
     }
 
-    /// Hands the queries to libpq, preparing statements at their first use. An error is one of libpq itself; what was
-    /// sent before is still to be answered.
+    /// Hands the queries to libpq, preparing statements at their first use. An error is one of libpq itself; queries
+    /// sent before are still to be answered.
     private func send(_ queries: [Query]) -> (steps: [PipelineProgress.Step], PostgresError?) {
         var steps: [PipelineProgress.Step] = []
         steps.reserveCapacity(queries.count)
@@ -94,6 +94,6 @@ extension ConnectionDriver {
 }
 
 extension PostgresError.Kind? {
-    /// Why a statement was to be cancelled, where the server did not say that it was.
+    /// The reason for cancelling a statement, where the server did not react.
     var ofNoAnswer: PostgresError.Kind? { self == .timedOut ? .unresponsive : self }
 }

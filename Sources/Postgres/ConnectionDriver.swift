@@ -1,9 +1,8 @@
 import Glibc
 
-/// A connection's thread: connects, then takes jobs from the mailbox until the end. Everything here is used by that
-/// thread alone.
+/// A connection's thread: connects, then takes jobs from the mailbox until the end. Only that thread uses this object.
 final class ConnectionDriver {
-    /// What a statement was prepared with, for recognising another use of its name.
+    /// The text and types that a statement was prepared with, to recognise another use of its name.
     struct Prepared {
         let sql: String
         let types: [UInt32]
@@ -119,7 +118,7 @@ final class ConnectionDriver {
             case .script(let text): script(text, limits)
             }
         deliverNotifications()
-        // Whoever awaits the job may look at the connection next, so its state is published first.
+        // The caller that awaits the job may look at the connection next, so its state is published first.
         mailbox.finished(in: handle.transaction, isWorn: isWorn)
         if !isAlive { mailbox.close() }
         job.continuation.resume(returning: outcome)

@@ -17,7 +17,7 @@ final class Handle {
         init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
     }
 
-    /// Starts connecting. The URI's own words never reach a message: what is malformed in it may be the password.
+    /// Starts connecting. The URI's own text never reaches a message: a malformed part of it may be the password.
     init(connecting configuration: ConnectionConfiguration) throws(PostgresError) {
         guard let password = Self.password(in: configuration.uri) else {
             throw PostgresError(
@@ -80,7 +80,7 @@ final class Handle {
 
     var hasFailed: Bool { PQstatus(connection) == CONNECTION_BAD }
     var socket: Int32 { PQsocket(connection) }
-    /// The number of the server's process, as whoever answered has given it.
+    /// The number of the server's process, as the server or the pooler gave it.
     var serverProcess: Int32 { PQbackendPID(connection) }
 
     func connectStep() -> ConnectStep {
@@ -95,7 +95,7 @@ final class Handle {
     /// Makes sends and receives return instead of wait.
     func setNonBlocking() -> Bool { PQsetnonblocking(connection, 1) == 0 }
 
-    /// What went wrong last, without the password.
+    /// The last error message, without the password.
     var message: String {
         let text = PQerrorMessage(connection).map { String(cString: $0) } ?? ""
         return Self.oneLine(password.map { text.replacing($0, with: "…") } ?? text)
@@ -129,7 +129,8 @@ final class Handle {
         ) == 1
     }
 
-    /// Sends what is buffered, as far as the socket takes it: whether some is left, `nil` where the connection is gone.
+    /// Sends buffered bytes, as far as the socket takes them: whether some are left, `nil` where the connection is
+    /// gone.
     func flush() -> Bool? {
         switch PQflush(connection) {
         case 0: false
@@ -140,7 +141,7 @@ final class Handle {
 
     // Receiving
 
-    /// Takes what the socket has; `false` where the connection is gone.
+    /// Reads from the socket; `false` where the connection is gone.
     func receive() -> Bool { PQconsumeInput(connection) == 1 }
 
     /// Whether `nextResult` would have to wait.

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Work for a connection's thread, and whoever waits for it.
+/// Work for a connection's thread, and the caller that waits for it.
 struct Job: Sendable {
     enum Work: Sendable {
         /// All statements in one pipeline with one Sync; without statements, a round trip.
@@ -16,7 +16,7 @@ struct Job: Sendable {
     let ticket: Ticket
     let continuation: CheckedContinuation<Outcome, Never>
 
-    /// Why the job must not run any longer, if so.
+    /// The reason to stop the job, if there is one.
     func interruption(at now: ContinuousClock.Instant) -> PostgresError.Kind? {
         if ticket.isCancelled { return .cancelled }
         if let deadline, deadline <= now { return .timedOut }

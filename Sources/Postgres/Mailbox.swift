@@ -1,8 +1,8 @@
 import Synchronization
 
-/// What callers and a connection's thread share.
+/// The state that callers and a connection's thread share.
 final class Mailbox: Sendable {
-    /// Where the session stands, as of the end of the last job.
+    /// The session's transaction state, as of the end of the last job.
     enum Transaction: Sendable {
         case none
         /// Inside a transaction block, failed or not.
@@ -107,7 +107,7 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// The last act of the thread: no more jobs; answers those left and everyone waiting for the end.
+    /// The last act of the thread: no more jobs; answers those left and all callers that wait for the end.
     func end(_ error: PostgresError) {
         let (jobs, waiters) = state.withLock { state in
             state.hasEnded = true

@@ -10,7 +10,7 @@ public struct Migration: Sendable, Hashable {
         self.sql = sql
     }
 
-    /// The text with each `:name` replaced for which there is a variable.
+    /// The text with each `:name` that has a variable replaced.
     ///
     /// A token is a colon and an identifier, with no colon or identifier before it; so `::text` and `a[1:n]` stay as
     /// they are, as do tokens without a variable. Comments and strings are not told apart from the rest.

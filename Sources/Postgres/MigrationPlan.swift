@@ -7,7 +7,7 @@ struct MigrationPlan {
 
     let status: MigratorStatus
 
-    /// `known` are the build's migrations with their checksums. Throws what makes the two incompatible.
+    /// `known` are the build's migrations with their checksums. Throws why the two are incompatible.
     init(known: [Applied], applied: [Applied]) throws(MigratorError) {
         let known = known.sorted { $0.name < $1.name }
         for (first, second) in zip(known, known.dropFirst()) where first.name == second.name {

@@ -1,15 +1,15 @@
 /// Brings a database's schema forward, one file a transaction.
 ///
-/// Table `schema_migrations` remembers what has been applied, with the SHA-256 of each text before its variables were
-/// put in. Runners that start together take turns by locking the one row of `schema_migrations_lock`. A database that a
-/// newer build has migrated further is left alone.
+/// Table `schema_migrations` records the applied migrations, with the SHA-256 of each text before its variables were
+/// put in. Runners that start together take turns by locking the one row of `schema_migrations_lock`. A database that
+/// a newer build has migrated further is left alone.
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
     private let patience: MigratorPatience
 
-    /// A migrator for these files. Each `:name` in a file for which there is a variable is replaced by its value as it
-    /// is, unquoted, unless a colon or an identifier stands right before it; so `::text` stays.
+    /// A migrator for these files. Each `:name` in a file that has a variable is replaced by its value as it is,
+    /// unquoted, unless a colon or an identifier stands right before it; so `::text` stays.
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
@@ -20,7 +20,7 @@ public struct Migrator: Sendable {
         self.variables = variables
     }
 
-    /// What has been applied and what is pending, without changing anything.
+    /// The applied and pending migrations, without changing anything.
     ///
     /// Throws `MigratorError` where the two don't fit together, and `PostgresError`.
     public func status(on connection: Connection) async throws -> MigratorStatus {
@@ -34,13 +34,13 @@ public struct Migrator: Sendable {
         try await status(on: connection).pending
     }
 
-    /// Applies what is pending, and returns the names applied by this call, in order.
+    /// Applies pending migrations, and returns the names applied by this call, in order.
     ///
-    /// The connection must not be in a transaction. Time-outs for statements do not apply; how long a migration waits for
-    /// others' locks is its patience. A migration that fails leaves nothing behind; those before it stay. Throws
-    /// `MigratorError` and `PostgresError`.
+    /// The connection must not be in a transaction. Time-outs for statements do not apply; the migrator's patience
+    /// bounds how long a migration waits for other sessions' locks. A migration that fails leaves nothing behind;
+    /// those before it stay. Throws `MigratorError` and `PostgresError`.
     ///
-    /// - Parameter onWait: called before a migration that met others' locks is tried again.
+    /// - Parameter onWait: called before a migration that met other sessions' locks is tried again.
     public func migrate(
         on connection: Connection,
         onWait: @Sendable (MigratorError) -> Void = { _ in }
@@ -97,7 +97,7 @@ extension Migrator {
         "INSERT INTO schema_migrations (name, checksum) VALUES ($1, $2)"
     )
 
-    /// One implicit transaction. Of runners that start together one may wait for another, however long that takes.
+    /// One implicit transaction. Runners that start together may wait for one another, however long that takes.
     private static let tables = """
         SET LOCAL lock_timeout = 0;
         CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -111,8 +111,8 @@ extension Migrator {
         INSERT INTO schema_migrations_lock VALUES (true) ON CONFLICT DO NOTHING;
         """
 
-    /// CREATE … IF NOT EXISTS looks first and creates then; of two that run together one may fail on a catalogue's
-    /// unique index, and finds the table there the next time.
+    /// CREATE … IF NOT EXISTS looks first and creates then; if two run together, one may fail on a catalogue's unique
+    /// index, and finds the table there the next time.
     private func createTables(on connection: Connection) async throws {
         for _ in 1...20 {
             do {
@@ -128,7 +128,7 @@ extension Migrator {
     /// Applies the first pending migration; `nil` where there is none.
     private func applyNext(on connection: Connection) async throws -> String? {
         do {
-            // For this transaction only. READ COMMITTED sees, after the lock, what the previous holder has applied.
+            // For this transaction only. After the lock, READ COMMITTED sees what the previous holder has applied.
             try await connection.execute(
                 script: "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; "
                     + "SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
@@ -150,8 +150,8 @@ extension Migrator {
 
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
-            // Whoever waits for a lock makes all wait that come after it and would have got theirs. So nobody here waits
-            // long behind a transaction that goes on and on: rather later again.
+            // A migration that waits for a lock makes all later statements wait behind it. So it does not wait long
+            // behind a transaction that goes on and on: it is undone and tried again later.
             let limit = Int(max(patience.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             try await connection.execute(script: migration.text(with: variables))

@@ -1,7 +1,6 @@
-/// Why a database can't be migrated.
 public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
     case duplicate(String)
-    /// The text of an applied migration is not the one that was applied.
+    /// The text of an applied migration differs from the one that was applied.
     case changed(String)
     /// A pending migration comes before one that has been applied.
     case gap(pending: String, applied: String)

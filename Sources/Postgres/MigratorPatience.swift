@@ -1,6 +1,6 @@
-/// How long a migration waits for locks that others hold.
+/// How long a migration waits for locks of other sessions.
 public struct MigratorPatience: Sendable {
-    /// For one lock, with everybody else who wants the table in line behind; then the migration is undone.
+    /// For one lock, with all others that want the table queued behind; then the migration is undone.
     public var forLock: Duration
     /// Between a migration that was undone and the next try.
     public var pause: Duration

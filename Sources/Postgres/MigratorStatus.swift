@@ -1,4 +1,4 @@
-/// How a database stands to the migrations of this build.
+/// A database's state relative to the migrations of this build.
 public struct MigratorStatus: Sendable, Equatable {
     public let applied: [String]
     public let pending: [String]

@@ -116,7 +116,7 @@ extension Parameters {
                     target += 4
                     continue
                 }
-                // Clamping is harmless: a value so long is past the bound that sending checks.
+                // Clamping is harmless: such a long value exceeds the bound that sending checks.
                 target.storeBytes(of: Int32(clamping: length).bigEndian, as: Int32.self)
                 copy(value, UnsafeMutableRawBufferPointer(start: target + 4, count: length))
                 target += 4 + length

@@ -6,7 +6,7 @@ public import FoundationEssentials
 /// fit its place in the statement is an error there and never a misread byte. Text that holds U+0000 is refused by the
 /// server (22021).
 public struct Parameters: Sendable {
-    /// Where a value lies in `buffer`; a negative length stands for NULL.
+    /// The place of a value in `buffer`; a negative length stands for NULL.
     struct Slot {
         var offset: Int
         var length: Int
@@ -76,7 +76,7 @@ extension Parameters {
         addSlot(from: value == nil ? nil : start, type: type)
     }
 
-    /// Names what was appended since `start` as one value; `nil` for NULL.
+    /// Records the bytes appended since `start` as one value; `nil` for NULL.
     mutating func addSlot(from start: Int?, type: UInt32) {
         slots.append(start.map { Slot(offset: $0, length: buffer.count - $0) } ?? Slot(offset: 0, length: -1))
         types.append(type)

@@ -1,4 +1,4 @@
-/// Follows the results of one pipeline: which statement each belongs to, what failed first, and when all is in.
+/// Follows the results of one pipeline: the statement that each belongs to, the first failure, and the end.
 ///
 /// libpq answers each command with a result (or PIPELINE_ABORTED, after an error) and then with nothing, and the Sync
 /// with PIPELINE_SYNC alone. Pure: it sees outcomes, not results.
@@ -22,7 +22,7 @@ struct PipelineProgress {
         /// The end of a command's results.
         case end
         case sync
-        /// Nothing that a pipeline can answer, such as COPY.
+        /// A result that no pipeline can have, such as COPY's.
         case unexpected
     }
 

@@ -1,7 +1,7 @@
 import Synchronization
 
 extension Pool {
-    /// Lets an event change the state, and carries out what follows from it.
+    /// Lets an event change the state, and carries out its effects.
     func apply(_ event: (inout State, ContinuousClock.Instant) -> State.Effects) {
         let now = ContinuousClock.now
         let (effects, timer, closers) = shell.withLock { shell in

@@ -2,17 +2,18 @@ extension Pool {
     public struct Statistics: Sendable, Equatable {
         /// Connections that exist, lent or idle.
         public let open: Int
-        /// Connections that nobody uses.
+        /// Connections not in use.
         public let idle: Int
         public let connecting: Int
         public let waiting: Int
-        /// Connections made since the pool was.
+        /// Connections made since the pool's creation.
         public let created: Int
-        /// Connections there may be.
+        /// The largest number of connections.
         public let maximum: Int
-        /// Callers refused since the pool was made: all connections stayed in use, or too many waited already.
+        /// Callers refused since the pool's creation: all connections stayed in use, or too many callers waited
+        /// already.
         public let exhausted: Int
-        /// How long callers have waited in line, all together.
+        /// The total time that callers have waited in line.
         public let waited: Duration
     }
 }

@@ -2,20 +2,20 @@ import Synchronization
 
 /// A bounded number of connections to one database, lent to one caller at a time.
 ///
-/// Connections are made when needed. Those that broke are replaced; one that has been idle for 30 seconds is asked for
-/// a sign of life before it is lent. None is lent inside a transaction. While the server can't be reached, attempts
-/// are made one at a time with back-off; callers wait out a short outage and are refused at once in a long one.
+/// Connections are made when needed. Broken ones are replaced; one that has been idle for 30 seconds is asked for a
+/// sign of life before it is lent. None is lent inside a transaction. While the server can't be reached, attempts are
+/// made one at a time with back-off; callers wait out a short outage and are refused at once in a long one.
 public final class Pool: Sendable {
     typealias State = PoolState<Connection, CheckedContinuation<Loan, Never>>
 
-    /// What a caller gets: a connection, idle since a time, or an error.
+    /// A caller's answer: a connection with the time since when it was idle, or an error.
     typealias Loan = Result<(connection: Connection, idleSince: ContinuousClock.Instant?), PostgresError>
 
     struct Shell: Sendable {
         var state: State
         var timerAt: ContinuousClock.Instant?
         var lastID: UInt64 = 0
-        /// Connections being made; without a task for the moment until it is known.
+        /// Connections being made; without a task until it is known.
         var attempts: [UInt64: Task<Void, Never>?] = [:]
         var closers: [CheckedContinuation<Void, Never>] = []
     }

@@ -1,17 +1,16 @@
-/// Who has which connection, who waits, and when to connect. Pure: it is told the time and returns effects.
+/// Lends connections, queues callers, and decides when to connect. Pure: it is told the time and returns effects.
 ///
 /// While connecting fails, waiters ride out an outage as long as their own time-out; after that an outage is taken for
-/// a long one, and callers are refused at once until an attempt, made with back-off when someone asks, succeeds.
+/// a long one, and callers are refused at once until an attempt, made with back-off when a caller asks, succeeds.
 struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
     struct Limits: Sendable {
-        /// Connections, those being made included.
+        /// The largest number of connections, those being made included.
         let maximum: Int
         let maximumWaiters: Int
         let acquireTimeout: Duration
         let backoff: Backoff
     }
 
-    /// What a waiter gets.
     enum Answer: Sendable {
         case lend(Member, idleSince: ContinuousClock.Instant?)
         case refuse(PostgresError)
@@ -112,15 +111,15 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return refuseAll(unavailable)
     }
 
-    /// Takes a waiter who has given up out of the line; `nil` where it has been answered.
+    /// Removes a waiter that has given up; `nil` where it has been answered.
     mutating func cancel(_ id: UInt64) -> Effects {
         guard let index = waiting.firstIndex(where: { $0.id == id }) else { return Effects() }
         return refuse(waiting.remove(at: index).waiter, PostgresError(.cancelled, "while waiting for a connection"))
     }
 
-    /// Refuses those whose time is up, and connects when the back-off is over.
+    /// Refuses waiters whose time is up, and connects when the back-off is over.
     mutating func tick(at now: ContinuousClock.Instant) -> Effects {
-        // Everyone waits equally long, so the line is in the order of the deadlines.
+        // All wait equally long, so the line is in the order of the deadlines.
         let late = waiting.prefix { $0.deadline <= now }
         waiting.removeFirst(late.count)
         let error = open == 0 ? unavailable : PostgresError(.poolExhausted, "all \(open) connections stayed in use")
@@ -157,7 +156,7 @@ extension PoolState {
         return now - failingSince >= limits.acquireTimeout
     }
 
-    /// Gives a free member to whoever has waited longest.
+    /// Gives a free member to the caller that has waited longest.
     private mutating func place(_ member: Member, at now: ContinuousClock.Instant) -> Effects {
         if isClosed {
             leased += 1

@@ -1,4 +1,4 @@
-/// What went wrong with a statement, a connection or the pool.
+/// A failure of a statement, a connection or the pool.
 ///
 /// `kind` is for decisions, `message` for logs. Neither holds a password, and the row contents that PostgreSQL puts in
 /// an error's detail are left out of `message`.
@@ -11,8 +11,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case connectionLost
         /// No connection can be made at present.
         case unavailable
-        /// A client-side deadline or the server's `statement_timeout` passed, and the server has ended the statement: it is
-        /// there, and the statement was too much.
+        /// A client-side deadline or the server's `statement_timeout` passed, and the server has ended the statement:
+        /// the database is there, and the statement was too much.
         case timedOut
         /// A deadline passed, and the server did not react to the request to end the statement.
         case unresponsive
@@ -51,11 +51,11 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
-    /// Whether a statement took longer than it may, or waited longer than it may for a lock: the database is there, and
-    /// what was asked of it together with others may pass without them.
+    /// Whether a statement took too long, or waited too long for a lock: the database is there, and statements that
+    /// ran together with it may pass without it.
     public var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
 
-    /// Whether the database can't be reached or has no room at present, so that trying later is the answer.
+    /// Whether the database can't be reached or has no room at present, so that the caller should try later.
     public var isUnavailable: Bool {
         switch kind {
         case .connectionLost, .unavailable, .unresponsive, .poolExhausted: true
@@ -64,17 +64,17 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
-    /// The session was ended: by an administrator, a crash, for idling within a transaction, or for idling; or there is
-    /// no room for it.
+    /// The session was ended: by an administrator, a crash, for idling within a transaction, or for idling; or there
+    /// is no room for it.
     private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P05", "25P03"]
 
-    /// Class 08, connection exceptions, as a pooler or a proxy of its own protocol says them; class 53, insufficient
-    /// resources; class 58, errors of the system beneath.
+    /// Class 08, connection exceptions, as a pooler or a proxy of its own protocol reports them; class 53,
+    /// insufficient resources; class 58, errors of the system beneath.
     private static func isOutage(_ sqlState: String) -> Bool {
         ["08", "53", "58"].contains { sqlState.hasPrefix($0) }
     }
 
-    /// For people: what the server or the connection said, with the code by which it can be looked up.
+    /// For people: the server's or the connection's message, with the code by which it can be looked up.
     public var words: String {
         switch kind {
         case .server(let sqlState): message.isEmpty ? "SQLSTATE \(sqlState)" : "\(message) (SQLSTATE \(sqlState))"

@@ -11,8 +11,8 @@ public struct Query: Sendable {
 
     /// `BEGIN`, at the isolation level the connection is set to.
     public static let begin = Query(Statement("postgres_begin", "BEGIN"))
-    /// Begins a transaction whose statements all see the database as of one moment, and which the server lets write and
-    /// lock nothing.
+    /// Begins a read-only transaction whose statements all see the database as of one moment, and which may take no
+    /// locks.
     public static let beginReading = Query(
         Statement("postgres_begin_reading", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )

@@ -2,8 +2,8 @@ import CLibPQ
 
 /// Owns one PGresult.
 ///
-/// Unchecked: libpq never changes a PGresult that PQgetResult has handed out, this class is its only owner, nothing
-/// here writes to it, and it is freed when the last reference goes. So any thread may read it.
+/// Unchecked: libpq never changes a PGresult that PQgetResult has handed out, this class is its only owner and never
+/// writes to it, and it is freed with the last reference. So any thread may read it.
 final class ResultHandle: @unchecked Sendable {
     let pointer: OpaquePointer
     let rows: Int

@@ -1,9 +1,10 @@
 public import FoundationEssentials
 
-/// Reads one row from its first column to its last: whoever reads says which column comes next.
+/// Reads one row from its first column to its last: the caller names each column in turn.
 ///
 /// The name is checked in builds with assertions, so that a column which is taken for another fails a test at once.
-/// Types and NULLs are checked in all builds: each reads what the getter of ``Rows`` of its name does, `optional…` NULL too.
+/// Types and NULLs are checked in all builds: each reads what the getter of ``Rows`` of its name does, `optional…`
+/// NULL too.
 public struct RowReader {
     private let rows: Rows
     private let row: Int
@@ -102,6 +103,6 @@ extension Rows: RandomAccessCollection {
     /// A row, to be read from its first column on.
     public subscript(row: Int) -> RowReader { RowReader(self, row) }
 
-    /// What a column is called in the statement's result; nil where there is none.
+    /// A column's name in the statement's result; nil where there is no such column.
     func name(_ column: Int) -> String? { handle.name(column) }
 }

@@ -11,7 +11,7 @@ public struct Rows: Sendable {
 
     public var count: Int { handle.rows }
 
-    /// The number of rows that an INSERT, UPDATE, DELETE or SELECT counted; 0 for other statements.
+    /// The rows that an INSERT, UPDATE, DELETE or SELECT counted; 0 for other statements.
     public var affected: Int { handle.affected }
 
     /// Whether a cell is NULL. A cell that does not exist counts as NULL.
@@ -20,7 +20,6 @@ public struct Rows: Sendable {
         return handle.cell(row, column) == nil
     }
 
-    /// Reads a `uuid`.
     public func uuid(_ row: Int, _ column: Int) throws(PostgresError) -> UUID {
         try required(optionalUUID(row, column), row, column)
     }
@@ -80,7 +79,6 @@ public struct Rows: Sendable {
         throw mismatch(row, column, "float8")
     }
 
-    /// Reads a `bool`.
     public func bool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool {
         try required(optionalBool(row, column), row, column)
     }

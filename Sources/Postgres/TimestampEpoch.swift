@@ -1,4 +1,4 @@
-/// PostgreSQL counts microseconds from 2000-01-01, everyone else from 1970-01-01.
+/// PostgreSQL counts microseconds from 2000-01-01, Unix from 1970-01-01.
 enum TimestampEpoch {
     private static let offset: Int64 = 946_684_800_000_000
 

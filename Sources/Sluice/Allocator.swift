@@ -1,10 +1,11 @@
 import CMalloc
 
-/// What the C library's allocator is told.
+/// Settings of the C library's allocator.
 enum Allocator {
-    /// Keeps what was freed in few heaps.
+    /// Keeps freed memory in few heaps.
     ///
-    /// Each of glibc's arenas, up to eight a core, keeps memory that others could use; two serve this process as well.
+    /// Each of glibc's arenas, up to eight a core, keeps memory that the others could use; two serve this process as
+    /// well.
     static func useFewArenas() {
         _ = mallopt(M_ARENA_MAX, 2)
     }

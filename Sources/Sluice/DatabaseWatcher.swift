@@ -4,8 +4,8 @@ import ServiceLifecycle
 import Synchronization
 import Telemetry
 
-/// Looks at a database that was away when the gateway started as soon as it comes, for what would have ended the start
-/// then. A gateway that runs goes on, but does not say that it is ready.
+/// Checks a database that was away when the gateway started, as soon as it comes, for the errors that would have ended
+/// the start. The running gateway goes on, but does not report that it is ready.
 final class DatabaseWatcher: Service {
     private static let interval: Duration = .seconds(1)
 
@@ -18,7 +18,7 @@ final class DatabaseWatcher: Service {
         self.logger = logger
     }
 
-    /// Why requests cannot be served; empty while nothing is known against it.
+    /// Why requests cannot be served; empty while no reason is known.
     var reasons: [String] { reason.withLock { $0.map { [$0] } ?? [] } }
 
     func run() async throws {

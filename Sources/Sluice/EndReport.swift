@@ -2,9 +2,9 @@ import ArgumentParser
 import Logging
 import Telemetry
 
-/// What the log says when the gateway did not end in the usual way.
+/// The log's last lines when the gateway did not end in the usual way.
 enum EndReport {
-    /// Logs the error. A shutdown that ran out of time is still a shutdown that was asked for.
+    /// Logs the error. A shutdown that ran out of time is still a requested shutdown.
     static func exitCode(for error: any Error, logger: Logger) -> ExitCode {
         if error is CancellationError {
             logger.warning("Shutdown took too long; what was in hand was given up")

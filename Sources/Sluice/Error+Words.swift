@@ -2,7 +2,7 @@ import Postgres
 import SyncModel
 
 extension Error {
-    /// For people: what was said, without how a program holds it.
+    /// For people: the message, without the error's type.
     var words: String {
         switch self {
         case let error as PostgresError: error.words

@@ -1,25 +1,25 @@
 import SyncDispatch
 import Tokens
 
-/// How a gateway that runs is, beside what its store says of the database: for `/readyz`, and for the metric that says
+/// A running gateway's health, beside the store's view of the database: for `/readyz`, and for the metric that says
 /// the same.
 struct GatewayHealth: Sendable {
     let serving: ServingState
     let dispatcher: Dispatcher
     let verifier: TokenVerifier
-    /// Who looks at a database that was away at the start.
+    /// Checks a database that was away at the start.
     let database: DatabaseWatcher?
 
-    /// Why requests cannot be served; empty when they can. While no key was ever there nobody can be served. Keys that
-    /// were withdrawn are: everybody is refused.
+    /// Why requests cannot be served; empty when they can. Before any key was fetched, no request can be served.
+    /// Withdrawn keys are no such reason: the gateway answers, and refuses all tokens.
     var reasons: [String] {
         let keys = verifier.keyReport
         return serving.reasons + dispatcher.reasons + (Self.isWaiting(keys) ? Self.missing(keys) : [])
             + (database?.reasons ?? [])
     }
 
-    /// What an operator should know although they can: where others can be served, an issuer without keys is no reason to
-    /// stop doing so.
+    /// What an operator should know although requests can be served: where other issuers' tokens can be verified, an
+    /// issuer without keys is no reason to stop.
     var notices: [String] {
         let keys = verifier.keyReport
         return (Self.isWaiting(keys) ? [] : Self.missing(keys)) + keys.empty.map { "\($0) publishes no usable key" }

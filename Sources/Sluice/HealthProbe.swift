@@ -2,16 +2,17 @@ import Glibc
 import JSONText
 import SyncHTTP
 
-/// Asks a running gateway how it is, over its operations listener. A request so small that no HTTP client is needed.
+/// Asks a running gateway for its health, over its operations listener. The request is so small that it needs no HTTP
+/// client.
 struct HealthProbe {
-    /// Where the gateway listens; an address that means all of them is asked on this machine.
+    /// Where the gateway listens; for a wildcard address, this machine is asked.
     let address: ListenAddress
     /// `/livez` or `/readyz`.
     let path: String
     /// For connecting and for each piece of the answer, in seconds.
     let patience: Int
 
-    /// Nil if the gateway says that all is well, else why not.
+    /// Nil if the gateway is well, else why not.
     func complaint() -> String? {
         let answer: [UInt8]
         switch exchange() {

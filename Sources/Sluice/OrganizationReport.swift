@@ -2,14 +2,14 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// What metrics tell of single organizations: so many by name, all others as one.
+/// Metrics of single organizations: some by name, all others as one.
 struct OrganizationReport {
     struct Row: Equatable {
         /// The id, or `other`.
         let organization: String
         /// Age of the oldest mutation that is pending or in flight; 0 without any.
         let seconds: Double
-        /// Lanes that a person is waited for in.
+        /// Lanes that wait for a person's decision.
         let halted: Int
 
         var labels: [(String, String)] { [("organization", organization)] }
@@ -29,7 +29,7 @@ struct OrganizationReport {
             Row(organization: $0.organization.lowercased, seconds: seconds($0), halted: $0.halted)
         }
         if census.count > limit {
-            // both were counted a moment apart
+            // the two were counted a moment apart
             let others = max(0, halted - rows.reduce(0) { $0 + $1.halted })
             rows.append(Row(organization: "other", seconds: seconds(census[limit]), halted: others))
         }

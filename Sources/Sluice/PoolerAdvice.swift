@@ -2,9 +2,9 @@ import Logging
 import Postgres
 import Telemetry
 
-/// What is said of a pooler between the gateway and its database.
+/// Messages about a pooler between the gateway and its database.
 enum PoolerAdvice {
-    /// Why one that shares sessions is refused.
+    /// Why a pooler that shares sessions is refused.
     static let refusal =
         "a pooler that hands sessions from client to client (PgBouncer in transaction or statement mode)"
     static let reason =
@@ -14,11 +14,11 @@ enum PoolerAdvice {
         + "(PgBouncer: pool_mode=session for this database)."
     /// All of it in a sentence or two, for commands.
     static let sentence = "between here and the database is \(refusal): \(reason). \(remedy)"
-    /// What is said of one that leaves each client its session.
+    /// About a pooler that leaves each client its session.
     static let notice =
         "a pooler in session mode: it works, and adds a hop; it must let a gateway have all the connections it uses"
 
-    /// Says so in the log, where there is one.
+    /// Logs it, where there is a pooler.
     static func note(_ pooling: Pooling, to logger: Logger) {
         guard pooling == .session else { return }
         logger.notice("Database is reached through a pooler", metadata: [LogKeys.reason: "\(notice)"])

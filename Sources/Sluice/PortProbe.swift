@@ -1,9 +1,8 @@
 import Glibc
 import SyncHTTP
 
-/// Looks at an address before, or while, somebody listens there.
+/// Tells whether an address is free, or has a listener.
 enum PortProbe {
-    /// What an address is good for.
     enum Finding: Equatable {
         case free
         case taken
@@ -11,7 +10,7 @@ enum PortProbe {
         case unusable(String)
     }
 
-    /// Whether a server could listen here; finds out by doing so for a moment.
+    /// Whether a server could listen here; tries it for a moment.
     static func look(at address: ListenAddress) -> Finding {
         withSocket(address) { descriptor, target, length in
             var yes: Int32 = 1

@@ -7,8 +7,8 @@ import Telemetry
 import Tokens
 
 extension PrometheusRegistry {
-    /// What is counted where it happens. Comes before whatever counts is made: a metric is described as it was when it was
-    /// made.
+    /// Describes metrics that code counts directly. To be called before that code creates them: a metric keeps the
+    /// description that it was created with.
     func describeGateway() {
         let push = "sluice_commit_group_"
         describe(push + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")
@@ -55,10 +55,10 @@ extension PrometheusRegistry {
         addGauge("sluice_build_info", "Always 1; the label tells the version.", by: "version") { [Version.current: 1] }
     }
 
-    /// How lanes stand: here, and in the database over all replicas as of the last count.
+    /// The state of lanes: here, and in the database over all replicas as of the last count.
     ///
-    /// - Parameter organizations: how many are named by their ids, where a setting allows that; the others are `other`
-    ///   together. 0 shows nothing of them.
+    /// - Parameter organizations: how many are named by their ids, where a setting allows that; the others together
+    ///   are `other`. 0 shows none of them.
     func addDispatchMetrics(of dispatcher: Dispatcher, _ census: LaneCensus, organizations: Int) {
         addGauge(
             "sluice_lanes",
@@ -106,7 +106,6 @@ extension PrometheusRegistry {
         }
     }
 
-    /// How retention stands.
     func addRetentionMetrics(of retention: RetentionService) {
         addGauge("sluice_retention_running", "1 while this replica runs retention; at most one does.") {
             retention.state.isRunning ? 1 : 0
@@ -121,7 +120,7 @@ extension PrometheusRegistry {
         ) { Double(retention.state.finishedAt?.microseconds ?? 0) / 1_000_000 }
     }
 
-    /// What the store keeps count of: its connections, the pushes that wait for a committer, and other replicas.
+    /// The store's connections, the pushes that wait for a committer, and other replicas.
     func addStoreMetrics(of store: Store) {
         let pool = "sluice_database_pool_"
         addGauge(pool + "connections", "Connections of the pool, by state: idle, busy, connecting.", by: "state") {
@@ -152,7 +151,7 @@ extension PrometheusRegistry {
         ) { store.notifier.isHearing ? 1 : 0 }
     }
 
-    /// How well remembering verified tokens works, and how fresh the keys are that they are verified by.
+    /// How well caching verified tokens works, and how fresh the verifying keys are.
     func addTokenMetrics(of verifier: TokenVerifier, _ keeper: KeyKeeper) {
         addGauge("sluice_tokens_cached", "Verified tokens that are remembered.") { Double(verifier.cachedTokens) }
         addGauge(
@@ -179,7 +178,7 @@ extension PrometheusRegistry {
         }
     }
 
-    /// In seconds; 0 for what lies ahead.
+    /// In seconds; 0 for a moment in the future.
     private static func age(of moment: Timestamp) -> Double {
         Double(max(0, SystemClock.now().microseconds - moment.microseconds)) / 1_000_000
     }

@@ -1,7 +1,7 @@
 import Postgres
 import SyncStore
 
-/// How the database stands to this program.
+/// The database's state relative to this program.
 enum SchemaCheck {
     enum Finding: Sendable {
         case ready(Pooling)
@@ -9,12 +9,12 @@ enum SchemaCheck {
         case shared
         /// Migrations that have to be applied first.
         case behind([String])
-        /// It is there, but not as it must be; trying later does not help.
+        /// It is there, but unsuitable; trying later does not help.
         case unfit(String)
         /// It cannot be reached now.
         case unreachable(String)
 
-        /// For people; how it is, and what to do where something can be done here.
+        /// For people; the state, and the remedy where there is one.
         var words: String {
             switch self {
             case .ready: "the database is ready"
@@ -40,7 +40,7 @@ enum SchemaCheck {
         }
     }
 
-    /// Lends a connection of its own, made for this.
+    /// Opens a connection for `body` alone.
     static func withConnection<Value: Sendable>(
         to databaseURL: String,
         _ body: (Connection) async throws -> Value

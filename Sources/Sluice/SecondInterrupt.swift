@@ -2,12 +2,12 @@ import Glibc
 import Logging
 import UnixSignals
 
-/// Whoever presses Ctrl-C while the gateway ends does not want to wait for what is in hand.
+/// A second Ctrl-C during shutdown ends the gateway without waiting for work in hand.
 enum SecondInterrupt {
-    /// What a shell reports of a program that Ctrl-C has ended.
+    /// The code that a shell reports for a program ended by Ctrl-C.
     private static let exitCode: Int32 = 128 + SIGINT
 
-    /// Watches signals until it is cancelled: the first one asks for the end, a SIGINT after it ends the process.
+    /// Watches signals until it is cancelled: the first one begins the shutdown, a SIGINT after it ends the process.
     static func watch(logger: Logger) async {
         var isEnding = false
         for await signal in await UnixSignalsSequence(trapping: [.sigterm, .sigint]) {

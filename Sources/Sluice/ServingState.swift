@@ -3,8 +3,8 @@ import ServiceLifecycle
 import SyncHTTP
 import Synchronization
 
-/// Whether requests can be served as far as the listeners are concerned. The last service of the group, hence the
-/// first that hears of a shutdown: load balancers see `/readyz` fail before the public listener closes.
+/// Whether the listeners can serve requests. The last service of the group, hence the first that hears of a shutdown:
+/// load balancers see `/readyz` fail before the public listener closes.
 final class ServingState: Service {
     private enum Phase {
         case starting, serving, ending

@@ -1,9 +1,8 @@
 import Glibc
 import SyncModel
 
-/// The machine's clock.
 enum SystemClock {
-    /// Now, to the microsecond.
+    /// To the microsecond.
     @Sendable
     static func now() -> Timestamp {
         var time = timespec()

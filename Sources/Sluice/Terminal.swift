@@ -1,14 +1,14 @@
 import ArgumentParser
 import Glibc
 
-/// What commands say to a person, and how they end.
+/// Output and exit codes of commands.
 enum Terminal {
     /// The configuration is wrong (sysexits.h, EX_CONFIG).
     static let badConfiguration = ExitCode(78)
     /// The database cannot be reached (sysexits.h, EX_UNAVAILABLE).
     static let unavailable = ExitCode(69)
 
-    /// Somebody else is at it just now (sysexits.h, EX_TEMPFAIL).
+    /// Another process is at it just now (sysexits.h, EX_TEMPFAIL).
     static let tryAgain = ExitCode(75)
 
     /// A line on standard output, at once.

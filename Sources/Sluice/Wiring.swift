@@ -12,9 +12,9 @@ import Telemetry
 import Tokens
 import UnixSignals
 
-/// How the parts of the gateway are made from settings and put together: the one place that knows all of them.
+/// Creates the parts of the gateway from settings and connects them: the only place that knows all of them.
 enum Wiring {
-    /// Sends logs of the whole process to standard output, and says how they look.
+    /// Sends logs of the whole process to standard output, in the configured format.
     static func bootstrapLogging(_ settings: Settings) -> Logger {
         let format = settings.logFormat ?? (LineWriter.standardOutput.isTerminal ? .text : .json)
         let level = settings.logLevel
@@ -22,12 +22,12 @@ enum Wiring {
         return Logger(label: "sluice")
     }
 
-    /// A logger for commands that print results: complaints only, to standard error.
+    /// A logger for commands that print results: warnings and errors only, to standard error.
     static func commandLogger() -> Logger {
         Logger(label: "sluice") { LineLogHandler($0, .text, level: .warning, writer: .standardError) }
     }
 
-    /// Makes every counter of the process count in one registry. Comes before anything that counts is made.
+    /// Makes every counter of the process count in one registry. To be called before any counter is created.
     static func bootstrapMetrics() -> PrometheusRegistry {
         let registry = PrometheusRegistry()
         MetricsSystem.bootstrap(PrometheusMetricsFactory(registry))
@@ -51,13 +51,13 @@ enum Wiring {
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
-    /// Runs the gateway until a signal ends it: HTTP first, so that what is in hand still gets committed, then the
+    /// Runs the gateway until a signal ends it: HTTP first, so that requests in hand still get committed, then the
     /// dispatcher, the committers and the pool.
     ///
     /// - Parameters:
     ///   - signer: signs tokens for upstreams; nil where there is no key for it.
     ///   - companions: services that start before the gateway's and end after them.
-    ///   - database: looks at a database that was away at the start.
+    ///   - database: checks a database that was away at the start.
     ///   - whenListening: called once with the addresses, when both listeners take connections.
     static func run(
         _ settings: Settings,
@@ -112,7 +112,7 @@ enum Wiring {
             logger: logger,
             onRunning: state.publicListens
         )
-        // In this order they start; they end in the opposite one, each after the one behind it has ended.
+        // They start in this order; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + (database.map { [$0] } ?? []) + [
                 keeper, store.notifier, store.quotas, store.pushes, store.lanes, retention, dispatcher, census,
@@ -123,7 +123,7 @@ enum Wiring {
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger
         )
-        // 13 s by default: a push in hand is given what it has in service, and what is behind it some seconds more
+        // 13 s by default: a push in hand gets its usual time, and the services behind it some seconds more
         configuration.maximumGracefulShutdownDuration = settings.databasePatience.push + .milliseconds(8_500)
         configuration.maximumCancellationDuration = .seconds(1)
         async let _ = SecondInterrupt.watch(logger: logger)

@@ -5,9 +5,9 @@ package struct DispatchConfiguration: Sendable {
     package var policy = RetryPolicy()
     /// Lanes that run at the same time on this replica, over all organizations. 1 or more.
     package var maximumLanes = 1_024
-    /// How often the database is searched for lanes that are due, in seconds, before jitter.
+    /// How often the database is searched for due lanes, in seconds, before jitter.
     package var pollInterval: Double = 1
-    /// Mutations after which a lane gives its place to others of its organization that wait.
+    /// Mutations after which a lane gives its place to waiting lanes of its organization.
     package var burst = 64
     /// How long requests under way may take once the gateway shuts down, in seconds.
     package var grace: Double = 7

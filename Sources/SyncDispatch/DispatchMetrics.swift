@@ -1,15 +1,15 @@
 import Metrics
 import SyncModel
 
-/// What the dispatcher counts. Described where it is wired.
+/// The dispatcher's metrics, described where they are wired.
 package struct DispatchMetrics: Sendable {
     /// Requests to upstreams, by `outcome`.
     package static let attempts = "sluice_upstream_attempts_total"
-    /// Time that requests to upstreams took.
+    /// Duration of requests to upstreams.
     package static let requestDuration = "sluice_upstream_request_duration_seconds"
     /// Time from a mutation's acceptance to its final outcome.
     package static let completion = "sluice_mutation_completion_seconds"
-    /// Outcomes that were thrown away since somebody else had taken the lane.
+    /// Outcomes that were thrown away since another gateway had taken the lane.
     package static let leasesLost = "sluice_lane_leases_lost_total"
 
     private let attemptCounters: [Outcome.Kind: Counter]

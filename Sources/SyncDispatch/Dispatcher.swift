@@ -5,8 +5,8 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Finds lanes that are due and has them run: those that this process made ready, from memory; all others by looking
-/// into the database now and then. Any number of replicas do so side by side.
+/// Finds due lanes and has them run: those that this process made ready, from memory; all others by looking into the
+/// database now and then. Any number of replicas do so side by side.
 package final class Dispatcher: Service {
     private let configuration: DispatchConfiguration
     private let store: Store
@@ -17,10 +17,10 @@ package final class Dispatcher: Service {
     private let search: LaneSearch
     let isDraining = Atomic(false)
     private let state = Mutex(DispatcherState())
-    /// The process, as leases name it.
+    /// This process, as leases name it.
     package let worker = UUID()
 
-    /// What the dispatcher has in hand.
+    /// The dispatcher's numbers, for metrics.
     package struct Counts: Sendable, Hashable {
         package var running = 0
         /// Lanes that are due and wait for a place.
@@ -68,7 +68,7 @@ package final class Dispatcher: Service {
         inbox.post { $0.mustPoll = true }
     }
 
-    /// Runs lanes until graceful shutdown; then what is under way is finished, or given up when that takes long, and
+    /// Runs lanes until graceful shutdown; then requests under way are finished, or given up when they take long, and
     /// every lane is given back.
     package func run() async throws {
         store.notifier.whenReady { [inbox] in inbox.post(ready: $0) }
@@ -134,7 +134,7 @@ package final class Dispatcher: Service {
         }
         deadline?.cancel()
         report(scheduler)
-        // others need not wait for their next look into the database
+        // other replicas need not wait for their next look into the database
         store.notifier.tellDue()
     }
 
@@ -154,8 +154,8 @@ package final class Dispatcher: Service {
         }
     }
 
-    /// Lanes that are not to be put off, since they are about to be claimed: one of them may be the one that tries an
-    /// upstream again. Of interest only while a circuit is open.
+    /// Lanes that are not to be postponed, since they are about to be claimed: one of them may be the upstream's next
+    /// probe. Needed only while a circuit is open.
     private func running(_ scheduler: LaneScheduler) -> Set<LaneKey> {
         circuits.openCount == 0 ? [] : scheduler.running
     }
@@ -185,7 +185,7 @@ package final class Dispatcher: Service {
         if state.withLock({ $0.noteCap(organization, cap) }) { inbox.post { $0.caps[organization] = cap } }
     }
 
-    /// Requests that take too long once the gateway shuts down are given up; what came of them is still written.
+    /// Gives up requests that take too long once the gateway shuts down; their outcomes are still written.
     private func giveUpLater() -> Task<Void, Never> {
         Task { [inFlight, configuration] in
             try? await Task.sleep(for: .seconds(configuration.grace))

@@ -1,15 +1,15 @@
 import Foundation
 
-/// What others may know of the dispatcher, whose scheduler is its loop's own.
+/// The dispatcher's state that other threads may read; the scheduler belongs to its loop.
 struct DispatcherState {
     private(set) var running = 0
     private(set) var waiting = 0
     private var lastTurn: ContinuousClock.Instant?
     private var crowd = LaneScheduler.Crowd()
-    /// What is known of how many lanes of an organization may run.
+    /// How many lanes of each organization may run, as far as known.
     private var caps: [UUID: Int] = [:]
 
-    /// The loop has something to look at.
+    /// The loop begins to look at messages.
     mutating func beginTurn(at now: ContinuousClock.Instant) { lastTurn = now }
 
     /// The loop has given lanes their places.
@@ -21,7 +21,7 @@ struct DispatcherState {
 
     /// A runner has read how many lanes of an organization may run.
     ///
-    /// - Returns: whether that is news.
+    /// - Returns: whether that has changed.
     mutating func noteCap(_ organization: UUID, _ cap: Int) -> Bool {
         caps.updateValue(cap, forKey: organization) != cap
     }

@@ -5,16 +5,15 @@ import Synchronization
 
 /// Counts lanes now and then, over all replicas, for metrics.
 package final class LaneCensus: Service {
-    /// How lanes stood when they were last counted.
+    /// The last count.
     package struct Findings: Sendable {
-        /// Nil before the first time.
+        /// Nil before the first count.
         package var lanes: LaneStore.Census?
-        /// As many organizations as the settings say, those first whose mutations have waited longest; and one more, if
-        /// there are others, whose mutations have waited longest of those.
+        /// As many organizations as the settings say, those first whose mutations have waited longest; and, if there
+        /// are others, one more: the one of those whose mutations have waited longest.
         package var organizations: [LaneStore.OrganizationCensus] = []
     }
 
-    /// How often they are counted.
     private static let interval: Duration = .seconds(15)
 
     private let store: LaneStore
@@ -22,7 +21,7 @@ package final class LaneCensus: Service {
     private let now: TimeSource
     private let found = Mutex(Findings())
 
-    /// - Parameter organizations: how many are counted apart; 0 for none, which costs nothing.
+    /// - Parameter organizations: how many are counted one by one; 0 for none, which costs nothing.
     package init(store: LaneStore, organizations: Int, now: @escaping TimeSource) {
         self.store = store
         self.organizations = organizations

@@ -1,13 +1,11 @@
 package import SyncStore
 
-/// What people and time do to the store, beside what phones do: nothing on a mutation's way imports it.
+/// The store's services for operators and retention: no code on a mutation's way imports this module.
 extension Store {
-    /// What operators do.
     package var administration: Administration {
         Administration(pool: pool, catalog: catalog, now: now, failure: failure, logger: logger)
     }
 
-    /// Does away with what is old.
     package var retention: RetentionStore {
         RetentionStore(pool: pool, settling: settling, now: now, failure: failure)
     }

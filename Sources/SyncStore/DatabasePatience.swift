@@ -1,26 +1,26 @@
-/// How long the gateway waits for Postgres, all of it in proportion to one number: what is too slow on one machine is
-/// usual on another, and a limit below another one would make it meaningless.
+/// How long the gateway waits for Postgres. All limits are in proportion to one number: the right value differs
+/// between machines, and a limit below another one would make that one meaningless.
 package struct DatabasePatience: Sendable {
     /// How long one statement may take. With the margin and the grace of a cancellation a push is then answered within
     /// twice this time, the five seconds of the contract by default.
     package var statement: Duration
 
-    /// How long a statement waits for a lock, less than it may take in all, and how long a connection may take to be
-    /// made: 2 s by default.
+    /// How long a statement waits for a lock, less than it may take in all, and how long connecting may take: 2 s by
+    /// default.
     package var lock: Duration
 
-    /// Creates it from how long one statement may take.
+    /// - Parameter statement: how long one statement may take.
     package init(statement: Duration = .milliseconds(2_500)) {
         self.statement = statement
         lock = statement * 4 / 5
     }
 
-    /// How long a push may wait, queued or for the database, before it is answered that the store is unavailable: 4.5 s
-    /// by default.
+    /// How long a push may wait, queued or for the database, before it is answered `store_unavailable`: 4.5 s by
+    /// default.
     package var push: Duration { statement * 9 / 5 }
     /// How long a caller waits for a connection of the pool: 3 s by default.
     package var connection: Duration { statement * 6 / 5 }
-    /// How long a transaction may stand open with nothing asked of it: 5 s by default.
+    /// How long a transaction may stay idle: 5 s by default.
     package var idleTransaction: Duration { statement * 2 }
     /// How long all statements of one write of a settlement may take together: 10 s by default.
     package var settlement: Duration { statement * 4 }

@@ -4,45 +4,41 @@ package import Postgres
 package import SyncModel
 import Synchronization
 
-/// Everything that the gateway keeps in Postgres, wired once.
+/// All database services of the gateway, wired once.
 package final class Store: Sendable {
-    /// Organizations and entity types, cached.
     package let catalog: Catalog
-    /// Takes pushes in; a service to run.
+    /// Accepts pushes; a service to run.
     package let pushes: PushCommit
     /// Admits requests of organizations that have a quota; a service to run.
     package let quotas: RequestQuotas
-    /// Wakes those who wait for a change; a service to run.
+    /// Wakes tasks that wait for a change; a service to run.
     package let notifier: ChangeNotifier
     /// Tells what a push would come to.
     package let previews: PushPreviewer
     /// Runs lanes step by step; a service to run.
     package let lanes: LaneStore
-    /// Reads mutations back.
     package let mutations: MutationReader
-    /// Looks up and lists id mappings.
     package let mappings: MappingReader
-    /// Reads what is not final.
+    /// Reads mutations that are not final.
     package let backlog: BacklogReader
-    /// Registers devices.
     package let devices: DeviceRegistry
-    /// Reads the feed.
+    /// Reads the feed in permanent ids.
     package let changes: ChangeReader
-    /// Reads the feed in the ids of a device.
+    /// Reads the feed in a device's local ids.
     package let pulls: DevicePuller
-    /// Reads what happens to a user's mutations and ids.
+    /// Reads the changes of a user's mutations and ids.
     package let events: EventReader
-    /// How people settle what failed or is in conflict.
+    /// Settles failed and conflicting mutations as people decide.
     package let settling: Settlement
     /// Connections for everything but group commit.
     package let pool: Pool
     package let now: TimeSource
     package let failure: StoreFailure
     package let logger: Logger
-    /// What wraps the organizations' data keys; nil where nothing is sealed.
+    /// Wraps the organizations' data keys; nil where nothing is sealed.
     package let masterKeys: MasterKeys?
     private let keyCheck: MasterKeyCheck
-    /// How long ``readiness()`` looks, less than the five seconds of a health check.
+    /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessPatience: Duration = .seconds(2)
 
     /// Opens nothing yet: connections are made at first use and again after they broke.
@@ -151,7 +147,7 @@ package final class Store: Sendable {
     /// Why requests cannot be served; empty when they can.
     package func readiness() async -> [String] {
         do {
-            // whoever asks (an orchestrator, `sluice healthcheck`) has a patience of its own, whatever statements have
+            // the prober (an orchestrator, `sluice healthcheck`) has its own time limit, whatever statements have
             return try await within(Self.readinessPatience) { try await self.unreadiness() }
         } catch let error as PostgresError {
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
@@ -166,15 +162,15 @@ package final class Store: Sendable {
         let status = try await pool.withConnection { try await Schema.migrator().status(on: $0) }
         if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
         let (missing, anyKnown) = try await keyCheck.missing()
-        // whoever can serve others goes on
+        // a gateway that can serve some organizations stays ready
         return anyKnown ? [] : missing
     }
 
-    /// What an operator should know although requests can be served: what the last look has found.
+    /// What an operator should know although requests can be served, as of the last look.
     package var notices: [String] { keyCheck.notices }
 
-    /// Says in the log which organizations' data cannot be opened with the master keys that are configured. Says nothing
-    /// where the database is away.
+    /// Logs the organizations whose data cannot be opened with the configured master keys. Logs nothing while the
+    /// database is away.
     package func warnOfUnknownMasterKeys() async {
         for (label, count) in (try? await keyCheck.look().unknown) ?? [] {
             logger.warning(
@@ -184,7 +180,6 @@ package final class Store: Sendable {
         }
     }
 
-    /// Connections of the pool as they are now.
     package var poolStatistics: Pool.Statistics { pool.statistics }
 
     /// Closes the pool; committers close theirs when they end.
@@ -204,7 +199,7 @@ package final class Store: Sendable {
         )
     }
 
-    /// For every connection: nobody waits long for a lock, nobody leaves a transaction open.
+    /// For every connection: no statement waits long for a lock, and no transaction stays open.
     static func pooledSettings(with patience: DatabasePatience) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
         return [
@@ -213,9 +208,8 @@ package final class Store: Sendable {
         ]
     }
 
-    /// For committers: statements are planned once, and in the one shape that is right for them whatever the tables'
-    /// size was at that moment, index look-ups row by row. A plan that was made on small tables and kept would hash-join
-    /// all partitions for ever.
+    /// For committers: statements are planned once, with index look-ups row by row whatever the tables' size at that
+    /// moment. A plan that was made on small tables and kept would hash-join all partitions for ever.
     static func hotSettings(with patience: DatabasePatience) -> [(String, String)] {
         pooledSettings(with: patience) + [
             ("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off"),
@@ -223,7 +217,7 @@ package final class Store: Sendable {
         ]
     }
 
-    /// Both with the patience of a gateway whose settings say nothing else.
+    /// Both with the default patience.
     static let pooledSettings = pooledSettings(with: DatabasePatience())
     static let hotSettings = hotSettings(with: DatabasePatience())
 }

@@ -2,27 +2,25 @@ import Logging
 package import SyncModel
 import Synchronization
 
-/// Settings of the store.
 package struct StoreConfiguration: Sendable {
     /// A libpq URI.
     package var databaseURL: String
     /// Connections for everything but group commit.
     package var poolSize: Int
-    /// Committers of pushes, and as many of what lanes come to; each has a connection of its own, and so has one more
-    /// for pushes that are heavy.
+    /// Committers of pushes, and as many of lane steps; each has a connection of its own, and so has one more for
+    /// heavy pushes.
     package var committers: Int
     /// How long a worker may hold a lane without a sign of life, in seconds.
     package var leaseSeconds: Double
-    /// What wraps the organizations' data keys; nil where nothing is sealed.
+    /// Wraps the organizations' data keys; nil where nothing is sealed.
     package var masterKeys: MasterKeys?
-    /// How often what somebody waits for is looked at while other replicas' hints arrive: one may be lost.
+    /// How often subscribed data is read anyway while other replicas' hints arrive: one may be lost.
     package var lookInterval: Duration = .seconds(15)
-    /// How long Postgres is waited for.
+    /// How long to wait for Postgres.
     package var patience = DatabasePatience()
-    /// Devices that a user may have; one more is refused, whatever it does.
+    /// Devices that a user may have; every request of one more is refused.
     package var devicesPerUser = 1_000
 
-    /// Creates the settings.
     package init(databaseURL: String, poolSize: Int = 8, committers: Int = 3, leaseSeconds: Double = 120) {
         self.databaseURL = databaseURL
         self.poolSize = poolSize

@@ -1,7 +1,7 @@
 package import SyncModel
 
 extension StoreFailure {
-    /// Does something with the database; what goes wrong with it is a problem of the caller's.
+    /// Runs `body` against the database; its errors become problems for the caller.
     nonisolated(nonsending) package func reporting<Value>(
         _ what: StaticString,
         _ body: nonisolated(nonsending) () async throws -> Value

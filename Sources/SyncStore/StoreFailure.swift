@@ -5,24 +5,24 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// Turns what the database says into what a caller is told, in one place: bland outside, everything in the log.
+/// Turns database errors into the caller's problem, in one place: no details outside, everything in the log.
 package struct StoreFailure: Sendable {
     package let logger: Logger
-    /// While the database is away everything fails in the same way: one line a second says so.
+    /// While the database is away all requests fail in the same way: one line a second says so.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
     private let warnedOfUnreadable = Throttle(.seconds(1), isDueFirst: true)
-    /// Values that stayed closed when their rows were read.
+    /// Counts values that could not be opened when their rows were read.
     private let unreadable = Counter(label: StoreMetrics.unreadableValues)
 
     package init(logger: Logger) {
         self.logger = logger
     }
 
-    /// A prepared statement that is not there, or that somebody else has made. Nobody but us is at our sessions, unless
-    /// they are not ours.
+    /// A prepared statement is missing, or exists although this session did not make it. Only the gateway uses its
+    /// sessions, unless a pooler shares them.
     private static let lostStatements: Set = ["26000", "42P05"]
 
-    /// Says in the log that an answer was given without something, since that could not be read. Once a second at most.
+    /// Logs that an answer was given without a part that could not be read. Once a second at most.
     package func note(_ error: any Error, leavingOut what: StaticString) {
         var metadata: Logger.Metadata = ["left_out": "\(what)", "error": "\(error)"]
         if let error = error as? PostgresError {
@@ -50,7 +50,7 @@ package struct StoreFailure: Sendable {
             return .overloaded("too much is going on for these entities just now")
         }
         if error.kind == .timedOut {
-            // the database is there: it was too much for one statement
+            // the database is there: one statement had too much to do
             logger.warning("store took too long", metadata: metadata)
             return Self.tooLong
         }
@@ -72,8 +72,8 @@ package struct StoreFailure: Sendable {
         return Problem(.internalError, "the request could not be completed")
     }
 
-    /// A sealed value that cannot be opened. What another configuration or another replica may open is to be tried again;
-    /// what was changed is our failure.
+    /// The problem for a sealed value that cannot be opened. If another configuration or another replica may open it,
+    /// the caller may try again; a changed value is an internal error.
     private func problem(_ error: SealError, _ what: StaticString) -> Problem {
         let metadata: Logger.Metadata = ["operation": "\(what)", "reason": "\(error)"]
         switch error {
@@ -86,7 +86,7 @@ package struct StoreFailure: Sendable {
         }
     }
 
-    /// Says that an organization is not served for want of its key.
+    /// Logs that an organization is not served because its key is missing.
     package func note(locked organization: UUID, _ reason: String) {
         logger.error(
             "organization is locked: its data cannot be opened",
@@ -94,7 +94,7 @@ package struct StoreFailure: Sendable {
         )
     }
 
-    /// Says that a value stays closed; its row is shown without it.
+    /// Logs that a value could not be opened; its row is shown without it.
     package func note(unreadable place: SealedPlace, of organization: UUID, _ error: SealError) {
         unreadable.increment()
         logger.log(
@@ -115,7 +115,7 @@ package struct StoreFailure: Sendable {
         return problem
     }
 
-    /// What is wrong with one organization, while the database is there.
+    /// For trouble with one organization, while the database is there; in seconds.
     package static let sealedRetryAfter = 30
 
     /// One thing took too long, while the database is there.

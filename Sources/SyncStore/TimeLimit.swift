@@ -1,6 +1,6 @@
 import Postgres
 
-/// Runs work for so long at most; what is not done by then is cancelled.
+/// Runs work with a time limit; unfinished work is cancelled.
 ///
 /// - Throws: what the work throws; `timedOut`.
 func within<Value: Sendable>(

@@ -3,11 +3,10 @@ import NIOCore
 import NIOHTTP1
 import Synchronization
 
-/// An answer as it came.
 struct CollectedResponse: Sendable {
     var head: HTTPResponseHead
     /// Nil when it was longer than the limit, and the rest was not read.
     var body: ByteBuffer?
-    /// Whether the answer broke off, or was not there in time; then the body is what came of it.
+    /// Whether the answer broke off, or did not end in time; then the body is the part that arrived.
     var isCutOff = false
 }

@@ -7,8 +7,8 @@ package import SyncModel
 
 /// Reads small documents of identity providers, and looks whether servers answer; sends no credentials.
 ///
-/// Redirects are not followed: whoever can make a provider redirect could else name the keys that we trust, and the
-/// operator can write down the final URL.
+/// Redirects are not followed: otherwise an attacker who can make a provider redirect could name the keys that we
+/// trust, and the operator can configure the final URL.
 package final class HTTPReader: Sendable {
     /// How long a request may take in all.
     package static let timeout: Duration = .seconds(5)
@@ -63,7 +63,7 @@ package final class HTTPReader: Sendable {
         }
     }
 
-    /// Whether a server answers anything at all; within 5 seconds.
+    /// Whether a server answers at all; within 5 seconds.
     ///
     /// - Returns: the status, or why there was no answer.
     package func probe(_ url: String) async -> Result<Int, ProbeFailure> {

@@ -10,7 +10,7 @@ package import SyncModel
 /// Sends requests over HTTP/1.1, on connections that are kept.
 ///
 /// Redirects are not followed. The client beneath sends each request once at most: it never repeats one, not even when
-/// a kept connection turns out to be closed; so every request that was sent is an attempt that somebody counted.
+/// a kept connection turns out to be closed; so every request that was sent has been counted as an attempt.
 ///
 /// It speaks no HTTP/2: there one broken connection would leave the outcome of all its requests unknown at once.
 package final class HTTPUpstream: Upstream {
@@ -27,9 +27,9 @@ package final class HTTPUpstream: Upstream {
     /// Opens nothing yet. ``shutdown()`` must be called before the last reference goes.
     ///
     /// - Parameters:
-    ///   - sign: makes tokens for `signed` credentials; nil when there is no key for them.
     ///   - now: the clock that `Retry-After` is read by.
-    ///   - logger: told of failures at level debug; of what is sent, of credentials and of paths it is told nothing.
+    ///   - sign: makes tokens for `signed` credentials; nil when there is no key for them.
+    ///   - logger: gets failures at level debug; never contents, credentials or paths.
     package init(
         configuration: HTTPUpstreamConfiguration = .init(),
         sign: Sign? = nil,
@@ -55,7 +55,7 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    /// Sends a request. Never throws: whatever happens is an answer. A cancelled task is answered `unknown` soon.
+    /// Sends a request. Never throws: every failure is an answer. A cancelled task is answered `unknown` soon.
     package func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request

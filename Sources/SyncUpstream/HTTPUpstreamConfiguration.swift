@@ -1,21 +1,22 @@
 import AsyncHTTPClient
 import NIOCore
 
-/// What an ``HTTPUpstream`` keeps to, whatever the organization.
+/// Settings of an ``HTTPUpstream`` for all organizations.
 package struct HTTPUpstreamConfiguration: Sendable {
     /// The program's version, in `User-Agent`.
     package var version = "unknown"
-    /// How long a connection may take to be made, TLS included, or to become free; less when the request has less time.
+    /// How long connecting may take, TLS included, or waiting for a free connection; less when the request has less
+    /// time.
     package var connectTimeout: Duration = .seconds(5)
     /// How long a connection without a request is kept. Many servers end it themselves after a minute; one that is
     /// used just as its server closes it costs an attempt.
     package var idleTimeout: Duration = .seconds(30)
-    /// Connections to a host at the same time; more requests wait for one. Far above what lanes need: it is an
-    /// organization's `maximumConcurrency` that bounds its requests, and hosts may be shared.
+    /// Connections to a host at the same time; more requests wait for one. Far above what lanes need: an
+    /// organization's `maximumConcurrency` bounds its requests, and hosts may be shared.
     package var connectionsPerHost = 1_000
-    /// The longest body that is read of an answer, in bytes.
+    /// The longest answer body that is read, in bytes.
     package var maximumBodyBytes = 1_048_576
-    /// How many event loops do the work at most, at least 1; organizations are spread over them.
+    /// Event loops at most, at least 1; organizations are spread over them.
     package var eventLoops = 4
 
     package init() {}
@@ -25,7 +26,7 @@ package struct HTTPUpstreamConfiguration: Sendable {
         client.timeout.connect = TimeAmount(connectTimeout)
         client.connectionPool.idleTimeout = TimeAmount(idleTimeout)
         client.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsPerHost
-        // a refused connection is an answer; when to try again is the dispatcher's to say
+        // a refused connection is an answer; the dispatcher decides when to try again
         client.connectionPool.retryConnectionEstablishment = false
         client.httpVersion = .http1Only
         return client

@@ -2,8 +2,7 @@ import AsyncHTTPClient
 import NIOCore
 import NIOPosix
 
-/// Why there was no answer, as far as it is anybody's business: nothing of the error's own text is passed on, as it
-/// may quote headers.
+/// Why there was no answer, without the error's own text, which may quote headers.
 enum RequestFailure: Equatable {
     case cancelled
     case timedOut
@@ -27,8 +26,6 @@ enum RequestFailure: Equatable {
             }
     }
 
-    /// A few words.
-    ///
     /// - Parameters:
     ///   - isSent: whether the request's head was put on a connection.
     ///   - timeout: how long the request was given.

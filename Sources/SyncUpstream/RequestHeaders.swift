@@ -4,8 +4,8 @@ import SyncModel
 
 /// The headers of a request, without `Content-Length`, which the client adds.
 ///
-/// Of a header that more than one wants to set, in whatever spelling, the first counts: us, the credential, the operator,
-/// the mutation, our defaults.
+/// If several sources set a header, in whatever spelling, the first counts: the gateway, the credential, the operator,
+/// the mutation, the gateway's defaults.
 struct RequestHeaders {
     private(set) var fields = HTTPHeaders()
 

@@ -1,10 +1,10 @@
 import SyncModel
 
-/// Where a request goes: a path below an organization's base URL, and never elsewhere.
+/// The URL of a request: a path below an organization's base URL, and never elsewhere.
 ///
-/// Settings and endpoints are checked when they come in, and paths again once ids from upstreams stand in them. The same
-/// rules are asked here once more, about what is really to be sent, because a mistake would hand one organization's
-/// credential to another's server.
+/// Settings and endpoints are checked when they come in, and paths again once ids from upstreams stand in them. The
+/// same rules are checked here once more, on the URL that is really sent, because a mistake would hand one
+/// organization's credential to another's server.
 struct RequestTarget: Sendable, Equatable {
     /// Scheme, authority, path and query, in ASCII.
     let url: String
@@ -12,12 +12,11 @@ struct RequestTarget: Sendable, Equatable {
 
     /// Why a request is not sent; for operators and users.
     enum Unsendable: Error, Equatable {
-        /// It can be sent nowhere as it is.
+        /// This request can be sent to no upstream.
         case request(String)
-        /// Nothing can be sent to this upstream, as it is set up here.
+        /// No request can be sent to this upstream with its settings.
         case setup(String)
 
-        /// What the request comes to.
         var answer: UpstreamAnswer {
             switch self {
             case .request(let reason): .refused(reason)

@@ -25,16 +25,16 @@ final class ResponseCollector: HTTPClientResponseDelegate {
 
     /// Whether the request's head was put on a connection: from then on it may take effect.
     ///
-    /// Exact, because the client, its connections and this delegate run on one event loop: the client says so before
-    /// it does anything else, be it to fail the request.
+    /// Exact, because the client, its connections and this delegate run on one event loop: the client reports it
+    /// before it does anything else, even before it fails the request.
     var isSent: Bool { state.withLock { $0.isSent } }
 
     /// The answer, for a request that failed because reading was stopped; nil otherwise.
     var cutResponse: CollectedResponse? { state.withLock { $0.isCut ? $0.response : nil } }
 
-    /// The answer, for a request that failed after an upstream had begun to answer it with a success: then it has taken
-    /// effect, whatever became of the rest. Nil otherwise; of other answers the rest may matter, and sending the request
-    /// again does no harm.
+    /// The answer, for a request that failed after an upstream had begun to answer it with a success: then it has
+    /// taken effect, whatever became of the rest. Nil otherwise; of other answers the rest may matter, and sending the
+    /// request again does no harm.
     var brokenSuccess: CollectedResponse? {
         state.withLock { state in
             guard var response = state.response, (200...299).contains(response.head.status.code) else { return nil }

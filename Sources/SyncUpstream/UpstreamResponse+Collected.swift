@@ -7,18 +7,18 @@ extension UpstreamResponse {
     private static let maximumETagBytes = 1_000
     private static let maximumLocationBytes = 8_192
 
-    /// What of an answer anybody looks at.
+    /// The parts of an answer that the gateway uses.
     init(_ collected: CollectedResponse, now: Timestamp) {
         let headers = collected.head.headers
         let body = collected.body.flatMap(Self.json).flatMap {
-            // a part of an object is no JSON, but a part of a number may be one
+            // a part of an object is not JSON, but a part of a number may be
             collected.isCutOff && $0.bytes.first != UInt8(ascii: "{") ? nil : $0
         }
         self.init(
             status: Int(collected.head.status.code),
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
             location: headers.first(name: "Location").flatMap { Self.atMost(Self.maximumLocationBytes, $0) },
-            // what could not be sent back in If-Match is none
+            // a tag that could not be sent back in If-Match is dropped
             etag: headers.first(name: "ETag").flatMap { Self.atMost(Self.maximumETagBytes, $0) }.flatMap {
                 UpstreamRequest.canCarry($0) ? $0 : nil
             },

@@ -1,6 +1,6 @@
 /// The alphabet of RFC 4648, section 5, without padding, as RFC 7515 demands it.
 ///
-/// Strict: a text that decodes here is the only one for its bytes, so a token cannot be varied without breaking it.
+/// Strict: each byte sequence has one text that decodes to it, so a token cannot be varied without breaking it.
 enum Base64URL {
     static func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }

@@ -1,4 +1,4 @@
-/// Claims by their names, which are settings.
+/// Claims under the names that the settings give them.
 struct IssuedPayload: Encodable {
     let texts: [String: String]
     let numbers: [String: Int64]

@@ -4,7 +4,7 @@ package import SyncModel
 import Synchronization
 
 /// Makes the tokens that tell upstreams on whose behalf a request is: short-lived JWTs, signed with the gateway's own
-/// key, whose public half anybody may fetch.
+/// key, whose public half is published.
 package final class RequestSigner: Sendable {
     /// The `iss` of its tokens.
     package static let issuer = "sluice"
@@ -25,14 +25,14 @@ package final class RequestSigner: Sendable {
     }
 
     package let jwks: [UInt8]
-    /// The JWKS document of a gateway that has no key.
+    /// The JWKS document of a gateway without a key.
     package static let noKeys = Array(#"{"keys":[]}"#.utf8)
 
     private let key: SigningKey
     private let userClaim: String
     private let organizationClaim: String
     private let now: TimeSource
-    /// Header and dot, which all tokens have in common.
+    /// Header and dot, the same for all tokens.
     private let prefix: String
     private let cache = Mutex(TokenCache<Bearer, Token>(capacity: rememberedTokens))
 
@@ -57,9 +57,9 @@ package final class RequestSigner: Sendable {
     }
 
     /// A token for requests on behalf of a user, good for at least another minute. Signed once in four minutes for
-    /// each user, as long as not too many others come in between.
+    /// each user, unless too many other users push it out of the cache.
     ///
-    /// - Throws: what JWTKit throws when it cannot sign; with a key that was taken, nothing.
+    /// - Throws: what JWTKit throws when it cannot sign; with an accepted key, nothing.
     package func sign(organization: UUID, user: UUID) async throws -> String {
         let bearer = Bearer(organization: organization, user: user)
         let now = now().seconds

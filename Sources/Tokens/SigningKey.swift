@@ -2,10 +2,10 @@ import Crypto
 import FoundationEssentials
 import JWTKit
 
-/// A private key that signs tokens, and what the world may know of it.
+/// A private key that signs tokens, and its public half.
 struct SigningKey: Sendable {
     let algorithm: TokenAlgorithm
-    /// The thumbprint of the public half (RFC 7638): the same for the same key, whoever computes it.
+    /// The thumbprint of the public half (RFC 7638): the same for the same key, wherever it is computed.
     let id: String
     /// The public half as a member of a JWKS document: names and values that need no escaping.
     let publicMembers: [(name: String, value: String)]
@@ -13,7 +13,7 @@ struct SigningKey: Sendable {
     let implementation: any JWTAlgorithm
 
     /// Reads the one private key of a PEM file, PKCS #8 or the older forms. Other blocks, such as openssl's
-    /// `EC PARAMETERS`, are passed over.
+    /// `EC PARAMETERS`, are skipped.
     ///
     /// - Throws: `TokenConfigurationError` for anything else.
     init(pem source: TokenKeySource) async throws {

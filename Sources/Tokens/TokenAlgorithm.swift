@@ -1,11 +1,11 @@
-/// The signature algorithms that are accepted. A key is for exactly one of them, by its own type, whatever a token
-/// says: that is what refuses algorithm confusion.
+/// The accepted signature algorithms. A key is for exactly one of them, by its own type, whatever a token says: that
+/// prevents algorithm confusion.
 enum TokenAlgorithm: String, Sendable {
     case hs256 = "HS256"
     case rs256 = "RS256"
     case es256 = "ES256"
     case eddsa = "EdDSA"
 
-    /// Whether whoever verifies cannot sign: only such keys are published.
+    /// Whether a verifier cannot sign: only such keys are published.
     var isAsymmetric: Bool { self != .hs256 }
 }

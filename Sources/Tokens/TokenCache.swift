@@ -1,13 +1,13 @@
-/// What is remembered of tokens, at most `capacity` entries, in two generations.
+/// A cache for values of tokens, at most `capacity` entries, in two generations.
 ///
-/// New and used entries go into the young one; when it is full, it becomes the old one and the old one is dropped.
-/// What is used once a generation stays; nothing is ever searched for a victim.
+/// New and used entries go into the young one; when it is full, it becomes the old one and the old one is dropped. An
+/// entry used once a generation stays; no search for a victim is ever needed.
 struct TokenCache<Key: Hashable, Value> {
     private let generationCapacity: Int
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]
 
-    /// `capacity` 0 or 1 remembers nothing.
+    /// - Parameter capacity: 0 or 1 caches nothing.
     init(capacity: Int) {
         self.generationCapacity = max(0, capacity / 2)
     }

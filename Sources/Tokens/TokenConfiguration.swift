@@ -1,17 +1,18 @@
 /// Which tokens are accepted.
 package struct TokenConfiguration: Sendable, Equatable {
-    /// The issuer that settings of one alone make; it speaks for every organization, and is left out if it has no key.
+    /// The issuer from the settings of a single one; it speaks for every organization, and is left out if it has no
+    /// key.
     package var own: TrustedIssuer
     /// How far the issuer's clock may be off, in seconds, 0 to 600: a token lives this much longer and starts this
     /// much earlier.
     package var leewaySeconds: Int64
-    /// How many verified tokens are remembered at most; a remembered token costs no signature check. About 100
-    /// bytes each; 0 remembers none.
+    /// Verified tokens that are cached at most; a cached token costs no signature check. About 100 bytes each; 0
+    /// caches none.
     package var cacheCapacity: Int
     /// Issuers beside ``own``.
     package var otherIssuers: [TrustedIssuer]
 
-    /// A configuration; it is checked when a ``TokenVerifier`` is made of it.
+    /// An unchecked configuration; ``TokenVerifier`` checks it.
     package init(
         secret: [UInt8]? = nil,
         keys: [TokenKeySource] = [],
@@ -39,11 +40,11 @@ package struct TokenConfiguration: Sendable, Equatable {
         self.otherIssuers = otherIssuers
     }
 
-    /// Everybody whose tokens are accepted.
+    /// All issuers whose tokens are accepted.
     package var issuers: [TrustedIssuer] { (own.hasKey ? [own] : []) + otherIssuers }
 }
 
 extension TokenConfiguration: CustomStringConvertible {
-    /// Whose tokens are accepted: what it is made of holds secrets.
+    /// The issuers' names: the members hold secrets.
     package var description: String { "TokenConfiguration(\(issuers))" }
 }

@@ -1,6 +1,6 @@
 import Crypto
 
-/// The SHA-256 of a token's text: what verified tokens are remembered by, so that a memory dump holds no token.
+/// The SHA-256 of a token's text: the key of cached tokens, so that a memory dump holds no token.
 struct TokenDigest: Hashable, Sendable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -14,7 +14,7 @@ struct TokenDigest: Hashable, Sendable {
         left.words == right.words
     }
 
-    /// One word is enough: it is uniform already, and only tokens that we verified get in.
+    /// One word is enough: it is uniform already, and only verified tokens get in.
     func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
     }

@@ -1,11 +1,11 @@
-/// Why a token is refused. Every case means 401, save the two that say otherwise.
+/// Why a token is refused. Every case means 401, except the two that say otherwise.
 package enum TokenError: Error, Sendable, Hashable {
     case missing
     /// Not three base64url parts of JSON, or longer than ``TokenVerifier/maximumTokenBytes``.
     case malformed
-    /// A name comes twice in an object of its header or payload: one reader would take the first, another the last.
+    /// An object of its header or payload repeats a name: one reader would take the first, another the last.
     case repeatedMember
-    /// A parameter of its header is not as it must be; in words what that is.
+    /// A parameter of its header is invalid; with the words for what it must be.
     case malformedHeader(String, mustBe: String)
     /// No key that may speak for this token made its signature.
     case badSignature
@@ -17,19 +17,18 @@ package enum TokenError: Error, Sendable, Hashable {
     case wrongIssuer
     /// `aud` does not hold the configured audience.
     case wrongAudience
-    /// A claim that every token must have is not there.
+    /// A required claim is missing.
     case missingClaim(String)
-    /// A claim is there with a value of the wrong type or form; in words what it must be.
+    /// A claim's value has the wrong type or form; with the words for what it must be.
     case malformedClaim(String, mustBe: String)
     /// `kid` names a key that is not configured; a newer key set may have it.
     case unknownKey
-    /// `alg` is not one of ours, is `none`, or is not the one that the key is for.
+    /// `alg` is not an accepted one, is `none`, or is not the one that the key is for.
     case algorithmNotAllowed
     /// The issuer does not speak for the organization that the token names. To be answered (403) as if there were no
-    /// such organization, so that nobody learns which there are.
+    /// such organization, so that callers do not learn which organizations exist.
     case organizationNotCovered
-    /// The token may be good, but the keys that could tell have never been fetched: 503, to be tried again after so
-    /// many seconds.
+    /// The keys that could verify the token have never been fetched: 503, with the seconds to wait before a retry.
     case keysUnavailable(retryAfter: Int)
 
     /// A sentence for the client, fit for `error_description` in `WWW-Authenticate`: no quote, no backslash, nothing
@@ -53,7 +52,7 @@ package enum TokenError: Error, Sendable, Hashable {
         }
     }
 
-    /// What of a setting may stand in a header between quotes.
+    /// The part of a setting that may stand in a header between quotes.
     private static func plain(_ name: String) -> String {
         String(
             name.unicodeScalars.map {

@@ -1,7 +1,7 @@
 package import FoundationEssentials
 import JWTKit
 
-/// Makes HS256 tokens with the shared secret: for a developer's command line, not for production's users.
+/// Makes HS256 tokens with the shared secret: for a developer's command line, not for production users.
 package struct TokenIssuer: Sendable {
     private let issuer: TrustedIssuer
     private let key: TokenKey

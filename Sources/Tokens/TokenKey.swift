@@ -1,6 +1,6 @@
 import JWTKit
 
-/// A key that may verify tokens, with the one algorithm that it is for.
+/// A key that may verify tokens, with its one algorithm.
 struct TokenKey: Sendable {
     let algorithm: TokenAlgorithm
     /// The key's id, if its source gives it one.
@@ -34,7 +34,7 @@ struct TokenKey: Sendable {
         return TokenKey(algorithm: .eddsa, id: id, implementation: try await keys.getKey())
     }
 
-    /// Whether the key made this signature. What cannot be a signature at all is one that does not match.
+    /// Whether the key made this signature. Bytes that cannot be a signature do not match.
     func verifies(_ signature: [UInt8], of signed: ArraySlice<UInt8>) -> Bool {
         (try? implementation.verify(signature, signs: signed)) ?? false
     }

@@ -1,4 +1,4 @@
-/// All keys of an issuer that are in force at a moment.
+/// All keys of an issuer that are in force.
 struct TokenKeySet: Sendable {
     /// A kid-less token is tried against every key of its algorithm, so there must not be many.
     static let maximumKeys = 64
@@ -9,9 +9,9 @@ struct TokenKeySet: Sendable {
         self.keys = keys
     }
 
-    /// The keys that are at hand: a secret, and what sources hold.
+    /// The configured keys: a secret, and those of sources.
     ///
-    /// - Throws: `TokenConfigurationError` for a secret or source that does not work.
+    /// - Throws: `TokenConfigurationError` for an unusable secret or source.
     static func keys(secret: [UInt8]?, sources: [TokenKeySource]) async throws -> [TokenKey] {
         var keys: [TokenKey] = []
         if let secret {
@@ -33,8 +33,8 @@ struct TokenKeySet: Sendable {
 
     /// The keys that may have signed a token with this header.
     ///
-    /// A key with an id speaks only for tokens that name it or name none; a key without (a secret, PEM) for all of
-    /// its algorithm, unless the token's id is another key's.
+    /// A key with an id speaks only for tokens that name it or name none; a key without (a secret, PEM) for all of its
+    /// algorithm, unless the token's id is another key's.
     func candidates(algorithm: String, id: String?) throws(TokenError) -> [TokenKey] {
         guard let algorithm = TokenAlgorithm(rawValue: algorithm) else { throw .algorithmNotAllowed }
         let named = id.map { id in keys.filter { $0.id == id } } ?? []
@@ -42,10 +42,10 @@ struct TokenKeySet: Sendable {
         guard !eligible.isEmpty else { throw .unknownKey }
         let candidates = eligible.filter { $0.algorithm == algorithm }
         guard candidates.isEmpty else { return candidates }
-        // The algorithm is in use, but under other ids: it may be a key that is newer than our key set.
+        // The algorithm is in use, but under other ids: the key may be newer than this key set.
         throw named.isEmpty && keys.contains { $0.algorithm == algorithm } ? .unknownKey : .algorithmNotAllowed
     }
 
-    /// Whether a key goes by this id.
+    /// Whether a key has this id.
     func knows(_ id: String) -> Bool { keys.contains { $0.id == id } }
 }

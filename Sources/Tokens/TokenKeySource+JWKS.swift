@@ -2,7 +2,7 @@ import FoundationEssentials
 import JSONText
 import JWTKit
 
-/// A member of a JWKS document (RFC 7517), as far as it matters here.
+/// A member of a JWKS document (RFC 7517), as far as it is used here.
 private struct JWKMember: Decodable {
     var kty: String
     var kid: String?
@@ -16,7 +16,7 @@ private struct JWKMember: Decodable {
     var d: String?
 }
 
-/// A member that may be of any form; nil where it is none that anybody could use.
+/// A member that may be of any form; nil for forms that no key uses.
 private struct AnyMember: Decodable {
     let member: JWKMember?
 
@@ -34,25 +34,25 @@ struct SkippedKey: Sendable, Equatable {
     /// Counted from 1.
     let position: Int
     let reason: String
-    /// Whether it should not be there at all, since whoever has it can sign.
+    /// Whether the key should not be published at all, since its holder can sign.
     let isSecret: Bool
 }
 
-/// The keys of a published document, and what was passed over.
+/// The keys of a published document, and those that were skipped.
 struct PublishedKeys: Sendable {
     var keys: [TokenKey] = []
     var skipped: [SkippedKey] = []
 
-    /// Whether there is none to use, and nothing is wrong with that: who published it has withdrawn what was there before.
-    /// Where a key is broken, or should not be there, the document is a mistake and says nothing.
+    /// Whether the document has no usable key, and no defect either: the issuer has withdrawn the earlier keys. A
+    /// document with a broken key, or one that should not be published, is a mistake and withdraws nothing.
     var withdrawsAll: Bool {
         keys.isEmpty && skipped.allSatisfy { !$0.isSecret && $0.reason != TokenKeySource.unusable }
     }
 }
 
 extension TokenKeySource {
-    /// The signature keys of a JWKS document that the operator gave. Keys of other types, curves, algorithms and uses
-    /// are passed over, as RFC 7517 wants it; a private or a broken one is a mistake to be told.
+    /// The signature keys of a configured JWKS document. Keys of other types, curves, algorithms and uses are skipped,
+    /// as RFC 7517 wants it; a private or a broken one is an error.
     func jwksKeys() async throws -> [TokenKey] {
         let published = try await publishedKeys()
         if let secret = published.skipped.first(where: \.isSecret), secret.reason != Self.symmetric {
@@ -72,10 +72,10 @@ extension TokenKeySource {
         return published.keys
     }
 
-    /// The signature keys of a document that somebody publishes, where one bad key is no reason to do without the
-    /// others (RFC 7517, section 5). Secrets and private keys are never used: whoever reads the document could sign.
+    /// The signature keys of a published document, where one bad key is no reason to do without the others (RFC 7517,
+    /// section 5). Secrets and private keys are never used: every reader of the document could sign.
     ///
-    /// - Throws: `TokenConfigurationError` where it is no JWKS document, or holds more keys than may be.
+    /// - Throws: `TokenConfigurationError` where it is no JWKS document, or holds too many keys.
     func publishedKeys() async throws -> PublishedKeys {
         do throws(JSONParseError) {
             _ = try JSONTree(parsing: Array(text.utf8))
@@ -122,7 +122,7 @@ extension TokenKeySource {
     private static let symmetric = "a shared secret"
     fileprivate static let unusable = "not a usable key"
 
-    /// Nil for a key that is fine and not for us.
+    /// Nil for a valid key that is not for signatures accepted here.
     private static func key(_ member: JWKMember) async throws -> TokenKey? {
         switch (member.kty, member.crv, member.alg ?? "") {
         case ("RSA", _, ""), ("RSA", _, "RS256"):

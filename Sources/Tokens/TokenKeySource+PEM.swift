@@ -17,7 +17,7 @@ extension TokenKeySource {
         return keys
     }
 
-    /// All blocks, with their labels. What is no label of any kind of key is text like any other, and not to be told.
+    /// All blocks, with their labels. A label of no known kind counts as text, and appears in no message.
     func pemBlocks() throws -> [(label: String, text: String)] {
         var blocks: [(label: String, text: String)] = []
         var open: (label: String, lines: [String])?
@@ -39,7 +39,7 @@ extension TokenKeySource {
         return blocks
     }
 
-    /// Each kind of key refuses what is not its own, so the first that takes the block is the right one.
+    /// Each kind of key refuses other kinds, so the first that accepts the block is the right one.
     private static func key(pem: String, position: String) async throws -> TokenKey {
         if let key = try? EdDSA.PublicKey(pem: pem) { return try await .eddsa(key, id: nil) }
         if let key = try? ES256PublicKey(pem: pem) { return try await .ecdsa(key, id: nil) }

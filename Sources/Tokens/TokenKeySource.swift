@@ -1,9 +1,9 @@
 /// A text that holds public keys: PEM blocks or a JWKS document, told apart by their first character.
 package struct TokenKeySource: Sendable, Equatable {
-    /// The most bytes a source may have.
+    /// The largest source, in bytes.
     package static let maximumBytes = 1_048_576
 
-    /// Where the text is from, for error messages: a file's path or a URL.
+    /// The origin for error messages: a file's path or a URL.
     package let name: String
     package let text: String
 
@@ -14,17 +14,17 @@ package struct TokenKeySource: Sendable, Equatable {
 }
 
 extension TokenKeySource {
-    /// Its keys, where the operator gave it.
+    /// Its keys, where the operator configured it.
     ///
-    /// - Throws: `TokenConfigurationError` when a key is unusable, or none is there.
+    /// - Throws: `TokenConfigurationError` when a key is unusable, or there is none.
     func keys() async throws -> [TokenKey] {
         try requireSize()
         return text.first(where: { !$0.isWhitespace }) == "{" ? try await jwksKeys() : try await pemKeys()
     }
 
-    /// What a published document holds, for whoever looks at a set-up.
+    /// Checks a published document, for `sluice doctor`.
     ///
-    /// - Returns: how many keys are usable, and of each other one its position, counted from 1, and why it is not.
+    /// - Returns: the number of usable keys, and for each skipped one its position, counted from 1, and the reason.
     /// - Throws: ``TokenConfigurationError`` where it is no JWKS document.
     package func examine() async throws -> (usable: Int, skipped: [String]) {
         try requireSize()

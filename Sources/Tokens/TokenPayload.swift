@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSONText
 
-/// A payload's claims. Which claims name the user and the organization is a setting, so they are read by name.
+/// A payload's claims. Settings say which claims name the user and the organization, so they are read by name.
 struct TokenPayload {
     private let claims: JSONValue
 
@@ -27,7 +27,7 @@ struct TokenPayload {
         return text
     }
 
-    /// A text, or a list of them.
+    /// A text, or a list of texts.
     func texts(_ name: String) throws(TokenError) -> [String]? {
         guard let value = claim(name) else { return nil }
         if let text = value.string { return [text] }

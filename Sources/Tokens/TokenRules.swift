@@ -1,4 +1,4 @@
-/// What a payload must say to be accepted; the signature is somebody else's.
+/// The conditions on a payload; signatures are checked elsewhere.
 struct TokenRules: Sendable {
     let issuer: String?
     let audience: String?

@@ -1,6 +1,6 @@
 import JSONText
 
-/// A token taken apart, before anything in it is believed.
+/// A token's parts, before any of them is trusted.
 struct TokenText {
     /// The members of the header that decide how the token is verified.
     struct Header {

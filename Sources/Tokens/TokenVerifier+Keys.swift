@@ -6,7 +6,7 @@ extension TokenVerifier {
     /// The URLs that keys are fetched from.
     var remotes: [RemoteKeys] { state.withLock { Array($0.remotes.values) } }
 
-    /// Puts what was fetched in force.
+    /// Puts fetched keys in force.
     func takeKeys(of remote: RemoteKeys) {
         state.withLock { state in
             state.table.takeKeys(of: remote)
@@ -20,25 +20,25 @@ extension TokenVerifier {
 
     var configuration: TokenConfiguration { state.withLock { $0.configuration } }
 
-    /// Makes the ``KeyKeeper`` look what is to be fetched.
+    /// Makes the ``KeyKeeper`` look for due fetches.
     func lookForWork() { wake.yield() }
 
     package struct KeyReport: Sendable {
         /// URLs, without their queries, whose keys have never been fetched.
         package var missing: [String] = []
-        /// URLs, without their queries, that publish no usable key: whoever signed has withdrawn all of them.
+        /// URLs, without their queries, that publish no usable key: the issuer has withdrawn all of them.
         package var empty: [String] = []
         /// Whether no key is at hand at all, so that no token can be verified.
         package var isWithoutKeys = false
         /// Providers that keys are fetched from.
         package var providers = 0
-        /// When the keys that were fetched longest ago were; nil when all are missing, or there are none.
+        /// The time of the oldest fetched key set; nil when all are missing, or there are none.
         package var oldest: Timestamp?
-        /// What fetches came to: `changed`, `unchanged`, `failed`.
+        /// Numbers of fetches by result: `changed`, `unchanged`, `failed`.
         package var refreshes: [(outcome: String, count: Int)] = []
     }
 
-    /// How fetched keys stand, for health and metrics.
+    /// The state of fetched keys, for health and metrics.
     package var keyReport: KeyReport {
         let (remotes, entries, refreshes) = state.withLock {
             (Array($0.remotes.values), $0.table.entries, $0.refreshes)

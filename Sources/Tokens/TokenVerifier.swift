@@ -1,12 +1,12 @@
 package import SyncModel
 import Synchronization
 
-/// Decides whose a bearer token is.
+/// Finds the user that a bearer token stands for.
 ///
 /// Accepts HS256 by the secret, and RS256, ES256 and EdDSA by public keys, each key for its own algorithm and its own
-/// issuer only; `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. A token that was verified
-/// before costs a hash and a look-up (about a microsecond), a new one a signature check (tens); one whose key is not
-/// known may wait for its issuer's newer keys. Refusals are not remembered.
+/// issuer only; `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. A cached token costs a
+/// hash and a look-up (about a microsecond), a new one a signature check (tens); one whose key is unknown may wait for
+/// its issuer's newer keys. Refusals are not cached.
 package final class TokenVerifier: Sendable {
     /// Longer tokens are refused unread.
     package static let maximumTokenBytes = 8_192
@@ -17,9 +17,9 @@ package final class TokenVerifier: Sendable {
         /// By URL.
         var remotes: [String: RemoteKeys]
         var cache: TokenCache<TokenDigest, TokenClaims>
-        /// Counts key changes, so that a verdict by an old key set is not remembered after the change.
+        /// Counts key changes, so that a verdict by an old key set is not cached after the change.
         var epoch = 0
-        /// What fetches of keys came to.
+        /// Numbers of fetches by result.
         var refreshes: [RemoteKeysState.Outcome: Int] = [:]
 
         mutating func forget() {
@@ -28,19 +28,19 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// Why a token is refused, and whose newer keys might change that.
+    /// Why a token is refused, and the issuer whose newer keys might change that.
     private struct Refused: Error {
         let reason: TokenError
         var remote: RemoteKeys?
     }
 
-    /// Tells a ``KeyKeeper`` to look what is to be fetched.
+    /// Tells a ``KeyKeeper`` to look for due fetches.
     let wakes: AsyncStream<Void>
     let wake: AsyncStream<Void>.Continuation
     private let leewaySeconds: Int64
     let state: Mutex<State>
 
-    /// A verifier with the configured keys. Those that are to be fetched are not there yet: see ``KeyKeeper``.
+    /// A verifier with the configured keys. Published ones are not there yet: see ``KeyKeeper``.
     ///
     /// - Throws: ``TokenConfigurationError`` when no key is configured or one is unusable.
     package init(configuration: TokenConfiguration) async throws {
@@ -51,10 +51,10 @@ package final class TokenVerifier: Sendable {
         state = Mutex(State(configuration: configuration, table: table, remotes: remotes, cache: cache))
     }
 
-    /// Puts other issuers and keys in force, for files that have changed; leeway and capacity stay as they are, and so
-    /// do keys fetched from a URL that is still named. Every remembered token is forgotten.
+    /// Puts other issuers and keys in force, for files that have changed; leeway and capacity stay, and so do keys
+    /// fetched from a URL that is still named. Every cached token is dropped.
     ///
-    /// - Throws: ``TokenConfigurationError``; everything is then as it was.
+    /// - Throws: ``TokenConfigurationError``; then nothing has changed.
     package func replace(_ configuration: TokenConfiguration) async throws {
         let known = state.withLock { $0.remotes }
         let (table, remotes) = try await IssuerTable.table(configuration, known: known, wake: wake)
@@ -62,7 +62,7 @@ package final class TokenVerifier: Sendable {
             state.configuration = configuration
             state.table = table
             state.remotes = remotes
-            // they may have been fetched meanwhile
+            // keys may have been fetched meanwhile
             for remote in remotes.values { state.table.takeKeys(of: remote) }
             state.forget()
         }
@@ -71,8 +71,8 @@ package final class TokenVerifier: Sendable {
 
     // MARK: - Verifying
 
-    /// The claims of a token, verified now or before. One that names a key that nobody knows waits for its issuer's
-    /// newer keys, for 3 seconds at most, and not always: see ``RemoteKeysState``.
+    /// The claims of a token, verified now or before. A token that names an unknown key waits for its issuer's newer
+    /// keys, for 3 seconds at most, and not always: see ``RemoteKeysState``.
     ///
     /// - Parameter token: what follows `Bearer ` in the header.
     package func verifyOrFetch(_ token: Substring, now: Timestamp) async throws(TokenError) -> TokenClaims {
@@ -84,7 +84,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The claims of a token, verified now or before by the keys that are at hand.
+    /// The claims of a token, verified now or before by the keys at hand.
     package func verify(_ token: Substring, now: Timestamp) throws(TokenError) -> TokenClaims {
         do throws(Refused) {
             return try decide(token, now: now)
@@ -93,7 +93,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// How many verified tokens are remembered now, for a gauge.
+    /// Verified tokens in the cache, for a gauge.
     package var cachedTokens: Int {
         state.withLock { $0.cache.count }
     }
@@ -111,7 +111,7 @@ package final class TokenVerifier: Sendable {
         return claims
     }
 
-    /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
+    /// The claims of a cached token that is still valid; nil says nothing about any other token.
     func cached(_ digest: TokenDigest, now: Int64) -> TokenClaims? {
         state.withLock { state in
             guard let claims = state.cache.find(digest) else { return nil }
@@ -129,8 +129,8 @@ package final class TokenVerifier: Sendable {
         return token.withUTF8 { TokenDigest(UnsafeRawBufferPointer($0)) }
     }
 
-    /// The signature comes first: beside the header, and the issuer's name where there are several, nothing that a
-    /// stranger wrote counts.
+    /// The signature comes first: before it is verified, only the header and, where there are several issuers, the
+    /// issuer's name are used.
     private static func decide(_ token: [UInt8], table: IssuerTable, now: Timestamp) throws(Refused) -> TokenClaims {
         let (text, issuer, payload) = try refusing { () throws(TokenError) in
             let text = try TokenText(token)
@@ -152,7 +152,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// Why a token's signature is not good; nil when it is.
+    /// Why a token's signature is refused; nil when it is good.
     private static func refusal(of text: TokenText, by issuer: IssuerEntry, now: Timestamp) -> Refused? {
         let reason: TokenError
         do throws(TokenError) {
@@ -162,7 +162,7 @@ package final class TokenVerifier: Sendable {
         } catch {
             reason = error
         }
-        // secrets are never published, so keys that are fetched are no help
+        // secrets are never published, so fetched keys are no help
         guard let remote = issuer.remote, TokenAlgorithm(rawValue: text.header.alg)?.isAsymmetric == true else {
             return Refused(reason: reason)
         }

@@ -13,14 +13,14 @@ struct ConfigurationOptions: ParsableArguments {
     )
     var configFile: String?
 
-    /// The settings; what is wrong with them is said, and ends the command.
+    /// The settings; prints their problems, and ends the command.
     func load() async throws -> Settings {
         try await Self.explained { () async throws(ConfigurationError) in
             try Settings.load(configFile: configFile, environment: ProcessInfo.processInfo.environment)
         }
     }
 
-    /// Says what is wrong with the configuration, if anything is.
+    /// Prints the problems of a wrong configuration, and ends the command.
     static func explained<Value>(_ body: () async throws(ConfigurationError) -> Value) async throws -> Value {
         do throws(ConfigurationError) {
             return try await body()

@@ -3,7 +3,6 @@ import Foundation
 import Postgres
 import SyncStore
 
-/// Everything at once, to try it.
 struct DevCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dev",

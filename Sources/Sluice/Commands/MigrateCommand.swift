@@ -49,7 +49,7 @@ struct MigrateCommand: AsyncParsableCommand {
             }
             let (names, newer) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
                 let status = try await migrator.status(on: connection)
-                // nothing to do needs no rights: a gateway's role may run it, too
+                // without pending migrations no rights are needed: a gateway's role may run it, too
                 let isDone = dryRun || status.pending.isEmpty
                 return (isDone ? status.pending : try await migrate(migrator, connection), status.unknownNewer)
             }
@@ -69,7 +69,7 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// What the roles may do is kept up to date wherever they were set up once.
+    /// Keeps the grants of the roles up to date wherever they were set up once.
     private func grant(_ settings: Settings) async throws {
         do {
             let isGranted = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
@@ -81,7 +81,7 @@ struct MigrateCommand: AsyncParsableCommand {
             let names = "\(Roles.gateway) and \(Roles.reader)"
             Terminal.say(dryRun ? "would set up the roles \(names)" : "The roles \(names) are set up.")
         } catch let error as PostgresError where error.sqlState == "42501" {
-            // a role that owns nothing keeps nothing up to date
+            // a role that does not own the tables cannot grant
             guard roles else { return }
             throw Terminal.failure(
                 "the roles cannot be set up: \(error.message); as a superuser, run: \(Roles.creation); "

@@ -50,7 +50,7 @@ struct RetentionCommand: AsyncParsableCommand {
         }
     }
 
-    /// Nil while another has the turn.
+    /// Nil while another replica holds the lease.
     private func run(on store: RetentionStore, policy: RetentionPolicy) async throws(Problem) -> RetentionRun.Result? {
         let lease = dryRun ? nil : try await store.claim(owner: UUID(), isForced: true)
         if !dryRun, lease == nil { return nil }
@@ -86,7 +86,7 @@ struct RetentionCommand: AsyncParsableCommand {
         }
         if result.isFinished {
             let status = try await store.status()
-            // the gateways' own rhythm stays
+            // the gateways' own schedule stays
             try await store.release(lease, report: result.report, due: status.dueAt ?? SystemClock.now())
         }
         return result
@@ -100,7 +100,7 @@ struct RetentionCommand: AsyncParsableCommand {
 }
 
 extension RetentionKind {
-    /// What happens to things of the kind, for people.
+    /// What happens to rows of the kind, for people.
     fileprivate func words(isDone: Bool) -> String {
         let (what, done, undone) =
             switch self {

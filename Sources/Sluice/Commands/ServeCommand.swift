@@ -65,7 +65,7 @@ struct ServeCommand: AsyncParsableCommand {
         }
     }
 
-    /// A listener that cannot bind says so too, but not which it is.
+    /// Fails with the setting's name: a listener that cannot bind reports an error too, but not which listener it is.
     private func requireAddress(_ address: ListenAddress, _ setting: Setting, logger: Logger) throws {
         let reason: String
         switch PortProbe.look(at: address) {
@@ -82,7 +82,7 @@ struct ServeCommand: AsyncParsableCommand {
         throw ExitCode.failure
     }
 
-    /// Answers who looks at the database when it comes, where it is away.
+    /// Where the database is away, answers the watcher that checks it once it comes.
     private func requireSchema(_ settings: Settings, logger: Logger) async throws -> DatabaseWatcher? {
         switch await SchemaCheck.look(at: settings.databaseURL) {
         case .ready(let pooling):

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The program: what it says about itself, and its commands.
+/// The program: its help text and commands.
 @main
 struct SluiceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

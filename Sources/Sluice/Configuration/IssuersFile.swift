@@ -4,8 +4,8 @@ import SyncModel
 import Tokens
 
 /// The file of issuers: `{"issuers": [{"issuer", "jwks_url" | "keys_file" | "secret_file", "audience"?, "user_claim"?,
-/// "organization_claim"?, "exclusive_keys"?, "organizations": [UUID…] | "any"}]}`. Each mistake is told with its place, and without the
-/// value, which may be a secret that got into the wrong line.
+/// "organization_claim"?, "exclusive_keys"?, "organizations": [UUID…] | "any"}]}`. Each mistake is reported with its
+/// place, and without the value, which may be a secret that got into the wrong line.
 struct IssuersFile {
     static let maximumIssuers = 100
     static let maximumOrganizations = 10_000
@@ -18,12 +18,12 @@ struct IssuersFile {
     ]
 
     let path: String
-    /// Says what holds for an issuer that does not say otherwise.
+    /// Values for members that an issuer omits.
     let defaults: TrustedIssuer
     /// Whether public keys sign for this gateway alone, where an issuer does not say.
     let hasExclusiveKeys: Bool
 
-    /// - Parameter own: the name of the issuer that other settings make; it may not come again.
+    /// - Parameter own: the name of the issuer from other settings; it may not come again.
     func issuers(beside own: String?) throws(ConfigurationError) -> [TrustedIssuer] {
         let root = try root()
         try requireNames(of: root, ["issuers"], at: "")

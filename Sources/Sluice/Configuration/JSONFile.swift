@@ -1,12 +1,12 @@
 import Foundation
 import JSONText
 
-/// A file that is to hold a JSON object.
+/// A file that has to contain a JSON object.
 enum JSONFile {
     /// - Parameters:
-    ///   - name: how a complaint begins: `The configuration file /etc/sluice.json`.
-    ///   - verb: what stands between the name and what is wrong.
-    /// - Throws: what is wrong, with line and column where it is no JSON.
+    ///   - name: how an error begins: `The configuration file /etc/sluice.json`.
+    ///   - verb: stands between the name and the defect.
+    /// - Throws: the defect, with line and column where the file is not JSON.
     static func object(
         _ data: Data,
         _ name: String,

@@ -1,6 +1,6 @@
-/// Finds what somebody may have meant.
+/// Finds the known name closest to a misspelt one.
 enum NearestName {
-    /// The candidate that the fewest edits turn `name` into, if they are few.
+    /// The candidate with the fewest edits from `name`, if they are few.
     static func of(_ name: String, among candidates: [String]) -> String? {
         let distances = candidates.map { (candidate: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }
         guard let nearest = distances.min(by: { $0.distance < $1.distance }) else { return nil }

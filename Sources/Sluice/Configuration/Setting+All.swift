@@ -106,6 +106,6 @@ extension Setting {
     /// The name of the variable that names a configuration file.
     static let configFile = "config_file"
 
-    /// Every name that means something.
+    /// All known names.
     static let knownNames = all.flatMap { [$0.name] + ($0.fileName.map { [$0] } ?? []) } + [configFile]
 }

@@ -4,7 +4,7 @@ import SyncHTTP
 import SyncModel
 
 extension Setting.Form {
-    /// What is allowed, to stand behind "must be".
+    /// The allowed values, to stand behind "must be".
     var allowed: String {
         switch self {
         case .text, .path: "a text that is not empty"

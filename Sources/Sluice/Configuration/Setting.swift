@@ -1,7 +1,7 @@
-/// One setting: how it is called, what it may be and what it means. The table of all of them (``all``) drives reading,
-/// validation, the help text and the warnings about names that nobody knows.
+/// One setting: its name, its possible values and its meaning. The table of all of them (``all``) drives reading,
+/// validation, the help text and the warnings about unknown names.
 struct Setting: Sendable {
-    /// What a value must look like.
+    /// The form of a value.
     enum Form: Sendable {
         case text
         case databaseURL
@@ -23,13 +23,13 @@ struct Setting: Sendable {
     /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`.
     let name: String
     let form: Form
-    /// The value when nothing is set, as text; nil when there is none.
+    /// The default, as text; nil when there is none.
     let fallback: String?
-    /// Stands in for `fallback` in the help text, where it needs words.
+    /// Replaces `fallback` in the help text, where it needs words.
     let fallbackHint: String?
     /// For the help text.
     private(set) var meaning = ""
-    /// Never shown anywhere, and readable from a file that `…_FILE` names.
+    /// Never shown, and readable from a file that `…_FILE` names.
     let isSecret: Bool
 
     init(_ name: String, _ form: Form, _ fallback: String? = nil, hint: String? = nil, isSecret: Bool = false) {
@@ -48,7 +48,7 @@ struct Setting: Sendable {
 
     var variable: String { Self.variable(for: name) }
 
-    /// The key of the file that holds the value; nil where there is no such twin.
+    /// The key of the file that holds the value; nil where there is none.
     var fileName: String? { isSecret ? name + "_file" : nil }
 
     static let prefix = "SLUICE_"

@@ -2,7 +2,7 @@ import Foundation
 import SyncModel
 
 extension Settings {
-    /// Reads the file of master keys; what is wrong with it is told without showing any of it but names.
+    /// Reads the file of master keys; its problems show only names from it.
     mutating func readMasterKeys(_ reader: inout SettingsReader) {
         guard let masterKeyFile else { return }
         let variable = Setting.masterKeyFile.variable

@@ -2,10 +2,10 @@ import Foundation
 import Tokens
 
 extension Settings {
-    /// Which tokens are accepted. Reads every file of keys, secrets and issuers, which may have changed.
+    /// The accepted tokens. Reads every file of keys, secrets and issuers, which may have changed.
     ///
-    /// - Throws: where no key is configured, a file cannot be read, or public keys may sign for others and nothing tells
-    ///   their tokens apart.
+    /// - Throws: where no key is configured, a file cannot be read, or public keys may sign for other services and
+    ///   neither issuer nor audience tells their tokens apart.
     func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {
@@ -36,8 +36,8 @@ extension Settings {
         return configuration
     }
 
-    /// Whoever has a private key signs for others with it, too, as a rule: providers sign the tokens of all their customers
-    /// alike. Without issuer and audience, a token that somebody got elsewhere would be good here.
+    /// As a rule, the holder of a private key signs for others with it, too: providers sign the tokens of all their
+    /// customers alike. Without issuer and audience, a token issued for another service would be good here.
     private func requireNames() throws(ConfigurationError) {
         let keys = [(jwtJWKSURL, Setting.jwtJWKSURL), (jwtKeysFile, .jwtKeysFile)].first { $0.0 != nil }?.1
         guard let keys, !hasExclusiveKeys else { return }
@@ -52,9 +52,9 @@ extension Settings {
         throw ConfigurationError([problem] + unknownNames)
     }
 
-    /// What signs tokens for upstreams; nil where there is no key for it.
+    /// Signs tokens for upstreams; nil where there is no key for it.
     ///
-    /// - Throws: where the file of the key cannot be read, or used.
+    /// - Throws: where the key's file cannot be read, or used.
     func requestSigner() async throws(ConfigurationError) -> RequestSigner? {
         guard let signingKeyFile else { return nil }
         let pem = try Self.keys(in: signingKeyFile, .signingKeyFile)

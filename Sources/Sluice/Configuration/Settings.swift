@@ -4,21 +4,21 @@ import SyncModel
 import SyncStore
 import Telemetry
 
-/// Every setting with a value that was checked.
+/// Every setting with its checked value.
 struct Settings: Sendable {
-    /// What is in force, by the setting's name; a setting without a value is left out.
+    /// The values in force, by the setting's name; settings without a value are left out.
     private var values: [String: String] = [:]
 
-    /// What the file of master keys holds; nil where nothing is sealed.
+    /// The configured master keys; nil where nothing is sealed.
     var masterKeys: MasterKeys?
     /// What an operator should know although it stops nothing.
     var warnings: [String]
-    /// Names that mean nothing, each with the one that may have been meant: part of the warnings, and perhaps the cause
-    /// where something is missing.
+    /// Unknown names, each with the known one that may have been meant: part of the warnings, and perhaps the cause
+    /// where a setting is missing.
     private(set) var unknownNames: [String] = []
-    /// Whether nobody said which database, so that the default is tried.
+    /// Whether no database was set, so that the default is tried.
     private(set) var isDatabaseUnset = false
-    /// Each setting as it may be shown: secrets are "set" or "not set".
+    /// Each setting in the form to be shown: secrets are "set" or "not set".
     var inForce: [(name: String, value: String)]
 
     /// Reads the environment and, where `configFile` or the environment names one, a file.
@@ -41,8 +41,8 @@ struct Settings: Sendable {
         return settings
     }
 
-    /// What is tried where nobody said which database, and what else was said instead: to stand behind what is wrong with
-    /// the database. Empty where one was named.
+    /// The default that is tried where no database was set, and the unknown names that were: appended to the
+    /// database's error. Empty where one was set.
     var databaseHint: String {
         guard isDatabaseUnset, let fallback = Setting.databaseURL.fallback else { return "" }
         let tried = "\(Setting.databaseURL.variable) is not set, so \(fallback) is tried"
@@ -50,14 +50,14 @@ struct Settings: Sendable {
         return "; " + tried + ", on the host and as the user that libpq takes (PGHOST, PGUSER, …)" + names
     }
 
-    /// Reads all, so that all problems are told at once; a value with a problem is never used.
+    /// Reads all, so that all problems are reported at once; a value with a problem is never used.
     private init(_ reader: inout SettingsReader) {
         for setting in Setting.all { values[setting.name] = reader.text(setting) }
         warnings = []
         inForce = reader.inForce
     }
 
-    /// A setting's value, checked; nil where it has none.
+    /// A setting's checked value; nil where it has none.
     subscript(setting: Setting) -> String? {
         get { values[setting.name] }
         set { values[setting.name] = newValue }
@@ -89,7 +89,7 @@ struct Settings: Sendable {
     }
 }
 
-// What each setting comes to.
+// The settings' values.
 extension Settings {
     var databaseURL: String { text(.databaseURL) }
     var databasePoolSize: Int { number(.databasePoolSize) }
@@ -105,7 +105,7 @@ extension Settings {
     var jwtIssuersFile: String? { self[.jwtIssuersFile] }
     var jwtIssuer: String? { self[.jwtIssuer] }
     var jwtAudience: String? { self[.jwtAudience] }
-    /// Whether public keys are said to sign for this gateway alone.
+    /// Whether the operator says that public keys sign for this gateway alone.
     var hasExclusiveKeys: Bool { self[.jwtExclusiveKeys] == "yes" }
     var jwtUserClaim: String { text(.jwtUserClaim) }
     var jwtOrganizationClaim: String { text(.jwtOrganizationClaim) }

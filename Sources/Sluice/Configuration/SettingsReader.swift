@@ -1,18 +1,18 @@
 import Foundation
 import SyncModel
 
-/// Looks settings up, the environment before a file before the default, and gathers what is wrong with them.
+/// Looks settings up, the environment before a file before the default, and gathers their problems.
 struct SettingsReader {
     private let sources: [SettingsSource]
     private(set) var problems: [String] = []
-    /// Each setting that was read, as it may be shown.
+    /// Each setting read, in the form to be shown.
     private(set) var inForce: [(name: String, value: String)] = []
 
     init(sources: [SettingsSource]) {
         self.sources = sources
     }
 
-    /// The value in force, checked; nil when there is none, or a wrong one, which is a problem then.
+    /// The checked value in force; nil when there is none, or an invalid one, which is then a problem.
     mutating func text(_ setting: Setting) -> String? {
         var value = setting.fallback
         do throws(ConfigurationError) {
@@ -32,7 +32,7 @@ struct SettingsReader {
         return value
     }
 
-    /// Whether a source says anything of it, right or wrong.
+    /// Whether a source has a value for it, valid or not.
     func isSet(_ setting: Setting) -> Bool {
         do throws(ConfigurationError) {
             return try lookUp(setting) != nil
@@ -41,9 +41,9 @@ struct SettingsReader {
         }
     }
 
-    /// Notes what no single setting is to blame for.
+    /// Notes a problem of several settings together.
     mutating func require(_ condition: Bool, _ problem: String) {
-        // Where settings are wrong already, their sum says nothing.
+        // Where single settings are wrong already, their combination says nothing.
         if !condition, problems.isEmpty { problems.append(problem) }
     }
 

@@ -1,14 +1,14 @@
 import Foundation
 import JSONText
 
-/// Where settings come from: the environment, or a file. All values are texts until they are checked.
+/// The environment, or a file. All values are texts until they are checked.
 struct SettingsSource: Sendable {
-    /// What is set, by the setting's name; nil where it is neither a text nor a number.
+    /// The values by the setting's name; nil where a value is neither a text nor a number.
     private let values: [String: String?]
     /// The file's path; nil for the environment.
     private let path: String?
 
-    /// The variables that begin with `SLUICE_` and are in capitals. One that is empty is not set.
+    /// The variables that begin with `SLUICE_` and are in capitals. An empty one counts as absent.
     static func environment(_ variables: [String: String]) -> SettingsSource {
         var values: [String: String?] = [:]
         for (variable, value) in variables where variable.hasPrefix(Setting.prefix) && !value.isEmpty {
@@ -36,20 +36,20 @@ struct SettingsSource: Sendable {
         value.kind == .number ? String(decoding: value.raw, as: UTF8.self) : value.string
     }
 
-    /// What is set here, as a text; nil when nothing is.
+    /// The value here, as a text; nil when there is none.
     func text(_ name: String) throws(ConfigurationError) -> String? {
         guard let value = values[name] else { return nil }
         guard let value else { throw ConfigurationError("\(label(name)) must be a text or a number.") }
         return value
     }
 
-    /// How a setting is called here.
+    /// A setting's name here.
     func label(_ name: String) -> String {
         if let path { return "\"\(name)\" in \(path)" }
         return Setting.variable(for: name)
     }
 
-    /// Warnings about names that mean nothing, each with the one that may have been meant.
+    /// Warnings about unknown names, each with the known one that may have been meant.
     var unknownNames: [String] {
         values.keys.sorted().filter { !Setting.knownNames.contains($0) }.map { name in
             let nearest = NearestName.of(name, among: Setting.knownNames)

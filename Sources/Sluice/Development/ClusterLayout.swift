@@ -1,7 +1,7 @@
 import Glibc
 import Subprocess
 
-/// Where a private cluster's files are.
+/// The places of a private cluster's files.
 struct ClusterLayout: Sendable {
     /// Holds data, log and, if its path is short enough, the socket.
     let base: String
@@ -27,10 +27,10 @@ struct ClusterLayout: Sendable {
     /// Only in the socket's name: the server listens on no network.
     static let port = 5432
     static let socketName = ".s.PGSQL.\(port)"
-    /// The most bytes that the path of a Unix socket may have.
+    /// The longest path of a Unix socket, in bytes.
     static let longestSocketPath = 107
 
-    /// Finds the places used before, or chooses and remembers them.
+    /// Finds the places used before, or chooses and records them.
     ///
     /// Data lies in the folder itself, unless the database's user cannot get there (a home of root's, say); then it
     /// lies under /var/tmp. The socket lies beside it, unless its path gets too long; then it lies under TMPDIR.
@@ -58,7 +58,7 @@ struct ClusterLayout: Sendable {
         return ClusterLayout(base: base, socketFolder: socketFolder, user: user)
     }
 
-    /// A place that is written down when it lies outside of the folder.
+    /// A place that is recorded when it lies outside of the folder.
     private static func remembered(
         _ name: String,
         in directory: DevelopmentDirectory,

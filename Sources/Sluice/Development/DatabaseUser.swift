@@ -1,6 +1,6 @@
 import Glibc
 
-/// Whom a server runs as when root starts it: PostgreSQL refuses to be root.
+/// The user that a server runs as when root starts it: PostgreSQL refuses to be root.
 struct DatabaseUser: Sendable {
     let name: String
     let userID: uid_t

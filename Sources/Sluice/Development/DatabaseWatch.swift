@@ -27,7 +27,7 @@ final class DatabaseWatch: Service {
         if hasEnded { throw failure("The private PostgreSQL server has ended") }
     }
 
-    /// An error with the last words of the server's log.
+    /// An error with the last lines of the server's log.
     func failure(_ what: String) -> DevelopmentError {
         let lines = (Folder.text(of: log) ?? "").split(separator: "\n").suffix(5).map { "  \($0)" }
         return DevelopmentError(([what + "; the end of \(log):"] + lines).joined(separator: "\n"))

@@ -2,8 +2,8 @@ import JSONText
 
 /// A push to try things with. All ids are fixed, so that a push that is pasted twice is the same push.
 enum DemoPush {
-    /// What a phone that was offline has gathered: a contact, an activity with that contact, and an expense of that
-    /// activity, each naming the other by the id that the phone gave it. Free of quotes that a shell would see.
+    /// The push of a device that was offline: a contact, an activity with that contact, and an expense of that
+    /// activity, each naming the other by its client id. Free of quotes that a shell would interpret.
     static let text = """
         {
           "device_id": "\(DemoTenant.id(0xde_71, 0x01).lowercased)",

@@ -4,7 +4,7 @@ import SyncModel
 import SyncStore
 import Tokens
 
-/// An organization with one user to try things with. All ids are fixed, so that what is pasted twice is the same twice.
+/// An organization with one user to try things with. All ids are fixed, so that a command pasted twice does the same.
 struct DemoTenant: Sendable {
     let name: String
     let organization: UUID
@@ -12,16 +12,16 @@ struct DemoTenant: Sendable {
 
     static let tokenSeconds: Int64 = 7 * 86_400
 
-    /// Whose documents are in the built-in store.
+    /// Its documents are in the built-in store.
     static let builtIn = DemoTenant(name: "Demo", organization: id(0xde_30, 0x01), user: id(0xde_30, 0x02))
 
-    /// Whose documents are in the demo's REST API.
+    /// Its documents are in the demo's REST API.
     static let forwarded = DemoTenant(name: "Demo upstream", organization: id(0xde_40, 0x01), user: id(0xde_40, 0x02))
 
-    /// Makes the tenants where they are missing.
+    /// Creates the tenants where they are missing.
     ///
-    /// The REST API keeps its documents in memory. What the gateway knows of them is of no use in the next run, so that
-    /// tenant begins anew with each, and without the API there is none.
+    /// The REST API keeps its documents in memory. The gateway's knowledge of them is of no use in the next run, so
+    /// that tenant begins anew with each, and without the API there is none.
     static func prepare(_ settings: Settings, upstream: DemoUpstream?) async throws {
         let store = Wiring.store(settings, logger: Wiring.commandLogger())
         let administration = store.administration
@@ -57,7 +57,7 @@ struct DemoTenant: Sendable {
         )
     }
 
-    /// An id of the demo, readable: what it is of, and its number.
+    /// A readable id of the demo: its kind, and its number.
     static func id(_ kind: UInt16, _ number: UInt8, version: UInt8 = 7) -> UUID {
         let (high, low) = (UInt8(kind >> 8), UInt8(kind & 0xff))
         return UUID(uuid: (1, 0x9b, 0xb0, 0, high, low, version << 4, 0, 0x80, 0, 0, 0, 0, 0, 0, number))

@@ -2,7 +2,7 @@ import Glibc
 import Postgres
 import Subprocess
 
-/// A PostgreSQL server of one's own, which listens on a Unix socket only and lives as long as this process.
+/// A private PostgreSQL server, which listens on a Unix socket only and lives as long as this process.
 struct DevelopmentCluster: Sendable {
     let layout: ClusterLayout
     let binaries: PostgresBinaries
@@ -29,10 +29,10 @@ struct DevelopmentCluster: Sendable {
 
     var uri: String { layout.uri(database: Self.database) }
 
-    /// Whether there are data of an earlier run; initdb leaves nothing half-made under this name.
+    /// Whether data of an earlier run exist; initdb leaves nothing half-made under this name.
     var isInitialized: Bool { Folder.exists(layout.data + "/PG_VERSION") }
 
-    /// Makes an empty cluster: UTF-8, open to whoever may use the socket, closed to any network.
+    /// Makes an empty cluster: UTF-8, open to any user of the socket, closed to any network.
     func initialize() async throws {
         let script = """
             rm -rf "$1.new"
@@ -72,7 +72,7 @@ struct DevelopmentCluster: Sendable {
         ) { execution in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
-                    // The watchdog says nothing; the end of its output is the end of the server.
+                    // The watchdog prints nothing; the end of its output is the end of the server.
                     do { for try await _ in execution.standardOutput {} } catch {}
                     watch.serverEnded()
                 }

@@ -1,11 +1,11 @@
 import Glibc
 
-/// The folder `.sluice`: secrets, a lock, and the database's files or where they are.
+/// The folder `.sluice`: secrets, a lock, and the database's files or their places.
 struct DevelopmentDirectory: Sendable {
     /// Absolute.
     let path: String
 
-    /// Makes what is missing and takes the lock, which the process keeps until it ends, however it ends.
+    /// Creates missing files and takes the lock, which the process keeps until it ends, however it ends.
     init(_ path: String) throws {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         try Folder.make(path.hasPrefix("/") ? path : Self.workingDirectory + "/" + path)
@@ -13,13 +13,13 @@ struct DevelopmentDirectory: Sendable {
         self.path = String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
         if access(self.path, W_OK) != 0 { throw DevelopmentError.system("\(self.path) cannot be written to") }
         try lock()
-        // What is in here is nobody else's business, least of all a repository's.
+        // The content is private; it belongs least of all in a repository.
         if !Folder.exists(file(".gitignore")) { try Folder.write("*", to: file(".gitignore"), mode: 0o644) }
     }
 
     func file(_ name: String) -> String { path + "/" + name }
 
-    /// A secret of 32 random bytes in hexadecimal, made once and kept for this user's eyes only.
+    /// A secret of 32 random bytes in hexadecimal, made once and readable by this user only.
     func secret(_ name: String) throws -> String {
         if let secret = Folder.text(of: file(name)) { return secret }
         let digits = Array("0123456789abcdef")
@@ -29,8 +29,8 @@ struct DevelopmentDirectory: Sendable {
         return secret
     }
 
-    /// A new name for what cannot lie inside the folder. Random, so that a folder that was removed to begin afresh does
-    /// not find its former data.
+    /// A new name for files that cannot lie inside the folder. Random, so that a new folder does not find the data of
+    /// a removed one.
     static func uniqueName() -> String {
         "sluice-" + String(UInt64.random(in: .min ... .max), radix: 16)
     }

@@ -6,7 +6,7 @@ struct DevelopmentError: Error, CustomStringConvertible {
         self.description = description
     }
 
-    /// What a system call has just refused to do.
+    /// The error of the last system call.
     static func system(_ attempt: String) -> DevelopmentError {
         DevelopmentError("\(attempt): \(SystemError.current)")
     }

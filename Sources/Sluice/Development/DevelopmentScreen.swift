@@ -1,7 +1,7 @@
 import JSONText
 import SyncHTTP
 
-/// What `sluice dev` shows once it listens: everything that is needed to try it, ready to be pasted.
+/// The output of `sluice dev` once it listens: everything needed to try it, ready to be pasted.
 enum DevelopmentScreen {
     static func text(
         public address: ListenAddress,
@@ -37,7 +37,7 @@ enum DevelopmentScreen {
         """
     }
 
-    /// In single quotes, as a shell takes it literally.
+    /// In single quotes, so that a shell takes it literally.
     static func quoted(_ text: String) -> String {
         "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
     }

@@ -1,8 +1,8 @@
 import SyncHTTP
 
-/// The settings of `sluice dev`: its own database, addresses and secrets, and whatever else the environment says.
+/// The settings of `sluice dev`: its own database, addresses and secrets, and the environment's other settings.
 enum DevelopmentSettings {
-    /// What dev decides by itself.
+    /// Settings that dev makes itself.
     private static let own: [Setting] = [
         .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
         .jwtIssuer, .jwtAudience, .jwtExclusiveKeys, .jwtUserClaim, .jwtOrganizationClaim, .operatorToken,
@@ -25,7 +25,7 @@ enum DevelopmentSettings {
         variables[Setting.operationsAddress.variable] = address(ports.operations).description
         variables[Setting.jwtSecret.variable] = try directory.secret("jwt-secret")
         variables[Setting.operatorToken.variable] = try directory.secret("operator-token")
-        // What a person tries things with shows what deserves a look, not every start-up detail.
+        // For trying things out, the log shows what deserves a look, not every start-up detail.
         if variables[Setting.logLevel.variable] == nil { variables[Setting.logLevel.variable] = "notice" }
         if variables[Setting.logFormat.variable] == nil { variables[Setting.logFormat.variable] = "text" }
         return try await ConfigurationOptions.explained { () async throws(ConfigurationError) in

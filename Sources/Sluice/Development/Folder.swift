@@ -1,8 +1,8 @@
 import Glibc
 
-/// Folders and small files, with the permissions they need from their first moment on.
+/// Folders and small files, created with the permissions they need.
 enum Folder {
-    /// Makes the folder and those above it where they are missing.
+    /// Creates the folder and those above it where they are missing.
     static func make(_ path: String, mode: mode_t = 0o755) throws {
         if exists(path) { return }
         let parent = path.split(separator: "/").dropLast().joined(separator: "/")
@@ -12,8 +12,8 @@ enum Folder {
         }
     }
 
-    /// Makes a folder that is the owner's alone, in a place where others may write, too; one that is there already
-    /// must be the owner's.
+    /// Creates a folder for its owner alone, in a place where others may write, too; an existing one must be the
+    /// owner's.
     static func makePrivate(_ path: String, owner: DatabaseUser?) throws {
         if mkdir(path, 0o700) != 0, errno != EEXIST {
             throw DevelopmentError.system("The folder \(path) cannot be made")

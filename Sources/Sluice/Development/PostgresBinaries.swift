@@ -5,7 +5,7 @@ struct PostgresBinaries: Sendable {
     /// The folder of `initdb` and `postgres`.
     let folder: String
 
-    /// The newest installation, or the one of a major version that a cluster was made by.
+    /// The newest installation, or that of a cluster's major version.
     static func find(major: String?, path: String) throws -> PostgresBinaries {
         let root = "/usr/lib/postgresql"
         let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).compactMap(Int.init)
@@ -27,7 +27,7 @@ struct PostgresBinaries: Sendable {
         return PostgresBinaries(folder: found)
     }
 
-    /// What children run with: nothing of the caller's environment can point them elsewhere.
+    /// The environment of children: nothing in the caller's can point them elsewhere.
     var environment: Subprocess.Environment {
         .custom(["PATH": "\(folder):/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"])
     }

@@ -1,4 +1,4 @@
-/// A step that takes a moment: a line that is begun before it and ended after it.
+/// A step that takes a moment: its line begins before it and ends after it.
 struct ProgressLine {
     private let started = ContinuousClock.now
 

@@ -1,14 +1,14 @@
 import Glibc
 
-/// What an earlier run may have left behind: a server that is just ending, or the file that says there is one.
+/// The possible remains of an earlier run: a server that is just ending, or the file that says there is one.
 struct StaleServer {
     let layout: ClusterLayout
 
-    /// Waits for the server to end, makes it end if it does not, and removes what would keep another from starting.
+    /// Waits for the server to end, ends it if it does not, and removes files that would keep another from starting.
     func clear() async throws {
         guard let pid = recordedPID else { return }
         for attempt in 0..<200 where isOurs(pid) {
-            // Its watchdog ends it; from the fifth second on, help.
+            // Its watchdog ends it; after five seconds, signals do.
             if attempt >= 50 { kill(pid, attempt < 100 ? SIGINT : SIGQUIT) }
             try await Task.sleep(for: .milliseconds(100))
         }

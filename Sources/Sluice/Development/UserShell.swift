@@ -4,10 +4,10 @@ import Subprocess
 enum UserShell {
     static let executable = Executable.name("sh")
 
-    /// What the shell is given.
+    /// The shell's arguments.
     ///
-    /// The user is changed by setpriv(1), in a program of its own. Between fork and exec it must not be: the C library
-    /// would wait there for threads that the child does not have, now and then for ever.
+    /// The user is changed by setpriv(1), in a program of its own. It must not happen between fork and exec: the C
+    /// library would wait there for threads that the child does not have, now and then for ever.
     ///
     /// - Parameters:
     ///   - words: `$0`, `$1` and so on.

@@ -1,7 +1,7 @@
 import Subprocess
 
-/// The shell that stands between this process and the server: it runs the server until its input closes, which the
-/// system sees to when this process ends, by whatever means.
+/// The shell between this process and the server: it runs the server until its input closes, which the system does
+/// when this process ends, by whatever means.
 enum Watchdog {
     static func arguments(_ layout: ClusterLayout) -> Arguments {
         let words = [

@@ -70,7 +70,7 @@ struct DatabaseExamination {
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
-        // committers of pushes and as many of lanes, one for what is heavy, and one that listens
+        // committers of pushes and as many of lanes, one for heavy pushes, and one connection that listens
         let needed = settings.databasePoolSize + 2 * settings.committers + 2
         let available = min(facts.maximumConnections - facts.reservedConnections, facts.connectionLimit ?? .max)
         let finding = "a gateway uses up to \(needed) of \(available)"

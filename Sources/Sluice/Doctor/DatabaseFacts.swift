@@ -12,11 +12,11 @@ struct DatabaseFacts: Sendable {
     let fullPageWrites: String
     let maximumConnections: Int
     let reservedConnections: Int
-    /// The least of what role and database allow; nil where they set no limit.
+    /// The lowest limit of role and database; nil where they set none.
     let connectionLimit: Int?
     let autovacuum: String
     let trackCounts: String
-    /// By how much its clock is ahead of the host's, in seconds; half the time of asking is uncertain.
+    /// How far its clock is ahead of the host's, in seconds; half the time of asking is uncertain.
     let clockSkew: Double
 
     init(on connection: Connection) async throws {

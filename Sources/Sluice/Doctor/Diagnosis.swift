@@ -1,6 +1,6 @@
 import JSONText
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Diagnosis: Sendable {
     enum Status: String, Sendable {
         case ok
@@ -13,7 +13,7 @@ struct Diagnosis: Sendable {
     let subject: String
     let status: Status
     let finding: String
-    /// What to do about it; nil when nothing is to be done.
+    /// What to do about it; nil when no action is needed.
     let advice: String?
 
     static func ok(_ subject: String, _ finding: String) -> Diagnosis {

@@ -1,7 +1,7 @@
 import SyncHTTP
 import SyncUpstream
 
-/// What can be told without the database: keys, listeners, limits of the process.
+/// Checks that need no database: keys, listeners, limits of the process.
 struct HostExamination {
     let settings: Settings
     let reader: HTTPReader

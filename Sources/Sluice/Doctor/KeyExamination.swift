@@ -2,7 +2,7 @@ import SyncModel
 import SyncUpstream
 import Tokens
 
-/// Whether tokens can be verified, and those for upstreams signed.
+/// Checks whether tokens can be verified, and those for upstreams signed.
 struct KeyExamination {
     let settings: Settings
     let reader: HTTPReader
@@ -11,7 +11,7 @@ struct KeyExamination {
         [await verifier()] + exclusivity() + (await keySets()) + (await signer())
     }
 
-    /// As far as keys are at hand; those that are fetched are looked at by themselves.
+    /// Checks configured keys; published ones are checked separately.
     private func verifier() async -> Diagnosis {
         do throws(ConfigurationError) {
             _ = try await settings.tokenVerifier()
@@ -22,7 +22,8 @@ struct KeyExamination {
         }
     }
 
-    /// Public keys whose tokens are told apart by nothing, because the operator says that they are nobody else's.
+    /// Public keys whose tokens no issuer or audience tells apart, because the operator says that the keys are used
+    /// for this gateway alone.
     private func exclusivity() -> [Diagnosis] {
         guard let configuration = try? settings.tokenConfiguration() else { return [] }
         let open = configuration.issuers.filter { issuer in

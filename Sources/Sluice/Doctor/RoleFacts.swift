@@ -1,13 +1,13 @@
 import Postgres
 
-/// What the role that the gateway connects as may do.
+/// The rights of the role that the gateway connects as.
 struct RoleFacts: Sendable {
     let name: String
     let isSuperuser: Bool
     let bypassesRowSecurity: Bool
-    /// How many tables of the gateway are its own, or those of a role that it is a member of.
+    /// Tables of the gateway that belong to it, or to a role that it is a member of.
     let ownedTables: Int
-    /// Tables with the rights that are missing: `lanes (DELETE)`.
+    /// Tables with missing rights: `lanes (DELETE)`.
     let missing: [String]
 
     init(on connection: Connection) async throws {
@@ -52,8 +52,8 @@ struct RoleFacts: Sendable {
         "SELECT rolname::text, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
     )
 
-    /// What `sql/roles.sql` grants to gateways. Of migrations they only read which there are, and who reads which rows is
-    /// not theirs to say: a purge deletes bindings.
+    /// The rights that `sql/roles.sql` grants to gateways. They only read the list of migrations, and may delete
+    /// readers' bindings, as a purge does, but not write them.
     private static let rights = Statement(
         "doctor_rights",
         """

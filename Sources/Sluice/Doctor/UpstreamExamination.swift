@@ -1,14 +1,14 @@
 import Postgres
 import SyncUpstream
 
-/// Whether the upstreams of organizations answer anything at all. No credential is sent, so any answer will do.
+/// Checks whether the organizations' upstreams answer at all. No credential is sent, so any answer will do.
 struct UpstreamExamination {
-    /// The most that are looked at.
+    /// Upstreams that are checked at most.
     static let maximum = 50
-    /// How many at a time.
+    /// Checks at the same time.
     private static let atOnce = 8
 
-    /// A server, and how many organizations have it for their upstream.
+    /// A server, and the number of organizations that have it as their upstream.
     struct Address: Sendable {
         let baseURL: String
         let organizations: Int64
@@ -16,7 +16,7 @@ struct UpstreamExamination {
 
     let reader: HTTPReader
 
-    /// Those of organizations that are served; one more than are looked at, where there are more.
+    /// The upstreams of active organizations; one more than are checked, where there are more.
     static func addresses(on connection: Connection) async throws -> [Address] {
         let rows = try await connection.run(Query(list))
         return try (0..<rows.count).map {
@@ -56,7 +56,7 @@ struct UpstreamExamination {
         }
     }
 
-    /// Over all organizations, since it is the operator who asks; of a credential it reads nothing.
+    /// Over all organizations, since the operator asks; it reads no credentials.
     private static let list = Statement(
         "doctor_upstreams",
         """

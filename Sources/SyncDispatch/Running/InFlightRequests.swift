@@ -3,7 +3,7 @@ import SyncModel
 import Synchronization
 
 /// Requests under way. Each is sent in a task of its own, so that it can be given up while its lane's runner still
-/// writes what came of it.
+/// writes the outcome.
 final class InFlightRequests: Sendable {
     private struct State {
         var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]
@@ -20,7 +20,6 @@ final class InFlightRequests: Sendable {
     /// Whether requests are given up.
     var isGivenUp: Bool { state.withLock { $0.isGivenUp } }
 
-    /// Sends a request.
     func send(_ request: UpstreamRequest, to settings: UpstreamSettings) async -> UpstreamAnswer {
         let id = UUID()
         let task = Task { await upstream.send(request, to: settings) }
@@ -33,7 +32,7 @@ final class InFlightRequests: Sendable {
         return await task.value
     }
 
-    /// Gives up what is under way, and whatever is sent from now on.
+    /// Gives up the requests under way, and all later ones.
     func giveUp() {
         let tasks = state.withLock { state in
             state.isGivenUp = true

@@ -4,10 +4,11 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// Runs one lane after another: claim, send, write what came of it, and on to the next mutation, until the lane has
+/// Runs one lane after another: claim, send, write the outcome, and on to the next mutation, until the lane has
 /// nothing to run or gives its place away.
 struct LaneRunner: Sendable {
-    /// Tries of a step while the database is away, half a second each, before others get the place that wait for it.
+    /// Tries of a step while the database is away, half a second each, before the lane gives its place to waiting
+    /// ones.
     private static let stepAttempts = 20
 
     let store: LaneStore
@@ -17,7 +18,7 @@ struct LaneRunner: Sendable {
     let metrics: DispatchMetrics
     let now: TimeSource
     let burst: Int
-    /// The process, as leases name it.
+    /// This process, as leases name it.
     let worker: UUID
     let logger: Logger
     /// Whether the gateway shuts down: what is under way is finished, nothing more is begun.
@@ -27,9 +28,7 @@ struct LaneRunner: Sendable {
     /// Told how many lanes of an organization may run.
     let noteCap: @Sendable (UUID, Int) -> Void
 
-    /// Runs a lane.
-    ///
-    /// - Returns: whether it is to be run again at once.
+    /// - Returns: whether the lane is to be run again at once.
     func run(_ lane: LaneKey) async -> Bool {
         var step = LaneStep.claim
         var count = 0
@@ -40,7 +39,7 @@ struct LaneRunner: Sendable {
                 turn = try await write(step, of: lane, releases: isDraining() || mustYield)
             } catch {
                 logUnwritten(step, lane, error)
-                // the lane may be leased to this process, and nobody else would look at it before that is over
+                // the lane may be leased to this process, and no other would look at it before the lease ends
                 return !isDraining()
             }
             complete(step, turn)
@@ -61,8 +60,8 @@ struct LaneRunner: Sendable {
 
     // MARK: - Steps
 
-    /// Writes a step, with patience while the database is away: what came of a request would have to be found out once
-    /// more, and a lane that is let go under its lease stands still until that is over.
+    /// Writes a step, with patience while the database is away: otherwise the outcome of a request would have to be
+    /// found out once more, and a lane abandoned under its lease stands still until the lease ends.
     private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneTurn {
         var attempt = 1
         while true {
@@ -80,7 +79,7 @@ struct LaneRunner: Sendable {
             } catch {
                 if permit == .probe { circuits.giveBack(lane.organization) }
                 guard isWorthwhile(attempt, of: step, lane) else { throw error }
-                // who has the place to itself goes on for as long as it takes, and says so now and then
+                // a lane whose place no other wants goes on for as long as it takes, and logs so now and then
                 if attempt.isMultiple(of: Self.stepAttempts) { logUnwritten(step, lane, error) }
                 attempt += 1
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
@@ -103,7 +102,7 @@ struct LaneRunner: Sendable {
         noteCap(dispatch.lane.organization, cap)
         guard case .upstream(let request, let settings) = dispatch.destination else { return .apply(dispatch) }
         guard dispatch.canBeSent(at: now()) else {
-            // what is written next finds out whose the lane is
+            // the next write finds out who holds the lane
             circuits.giveBack(dispatch.lane.organization)
             logger.notice(
                 "Request was not sent: its lease is about to end",
@@ -130,8 +129,8 @@ struct LaneRunner: Sendable {
         return .settle(dispatch, outcome)
     }
 
-    /// Whether the upstream has taken something else since it first would not take this. Where that cannot be found out
-    /// now, the mutation stays held.
+    /// Whether the upstream has accepted another mutation since it first refused this one. Where that cannot be
+    /// determined now, the mutation stays held.
     private func haveOthersSucceeded(
         _ answer: UpstreamAnswer,
         _ dispatch: Dispatch,
@@ -150,7 +149,7 @@ struct LaneRunner: Sendable {
         }
     }
 
-    // MARK: - Telling
+    // MARK: - Metrics and logs
 
     private func note(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration) {
         metrics.attempt(outcome.kind, took: elapsed)
@@ -194,7 +193,7 @@ struct LaneRunner: Sendable {
     }
 
     private func noteLost(_ step: LaneStep, _ lane: LaneKey) {
-        // a claim that comes too late is no loss
+        // a claim that comes too late does no harm
         if case .claim = step { return }
         metrics.leaseLost()
         logger.warning(
@@ -203,7 +202,7 @@ struct LaneRunner: Sendable {
         )
     }
 
-    /// Whose lane it is and, where it is about one mutation, which one and the trace that its requests belong to.
+    /// Names the lane and, for a single mutation, the mutation and the trace that its requests belong to.
     private func metadata(
         _ lane: LaneKey,
         _ mutation: QueuedMutation?,
@@ -221,19 +220,19 @@ struct LaneRunner: Sendable {
 }
 
 extension LaneStep {
-    /// Whose outcome is written.
+    /// The mutation whose outcome is written.
     fileprivate var mutation: QueuedMutation? {
         if case .settle(let dispatch, _) = self { dispatch.mutation } else { nil }
     }
 }
 
 extension UUID {
-    /// As it is answered.
+    /// In the form that the API uses.
     var lowercasedText: String { uuidString.lowercased() }
 }
 
 extension CircuitBreaker.Permit {
-    /// When the one who asks may ask again, if not now.
+    /// When the lane may ask again, if not now.
     fileprivate var end: Timestamp? {
         if case .wait(let until) = self { until } else { nil }
     }

@@ -2,27 +2,28 @@ import DequeModule
 import Foundation
 import SyncModel
 
-/// Whether anything is sent to one upstream (product rule 14). Pure: the clock is the caller's.
+/// Whether requests are sent to one upstream (product rule 14). Pure: the caller supplies the clock.
 ///
-/// Closed, everything passes. Five failures in a row open it, and so do answers that may be the operator's trouble, in both
-/// cases only when several lanes agree: one alone is held by its own back-off, and may have itself to blame. Then nothing
-/// passes for a while. After that one request is let through: if it succeeds the circuit closes, otherwise it stays open
-/// twice as long. Lanes take turns at that: one that tried in vain waits a little longer than those that did not.
+/// Closed, all requests pass. Five failures in a row open it, and so do answers that may be the operator's trouble, in
+/// both cases only when several lanes agree: a single lane is held by its own back-off, and the cause may be its own.
+/// An open circuit lets nothing pass for a while, and then one request as a probe: if it succeeds the circuit closes,
+/// otherwise it stays open twice as long. Lanes take turns at probing: one that failed waits a little longer than the
+/// others.
 struct CircuitBreaker: Sendable {
     /// Failures in a row that open the circuit.
     static let threshold = 5
-    /// Lanes that failures have to come from.
+    /// Different lanes that the failures have to come from.
     static let failingLanes = 2
-    /// Lanes that must have been answered, with nothing taken in between, in a way that may be the operator's trouble.
+    /// Lanes that must have had an answer that may be the operator's trouble, with no success in between.
     static let troubledLanes = 3
     /// The first pause and the longest, in seconds, before jitter.
     static let firstPause: Double = 1
     static let longestPause: Double = 30
-    /// How long the one request that is let through may keep others waiting, in seconds; after it another is.
+    /// How long a probe may keep other lanes waiting, in seconds; after it another is let through.
     static let probePatience: Double = 10
-    /// How much longer a lane waits that tried in vain, in seconds: longer than it takes others to be found.
+    /// How much longer a lane waits whose probe failed, in seconds: longer than it takes to find others.
     static let turnPatience: Double = 3
-    /// Lanes that tried in vain and are remembered.
+    /// Lanes with failed probes that are remembered.
     static let triedLimit = 64
 
     private enum State {
@@ -35,28 +36,28 @@ struct CircuitBreaker: Sendable {
     /// Failures since the last success, and some of the lanes that they came from.
     private var failures = 0
     private var failing: Set<UUID> = []
-    /// Some of the lanes that were answered since the last success in a way that may be the operator's trouble.
+    /// Some of the lanes that, since the last success, had an answer that may be the operator's trouble.
     private var troubled: Set<UUID> = []
-    /// Lanes that tried in vain, the last of them.
+    /// The last lanes whose probes failed.
     private var tried: Deque<UUID> = []
 
-    /// Whether nothing but a probe passes.
+    /// Whether only a probe passes.
     var isOpen: Bool {
         if case .closed = state { false } else { true }
     }
 
-    /// Whether it has nothing to remember.
+    /// Whether it is in its initial state.
     var isUntouched: Bool { !isOpen && failures == 0 && troubled.isEmpty }
 
-    /// What one who wants to send something is told.
+    /// The answer to a lane that wants to send.
     enum Permit: Sendable, Equatable {
         case go
-        /// It is the one request that is let through: what comes of it decides.
+        /// The request is the probe: its outcome decides.
         case probe
         case wait(until: Timestamp)
     }
 
-    /// Asks to send something.
+    /// Asks to send a request.
     ///
     /// - Parameter lane: its user.
     mutating func ask(_ lane: UUID, now: Timestamp) -> Permit {
@@ -70,7 +71,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// When a lane may ask again; nil when it may send something now.
+    /// When a lane may ask again; nil when it may send now.
     func waits(_ lane: UUID, now: Timestamp) -> Timestamp? {
         switch state {
         case .closed: return nil
@@ -80,12 +81,12 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Takes back a probe that nothing was sent with.
+    /// Takes back a probe that was not sent.
     mutating func giveBack(now: Timestamp) {
         if case .probing(_, let pauses) = state { state = .open(until: now, pauses: pauses) }
     }
 
-    /// Notes what came of a lane's request.
+    /// Notes the outcome of a lane's request.
     ///
     /// - Parameter jitter: 0 to 1; adds up to a fifth of the pause.
     mutating func note(_ kind: Outcome.Kind, by lane: UUID, now: Timestamp, jitter: Double) {
@@ -98,7 +99,7 @@ struct CircuitBreaker: Sendable {
             fail(lane, isWorse: true, now, jitter)
         case .misconfigured:
             if troubled.count < Self.troubledLanes { troubled.insert(lane) }
-            // from one or two lanes it says nothing of the upstream's health
+            // from one or two lanes it says nothing about the upstream's health
             fail(lane, isWorse: troubled.count >= Self.troubledLanes, now, jitter)
         case .deferred, .abandoned, .refused:
             // says nothing about the upstream's health
@@ -119,7 +120,7 @@ struct CircuitBreaker: Sendable {
             if tried.count == Self.triedLimit { tried.removeFirst() }
             tried.append(lane)
             open(pauses: isWorse ? pauses + 1 : pauses, now, jitter)
-        // what was under way when it opened
+        // it was under way when the circuit opened
         case .open: break
         }
     }

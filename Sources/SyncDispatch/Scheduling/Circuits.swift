@@ -2,7 +2,7 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// The circuit breakers of all upstreams, one an organization. In memory of this replica alone: what it forgets at a
+/// The circuit breakers of all upstreams, one an organization. In memory of this replica alone: losing them at a
 /// restart costs a few requests.
 final class Circuits: Sendable {
     private let breakers = Mutex([UUID: CircuitBreaker]())
@@ -15,30 +15,30 @@ final class Circuits: Sendable {
     /// How many are open.
     var openCount: Int { breakers.withLock { $0.values.count { $0.isOpen } } }
 
-    /// Asks to send something of a lane to its organization's upstream.
+    /// Asks to send a lane's request to its organization's upstream.
     func ask(_ lane: LaneKey) -> CircuitBreaker.Permit {
         let moment = now()
         return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
     }
 
-    /// When a lane may ask again; nil when something may be sent now.
+    /// When a lane may ask again; nil when it may send now.
     func waits(_ lane: LaneKey) -> Timestamp? {
         let moment = now()
         return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }
     }
 
-    /// Whether nothing but a probe passes.
+    /// Whether only a probe passes.
     func isOpen(_ organization: UUID) -> Bool {
         breakers.withLock { $0[organization]?.isOpen ?? false }
     }
 
-    /// Takes back a probe that nothing was sent with.
+    /// Takes back a probe that was not sent.
     func giveBack(_ organization: UUID) {
         let moment = now()
         breakers.withLock { $0[organization]?.giveBack(now: moment) }
     }
 
-    /// Notes what came of a lane's request; tells whether that opened or closed the circuit.
+    /// Notes the outcome of a lane's request; tells whether that opened or closed the circuit.
     func note(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
         let moment = now()
         return breakers.withLock { breakers in

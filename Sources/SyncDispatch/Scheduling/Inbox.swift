@@ -2,10 +2,10 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// What the dispatcher is told, gathered until it looks. Bounded: lanes that are reported while it has too many already
-/// are found by polling.
+/// Messages to the dispatcher, gathered until it looks. Bounded: ready lanes beyond the capacity are dropped, and
+/// found by polling.
 final class Inbox: Sendable {
-    /// Lanes that are kept at most.
+    /// Ready lanes that are kept at most.
     static let capacity = 20_000
 
     struct Messages {
@@ -15,11 +15,11 @@ final class Inbox: Sendable {
         var finished: [Finished] = []
         /// Whether it is time to look into the database.
         var mustPoll = false
-        /// What searches of single organizations found.
+        /// The results of searches of single organizations.
         var found: [Found] = []
-        /// What a search over all organizations found.
+        /// The result of a search over all organizations.
         var due: Due?
-        /// Caps that were read.
+        /// How many lanes of organizations may run, as runners have read it.
         var caps: [UUID: Int] = [:]
         var isClosed = false
 
@@ -51,7 +51,7 @@ final class Inbox: Sendable {
 
     private let state = Mutex(State())
 
-    /// Adds something and wakes the reader.
+    /// Adds a message and wakes the reader.
     func post(_ add: (inout Messages) -> Void) {
         let reader = state.withLock { state in
             add(&state.messages)

@@ -2,22 +2,22 @@ import DequeModule
 import Foundation
 import SyncModel
 
-/// Which lane runs next: organizations in turn, each with a cap on its lanes that run, all together with another.
+/// Decides which lane runs next: organizations in turn, with a cap on the running lanes of each and on all together.
 ///
-/// A plain value; the dispatcher is its only owner. What it forgets for want of room is found again by polling.
+/// A plain value; the dispatcher is its only owner. Lanes dropped for want of room are found again by polling.
 struct LaneScheduler {
     /// Lanes of one organization that wait here at most; more stay in the database.
     static let waitingLimit = 1_000
     /// The cap of an organization without an upstream.
     static let defaultCap = 64
-    /// The cap of an organization that is not known yet: its first lane tells.
+    /// The cap of an organization whose own is not known yet: its first lane reads it.
     static let unknownCap = 1
 
     private struct Tenant {
         var waiting: Deque<LaneKey> = []
         var running = 0
         var cap: Int
-        /// Whether the database may hold more lanes that are due.
+        /// Whether the database may hold more due lanes.
         var mayHaveMore = false
         /// Whether it stands in line for a turn.
         var isInLine = false
@@ -37,7 +37,7 @@ struct LaneScheduler {
     private var tenants: [UUID: Tenant] = [:]
     private var line: Deque<UUID> = []
     private var places: [LaneKey: Place] = [:]
-    /// Outlives a tenant that has nothing to run.
+    /// Kept also for organizations that have nothing to run.
     private var caps: [UUID: Int] = [:]
     private(set) var runningCount = 0
 
@@ -46,7 +46,7 @@ struct LaneScheduler {
         self.capacity = capacity
     }
 
-    /// Takes in a lane that is due. One that waits or runs already is not taken twice.
+    /// Adds a due lane, unless it waits or runs already.
     mutating func add(_ lane: LaneKey) {
         switch places[lane] {
         case .waiting, .runningAgain: return
@@ -63,7 +63,7 @@ struct LaneScheduler {
         }
     }
 
-    /// Notes that the database may hold more due lanes of an organization than were taken in.
+    /// Notes whether the database may hold more due lanes of an organization than were added.
     mutating func setMayHaveMore(_ organization: UUID, _ value: Bool) {
         guard value || tenants[organization] != nil else { return }
         var tenant = tenants[organization] ?? newTenant(organization)
@@ -72,7 +72,7 @@ struct LaneScheduler {
         forgetIfIdle(organization)
     }
 
-    /// How many lanes of an organization may run at the same time.
+    /// Sets how many lanes of an organization may run at the same time.
     mutating func setCap(_ organization: UUID, _ cap: Int) {
         caps[organization] = max(1, cap)
         guard var tenant = tenants[organization] else { return }
@@ -110,11 +110,11 @@ struct LaneScheduler {
         forgetIfIdle(lane.organization)
     }
 
-    /// Whose lanes are to give their places away when they have run for long.
+    /// The organizations whose lanes should give their places away after a long run.
     struct Crowd {
-        /// As many lanes run as may, and others wait.
+        /// All places are taken, and lanes wait.
         var isEverybody = false
-        /// Organizations of which lanes wait while as many of their own run as may.
+        /// Organizations with waiting lanes whose cap is reached.
         var organizations: Set<UUID> = []
 
         func includes(_ organization: UUID) -> Bool { isEverybody || organizations.contains(organization) }
@@ -138,7 +138,7 @@ struct LaneScheduler {
         tenants.filter { !$0.value.waiting.isEmpty || $0.value.running >= $0.value.cap }.map(\.key)
     }
 
-    /// Organizations that have room for more lanes than were taken in.
+    /// Organizations with room for more lanes than were added.
     var hungry: [(organization: UUID, room: Int)] {
         tenants.compactMap { organization, tenant in
             guard tenant.mayHaveMore, tenant.waiting.count < tenant.cap else { return nil }
@@ -146,10 +146,8 @@ struct LaneScheduler {
         }
     }
 
-    /// Lanes that run.
     var running: Set<LaneKey> { Set(places.filter { $0.value != .waiting }.map(\.key)) }
 
-    /// Lanes that wait here.
     var waitingCount: Int { places.count - runningCount }
 
     private func newTenant(_ organization: UUID) -> Tenant { Tenant(cap: caps[organization] ?? Self.unknownCap) }

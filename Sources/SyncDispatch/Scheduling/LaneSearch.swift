@@ -14,16 +14,16 @@ struct LaneSearch: Sendable {
     let now: TimeSource
     let logger: Logger
 
-    /// Looks over all organizations but some.
+    /// Looks over all organizations except some.
     ///
-    /// - Parameter running: lanes that are not put off, since they are about to be claimed.
+    /// - Parameter running: lanes that are not postponed, since they are about to be claimed.
     func search(excluding organizations: [UUID], running: Set<LaneKey>) async {
         let look = await look(Self.limit, running: running) { now, limit throws(Problem) in
             try await store.due(at: now, excluding: organizations, limit: limit)
         }
         inbox.post { messages in
             messages.due = look.map { Inbox.Due(lanes: $0.lanes, isAll: $0.isAll) } ?? Inbox.Due(lanes: [], isAll: true)
-            // those that were put off may have hidden others'
+            // postponed lanes may have hidden others
             if let look, !look.isAll, look.hasPostponed { messages.mustPoll = true }
         }
     }
@@ -54,8 +54,8 @@ struct LaneSearch: Sendable {
         }
     }
 
-    /// Lanes of an upstream that takes nothing are put off instead of being claimed for nothing; once it may be tried
-    /// again, one of them is taken to try it: one that did not try in vain before, if there is any.
+    /// Postpones lanes whose upstream's circuit is open instead of claiming them in vain; once a probe is allowed, one
+    /// of them is kept for it: one whose last probe did not fail, if there is any.
     private func sort(
         _ due: [LaneKey],
         running: Set<LaneKey>

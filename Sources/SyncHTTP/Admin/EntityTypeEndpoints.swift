@@ -14,7 +14,6 @@ struct EntityTypeEndpoints: Sendable {
         return try .found(await store.administration.entityType(name, in: organization))
     }
 
-    /// Creates or changes.
     func write(_ exchange: Exchange) async throws -> Answer {
         let (organization, name) = try place(exchange)
         return try await bodies.withBody(of: exchange) { body in
@@ -23,7 +22,7 @@ struct EntityTypeEndpoints: Sendable {
         }
     }
 
-    /// The organization and the type's name. What can be no name names nothing.
+    /// The organization and the type's name; not found for an invalid name.
     private func place(_ exchange: Exchange) throws -> (UUID, String) {
         _ = try Query(of: exchange)
         let name = String(exchange.parameters[1])

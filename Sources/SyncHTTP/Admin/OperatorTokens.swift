@@ -2,19 +2,19 @@ import Crypto
 import HTTPTypes
 import SyncModel
 
-/// The secrets that open `/admin`, kept as their digests. There may be several, so that one can be replaced by another
-/// without a moment in which neither is good.
+/// The secrets for `/admin`, kept as their digests. There may be several, so that one can be replaced by another
+/// without a moment in which neither is valid.
 package struct OperatorTokens: Sendable, Equatable {
-    /// The most that may be given.
+    /// Tokens that may be configured.
     package static let maximum = 16
-    /// The length of the shortest, in bytes.
+    /// The length of the shortest token, in bytes.
     package static let minimumBytes = 16
     private static let hashPrefix = "sha256:"
 
     private let digests: [[UInt8]]
 
-    /// Reads tokens with white space between them, each as it is sent or as ``hash(of:)`` gives it; nil unless all are
-    /// fit: other than letters, digits and `-._~+/=`, no bearer token holds anything (RFC 6750, 2.1).
+    /// Reads tokens with white space between them, each in plain text or as ``hash(of:)`` gives it; nil unless all are
+    /// valid: a bearer token holds letters, digits and `-._~+/=` only (RFC 6750, 2.1).
     package init?(parsing text: String) {
         let words = text.split(whereSeparator: \.isWhitespace)
         let digests = words.compactMap(Self.digest(parsing:))
@@ -22,14 +22,14 @@ package struct OperatorTokens: Sendable, Equatable {
         self.digests = digests
     }
 
-    /// What stands for a token in a configuration: `sha256:` and 64 hexadecimal digits. A token that a machine made
-    /// cannot be found from it.
+    /// The form of a token for configurations: `sha256:` and 64 hexadecimal digits. A machine-made token cannot be
+    /// found from it.
     package static func hash(of token: String) -> String {
         let digits = Array("0123456789abcdef")
         return hashPrefix + String(digest(of: token).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
     }
 
-    /// An endpoint that only the operator reaches.
+    /// An endpoint for operators only.
     func operators(only endpoint: @escaping Route.Endpoint) -> Route.Endpoint {
         { exchange in
             let token = try BearerToken.of(exchange.headers)
@@ -38,7 +38,7 @@ package struct OperatorTokens: Sendable, Equatable {
         }
     }
 
-    /// Takes the same time whatever the token is: digests are compared, all bytes of all of them.
+    /// Takes the same time for every token: compares all bytes of all digests.
     func matches(_ token: some StringProtocol) -> Bool {
         let digest = Self.digest(of: token)
         var matches = 0

@@ -29,7 +29,6 @@ struct OrganizationEndpoints: Sendable {
         return try .found(await store.administration.organization(exchange.uuid(at: 0)))
     }
 
-    /// Creates or changes.
     func write(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
         let id = try exchange.uuid(at: 0)
@@ -38,7 +37,7 @@ struct OrganizationEndpoints: Sendable {
         }
     }
 
-    /// Deletes the organization and all of its data.
+    /// Deletes the organization with all its data.
     func purge(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
         guard try await store.administration.purge(exchange.uuid(at: 0)) else { throw Refusal.notFound }

@@ -81,7 +81,7 @@ extension RequestReport {
         return .set(names.sorted())
     }
 
-    /// Refuses a name that many servers take for one that was there before.
+    /// Refuses a name that many servers take for one given before.
     private mutating func note(_ name: String, at pointer: String, _ seen: inout Set<String>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "a header's name does not depend on case, nor on - and _; name it once"
@@ -156,7 +156,7 @@ extension RequestReport {
         return .set(.header(name: name, value: text))
     }
 
-    /// A text that must be there; what is shown of a secret cannot be sent back in its place.
+    /// A required text. A credential as answers show it, without its secret, is refused.
     private mutating func text(of member: String, in value: JSONValue) -> String? {
         let pointer = "/credential/" + member
         guard let value = value.value(at: "/" + member) else {

@@ -1,16 +1,16 @@
 import JSONText
 import SyncModel
 
-/// What is wrong with the members of a small body, gathered: an operator is told all of it at once.
+/// The defects of a small body's members, gathered: an operator learns all of them at once.
 struct RequestReport {
     var problems: [ProblemDetail] = []
 
     /// Reads a JSON object without duplicates, member by member.
     ///
     /// - Parameters:
-    ///   - what: the object and its members, for whoever names another.
-    ///   - read: takes a member in; false for one that there is not.
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with all that was gathered.
+    ///   - what: the object and its members, for the problem about an unknown member.
+    ///   - read: reads a member; false for an unknown one.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with all problems gathered.
     static func read(
         _ body: [UInt8],
         of what: String,
@@ -45,7 +45,7 @@ struct RequestReport {
         refuse(pointer, Rule.unknownMember, "'\(member)' is not a member of \(what)")
     }
 
-    /// A member's value where it is right; refused where it is nil.
+    /// Returns the value, and refuses the member where it is nil.
     mutating func value<Value>(_ value: Value?, at pointer: String, _ detail: String) -> Value? {
         if value == nil { refuse(pointer, Rule.range, detail) }
         return value

@@ -4,9 +4,9 @@ import Logging
 import SyncMaintenance
 import SyncModel
 
-/// `/admin/retention`: what retention would do, how it stands, and a run at once.
+/// `/admin/retention`: a forecast, retention's state, and a run at once.
 struct RetentionEndpoints: Sendable {
-    /// For how long is counted what is due; what was counted by then is answered.
+    /// The time limit for counting due rows; the counts reached by then are answered.
     private static let patience: Duration = .seconds(2)
 
     let store: RetentionStore
@@ -14,7 +14,7 @@ struct RetentionEndpoints: Sendable {
     let now: TimeSource
     let logger: Logger
 
-    /// How it stands, and what it would do now.
+    /// Answers retention's state, and what it would do now.
     func forecast(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
         let deadline = ContinuousClock.now + Self.patience
@@ -38,7 +38,7 @@ struct RetentionEndpoints: Sendable {
         )
     }
 
-    /// Asks for a run; the replica that comes to it first makes it.
+    /// Requests a run; the first free replica makes it.
     func runNow(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
         try await store.ask()

@@ -3,7 +3,7 @@ import SyncMaintenance
 import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/upstream`. What is answered never holds a secret.
+/// `/admin/organizations/{id}/upstream`. Answers never hold a secret.
 struct UpstreamEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
@@ -14,7 +14,6 @@ struct UpstreamEndpoints: Sendable {
         return try .found(await store.administration.upstream(of: exchange.uuid(at: 0)))
     }
 
-    /// Creates or changes.
     func write(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
         let organization = try exchange.uuid(at: 0)

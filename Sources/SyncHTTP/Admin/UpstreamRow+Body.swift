@@ -6,7 +6,7 @@ import SyncStore
 extension UpstreamRow: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("base_url", settings.baseURL)
-        // of what kind it is, never the secret
+        // the credential's kind, never the secret
         writer.name("credential")
         switch settings.credential {
         case nil: writer.null()

@@ -1,8 +1,8 @@
-/// What of a gateway's configuration bears on the upstreams that it takes.
+/// The gateway's configuration that limits upstream settings.
 package struct UpstreamRules: Sendable {
     /// Whether there is a key to sign `signed` credentials with.
     package var canSign: Bool
-    /// How long a worker has a lane, in seconds: a request that takes longer would be sent twice.
+    /// How long a worker holds a lane, in seconds: a longer request would be sent twice.
     package var leaseSeconds: Int
 
     package init(canSign: Bool, leaseSeconds: Int) {

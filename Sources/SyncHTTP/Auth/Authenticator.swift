@@ -4,25 +4,25 @@ import SyncModel
 import SyncStore
 import Tokens
 
-/// Settles whose a request is, before anything of its body is read.
+/// Determines a request's caller before its body is read.
 struct Authenticator: Sendable {
     let verifier: TokenVerifier
     let catalog: Catalog
     let quotas: QuotaGate
     let now: TimeSource
-    /// How often who waits is looked at again.
+    /// How often the caller of a waiting request is checked again.
     let checkInterval: Duration
 
-    /// The caller of a request with a valid token of an organization that is served.
+    /// The caller of a request with a valid token of an active organization.
     func caller(_ headers: HTTPFields) async throws -> Caller {
         let claims = try await claims(BearerToken.of(headers))
         let organization = try await organization(claims.organization, serving: claims.user)
         return Caller(organization: organization, user: claims.user, expiresAt: claims.expiresAt)
     }
 
-    /// Whether a caller whose token was good is still served: what takes long asks again.
+    /// Whether a caller whose token was good is still served: long-running requests check again.
     ///
-    /// - Throws: `store_unavailable`, `overloaded` when nobody knows.
+    /// - Throws: `store_unavailable`, `overloaded` when that cannot be determined.
     func isServed(_ caller: Caller) async throws -> Bool {
         do throws(Problem) {
             _ = try await organization(caller.organization.id, serving: caller.user)
@@ -33,9 +33,9 @@ struct Authenticator: Sendable {
         }
     }
 
-    /// An organization that is served. Costs one query in five seconds, however many ask.
+    /// An active organization. Costs one query in five seconds, however many requests ask.
     ///
-    /// - Throws: why it is not.
+    /// - Throws: why the organization is not served.
     @discardableResult
     func activeOrganization(_ id: UUID) async throws(Problem) -> Organization {
         guard let organization = try await catalog.organization(id) else { throw Self.unknown }
@@ -56,7 +56,7 @@ struct Authenticator: Sendable {
         return organization
     }
 
-    /// An endpoint that only authenticated callers reach, as often as their organization may call.
+    /// An endpoint for authenticated callers, within their organization's quota of requests.
     func callers(
         only endpoint: @escaping @Sendable (Exchange, Caller) async throws -> Answer
     ) -> Route.Endpoint {

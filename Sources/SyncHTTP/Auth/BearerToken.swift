@@ -5,7 +5,7 @@ import SyncModel
 enum BearerToken {
     /// The token of a request.
     ///
-    /// - Throws: 401 with a challenge: a bare one when nothing was given (RFC 6750, 3.1), with an error otherwise.
+    /// - Throws: 401 with a challenge: a bare one when no token was sent (RFC 6750, 3.1), with an error otherwise.
     static func of(_ headers: HTTPFields) throws(Refusal) -> Substring {
         guard let value = headers[.authorization] else {
             throw Refusal(Problem(.unauthorized, "A bearer token is required."), headers: [.wwwAuthenticate: "Bearer"])
@@ -16,8 +16,8 @@ enum BearerToken {
         return token
     }
 
-    /// What follows the scheme, which is in any case; nil if it is not one token. Several header fields are joined by
-    /// commas, which a token can't hold.
+    /// The text behind the scheme, which may be in any case; nil if it is not one token. Several header fields are
+    /// joined by commas, which a token can't hold.
     static func parse(_ value: String) -> Substring? {
         let scheme = "bearer "
         guard value.prefix(scheme.count).lowercased() == scheme else { return nil }
@@ -29,7 +29,7 @@ enum BearerToken {
         !text.isEmpty && text.utf8.allSatisfy(isTokenByte)
     }
 
-    /// A 401 about a token that was given.
+    /// A 401 about an invalid token.
     static func refusal(_ error: StaticString, _ description: String) -> Refusal {
         let challenge = "Bearer error=\"\(error)\", error_description=\"\(description)\""
         return Refusal(Problem(.unauthorized, description), headers: [.wwwAuthenticate: challenge])

@@ -1,10 +1,10 @@
 import Foundation
 import SyncModel
 
-/// Who a request comes from, once that is settled.
+/// The authenticated sender of a request.
 struct Caller: Sendable {
     let organization: Organization
     let user: UUID
-    /// When the token ends, in seconds since 1970.
+    /// When the token expires, in seconds since 1970.
     let expiresAt: Int64
 }

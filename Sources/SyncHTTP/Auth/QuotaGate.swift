@@ -6,7 +6,7 @@ import SyncModel
 import SyncStore
 import Telemetry
 
-/// Holds organizations to their quotas, and tells their callers how they stand: `RateLimit-Policy` and `RateLimit`
+/// Applies organizations' quotas, and reports their state to callers: `RateLimit-Policy` and `RateLimit`
 /// (draft-ietf-httpapi-ratelimit-headers) on every answer.
 struct QuotaGate: Sendable {
     private let quotas: RequestQuotas
@@ -19,7 +19,7 @@ struct QuotaGate: Sendable {
         self.logger = logger
     }
 
-    /// The endpoint's answer, or 429 before it is asked.
+    /// The endpoint's answer, or 429 without calling it.
     func answer(
         _ exchange: Exchange,
         _ caller: Caller,

@@ -19,13 +19,13 @@ struct RateLimitFields {
         if !standing.isEmpty { fields[.rateLimit] = standing }
     }
 
-    /// `q` of them in `w` seconds; `qu` says of what, when it is not requests.
+    /// `q` units in `w` seconds; `qu` names the unit if it is not requests.
     private static func item(_ quota: Quota) -> String {
         let text = "\"\(quota.kind.rawValue)\";q=\(quota.limit);w=\(quota.kind.seconds)"
         return quota.kind == .requests ? text : text + ";qu=\"mutations\""
     }
 
-    /// `r` are left, and in `t` seconds all are there again.
+    /// `r` units are left; in `t` seconds the quota is full again.
     private static func item(_ standing: QuotaStanding) -> String {
         "\"\(standing.quota.kind.rawValue)\";r=\(standing.left);t=\(standing.seconds)"
     }

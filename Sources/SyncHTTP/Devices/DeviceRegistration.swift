@@ -3,9 +3,7 @@ import SyncModel
 
 /// The body of a registration: `{}`, or none.
 struct DeviceRegistration: Sendable {
-    /// Reads a body, which may be empty.
-    ///
-    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to what is wrong.
+    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to the defect.
     init(body: [UInt8], limit: Int) throws(Problem) {
         if body.isEmpty { return }
         let (tree, members) = try JSONTree.object(in: body, limit: limit)

@@ -13,7 +13,7 @@ extension DeviceRow: AnswerBody {
 }
 
 extension JSONWriter {
-    /// Writes `next_local_ids`: by entity type the number that a device counts on with; null where none is left.
+    /// Writes `next_local_ids`: by entity type, the next number that a device assigns; null where none is left.
     mutating func nextLocalIDs(_ counters: [(type: String, next: Int64?)]) {
         member("next_local_ids") { writer in
             for (type, next) in counters {

@@ -2,7 +2,7 @@ import HTTPTypes
 import SyncModel
 import SyncStore
 
-/// `POST /v1/devices/{device_id}/pull`: the feed in a device's own ids.
+/// `POST /v1/devices/{device_id}/pull`: the feed in a device's local ids.
 struct PullEndpoint: Sendable {
     /// The largest body, in bytes.
     private static let bodyBytes = 65_536
@@ -17,7 +17,7 @@ struct PullEndpoint: Sendable {
         bodies = BodyReader(limit: Self.bodyBytes, budget: budget)
     }
 
-    /// A page; with `wait` an empty one is held until something shows or the time is over.
+    /// Answers a page; with `wait` an empty one is held until something shows or the time is over.
     func pull(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try Query(of: exchange)
         let device = try exchange.uuid(at: 0)

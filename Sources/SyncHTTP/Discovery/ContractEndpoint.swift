@@ -3,7 +3,7 @@ import Crypto
 import HTTPTypes
 import NIOCore
 
-/// `GET /openapi.json`: what this gateway can do, for programs that write clients. No token is asked for.
+/// `GET /openapi.json`: the API's description, for client generators. Needs no token.
 struct ContractEndpoint: Sendable {
     private let document: ByteBuffer
     private let tag: EntityTag

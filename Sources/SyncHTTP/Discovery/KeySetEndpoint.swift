@@ -1,12 +1,12 @@
 import HTTPTypes
 
-/// `GET /.well-known/jwks.json`: what upstreams verify the gateway's signatures with. No token is asked for.
+/// `GET /.well-known/jwks.json`: the keys by which upstreams verify the gateway's signatures. Needs no token.
 struct KeySetEndpoint: Sendable {
     let jwks: [UInt8]
 
     func read(_ exchange: Exchange) async throws -> Answer {
         var answer = Answer(.ok, json: jwks)
-        // a new key is known to upstreams within this time
+        // upstreams learn of a new key within this time
         answer.headers[.cacheControl] = "public, max-age=300"
         return answer
     }

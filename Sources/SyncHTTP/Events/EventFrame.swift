@@ -4,7 +4,7 @@ import SyncStore
 
 /// Frames of an event stream (WHATWG HTML, 9.2.5).
 enum EventFrame {
-    /// How long a client is to wait before it connects again, in milliseconds.
+    /// How long a client has to wait before it connects again, in milliseconds.
     static let retry = 2_000
 
     /// The first frame: a cursor to resume from, even if nothing ever happens. Without data it is no event.
@@ -12,7 +12,7 @@ enum EventFrame {
         Array("retry: \(retry)\nid: \(cursor.text)\n\n".utf8)
     }
 
-    /// A comment, so that neither side nor anybody between them takes the connection for dead.
+    /// A comment, so that neither end nor a proxy between them takes the connection for dead.
     static let keepAlive = Array(": keep-alive\n\n".utf8)
 
     static func event(_ event: EventReader.Event) -> [UInt8] {
@@ -34,7 +34,7 @@ enum EventFrame {
         }
     }
 
-    /// Something that the caller may see was changed in the feed, up to a position.
+    /// The feed has changed up to a position, in a part that the caller may see.
     static func changes(_ cursor: EventCursor) -> [UInt8] {
         let feed = FeedCursor(epoch: cursor.epoch, position: cursor.feed, head: cursor.feed)
         return frame("changes", cursor, Array(#"{"feed":"\#(feed.text)"}"#.utf8))

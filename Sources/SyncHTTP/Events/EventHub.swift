@@ -8,17 +8,17 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// All listeners to events. While nothing happens nobody works for them; what there is to do is done by a few workers, a
-/// page at a time, so that thousands who are told of one push hold neither the memory nor the database.
+/// All listeners to events. While nothing happens they cost no work; a few workers serve them, a page at a time, so
+/// that thousands of listeners told of one push hold neither the memory nor the database.
 final class EventHub: Service {
-    /// Listeners that are worked for at the same time: half of what the pool of connections has by default.
+    /// Listeners served at the same time: half of the default size of the connection pool.
     static let workers = 4
 
     private let store: Store
     private let authenticator: Authenticator
     private let configuration: HTTPConfiguration
     private let budget: FairBudget
-    /// Beyond as many listeners as there may be.
+    /// Counts and words the refusals beyond the maximum number of listeners.
     let overload = Overload(.listeners)
     private let listening = Mutex(Listening())
     private let due = AsyncStream<EventSubscriber>.makeStream()
@@ -39,7 +39,7 @@ final class EventHub: Service {
 
     private struct Listening {
         var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
-        /// In the order in which they came.
+        /// In the order of arrival.
         var ofUser: [LaneKey: [EventSubscriber]] = [:]
         var roll = ListenerRoll()
         var isClosed = false
@@ -50,7 +50,7 @@ final class EventHub: Service {
         listening.withLock { $0.roll.hasRoom(for: organization, limit: configuration.maximumListeners) }
     }
 
-    /// Takes a listener in, who has not been written anything yet.
+    /// Adopts a listener to which nothing has been written yet.
     func adopt(_ socket: SocketHandover, _ caller: Caller, from cursor: EventCursor) async throws {
         let now = ContinuousClock.now
         let state = SubscriberState(cursor: cursor, now: now, end: now + longest(caller))
@@ -88,7 +88,7 @@ final class EventHub: Service {
         }
     }
 
-    /// Works until graceful shutdown, which hangs up on everybody: clients connect again, to another replica.
+    /// Works until graceful shutdown, which closes all subscriptions: clients connect again, to another replica.
     func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
@@ -104,7 +104,7 @@ final class EventHub: Service {
         for subscriber in left { subscriber.close(.closed) }
     }
 
-    // MARK: - Who listens
+    // MARK: - Listeners
 
     private func add(_ subscriber: EventSubscriber, from cursor: EventCursor) {
         store.notifier.add(subscriber, lane: subscriber.lane, feed: (subscriber.interest, cursor.feed))
@@ -120,7 +120,7 @@ final class EventHub: Service {
                 crowding.flatMap { listening.subscribers[$0] }
             )
         }
-        // the client may have gone before anybody was there to be told
+        // the client may have gone before the subscriber could be told
         if subscriber.isOver { remove(subscriber) }
         if isClosed { subscriber.close(.closed) }
         oldest?.close(.superseded)
@@ -140,7 +140,7 @@ final class EventHub: Service {
         store.notifier.remove(subscriber, lane: subscriber.lane, feed: subscriber.interest)
     }
 
-    /// A stream ends with its token, and now and then in any case.
+    /// A stream ends with its token, and at the maximum age in any case.
     private func longest(_ caller: Caller) -> Duration {
         min(configuration.maximumStream, .seconds(max(0, caller.expiresAt - configuration.now().seconds)))
     }
@@ -177,7 +177,7 @@ final class EventHub: Service {
             let isAllDone = try await EventTurn(store: store, authenticator: authenticator).take(&work, subscriber)
             subscriber.finish(left: isAllDone ? nil : work)
         } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
-            // what is there will still be there when the database is back; until then the client need not go
+            // the work will still be there when the database is back; until then the client need not go
             if work.keepsAlive { try? subscriber.write(EventFrame.keepAlive) }
             work.keepsAlive = false
             subscriber.finish(left: work, isLater: true)

@@ -2,13 +2,13 @@
 enum EventStreamEnd: String, Sendable, CaseIterable {
     /// The client went away, or the server shuts down.
     case closed
-    /// Its time was over, or its token's.
+    /// Its maximum age was reached, or its token expired.
     case expired
     /// The caller is not served any more.
     case refused
     /// The client did not read what was written.
     case slow
-    /// Its user has opened so many more that the oldest had to go.
+    /// Its user opened so many newer ones that the oldest was closed.
     case superseded
     /// The organization's data were purged or restored.
     case failed

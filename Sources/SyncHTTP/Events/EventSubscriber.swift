@@ -3,15 +3,15 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// One listener to events: a bare socket, a cursor, and what there is news of. It costs some kilobytes while nothing
-/// happens; what is written to it waits in the channel and nowhere else.
+/// One listener to events: a bare socket, a cursor, and pending news. It costs some kilobytes while nothing happens;
+/// unsent bytes wait in the channel and nowhere else.
 final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     typealias InboundIn = ByteBuffer
 
-    /// Others hold what room there is: nothing was written.
+    /// Other listeners hold all the room: nothing was written.
     struct NoRoom: Error {}
 
-    /// What is shorter is always written: openings, hints, signs of life.
+    /// Shorter frames are always written: openings, hints, keep-alives.
     private static let shortBytes = 1_024
 
     let caller: Caller
@@ -22,7 +22,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     private let state: Mutex<SubscriberState>
 
     /// - Parameters:
-    ///   - onWork: called when there is something to be done for the listener.
+    ///   - onWork: called when the listener has work for a worker.
     ///   - onEnd: called once.
     init(
         _ caller: Caller,
@@ -45,30 +45,30 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
     // MARK: - Work
 
-    /// Begins to work; nil when there is nothing to be done now.
+    /// Begins the work; nil when there is none now.
     func begin() -> SubscriberState.Work? { state.withLock { $0.begin() } }
 
     /// Ends the work.
     ///
     /// - Parameters:
-    ///   - left: what was not done.
+    ///   - left: the unfinished part.
     ///   - isLater: whether that has time until the next tick.
     func finish(left: SubscriberState.Work? = nil, isLater: Bool = false) {
         if state.withLock({ $0.finish(left: left, isLater: isLater) }) { onWork(self) }
     }
 
-    /// Whether the connection takes more, once what was written has reached it.
+    /// Whether the connection takes more, once earlier writes have reached it.
     func takesMore() async throws -> Bool {
         try await channel.eventLoop.submit { [channel] in channel.isWritable }.get()
     }
 
-    /// Whether it was ended.
     var isOver: Bool { state.withLock { $0.isOver } }
 
     /// Writes, and notes how far the listener has come. The bytes count as held until the system has taken them.
     ///
     /// - Parameter cursor: nil where it comes no further.
-    /// - Throws: ``NoRoom`` when too much is held by others; who holds something itself is not written to at all.
+    /// - Throws: ``NoRoom`` when other listeners hold too much; a listener that holds bytes itself is not written to
+    ///   at all.
     func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(NoRoom) {
         if bytes.count < Self.shortBytes || budget.held == 0 {
             budget.count(bytes.count, for: lane)
@@ -90,7 +90,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
         }
     }
 
-    /// Ends it: the first reason counts.
+    /// Closes the stream: the first reason counts.
     func close(_ end: EventStreamEnd) {
         guard state.withLock({ $0.close() }) else { return }
         onEnd(self, end)
@@ -110,7 +110,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     // MARK: - The socket
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // nothing can be asked for on this connection any more
+        // the client can request nothing on this connection any more
         close(.closed)
     }
 

@@ -1,15 +1,15 @@
 import SyncModel
 import SyncStore
 
-/// What is done for one listener when its turn has come: a few pages of what happened, a hint, or a sign of life.
+/// One listener's turn: writes a few pages of events, a hint, or a keep-alive.
 struct EventTurn {
-    /// Pages of one turn: others wait for theirs.
+    /// Pages of one turn: other listeners wait for theirs.
     private static let pages = 8
 
     let store: Store
     let authenticator: Authenticator
 
-    /// Does what there is to do; `work` is what is left of it.
+    /// Does the work; `work` keeps what is left of it.
     ///
     /// - Returns: whether nothing is left.
     /// - Throws: ``NotServed``, `EventSubscriber.NoRoom`, or the store's problems.
@@ -18,7 +18,7 @@ struct EventTurn {
             guard try await authenticator.isServed(subscriber.caller) else { throw NotServed() }
             work.checks = false
         } else {
-            // nothing is told to a tenant that is suspended; the user is asked about now and then only
+            // a suspended organization is told nothing; the user is checked now and then only
             do throws(Problem) {
                 try await authenticator.activeOrganization(subscriber.caller.organization.id)
             } catch {

@@ -3,12 +3,12 @@ import HummingbirdCore
 import SyncModel
 import SyncStore
 
-/// `GET /v1/events`: what happens to the caller's mutations and ids, as server-sent events.
+/// `GET /v1/events`: the changes of the caller's mutations and ids, as server-sent events.
 struct EventsEndpoint: Sendable {
     let store: Store
     let hub: EventHub
 
-    /// Refuses what can't be listened to; with the rest the hub goes on.
+    /// Refuses invalid requests; hands the others to the hub.
     func listen(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try Query(of: exchange)
         let lane = LaneKey(organization: caller.organization.id, user: caller.user)
@@ -19,7 +19,7 @@ struct EventsEndpoint: Sendable {
         answer.headers[.cacheControl] = "no-store"
         // nginx would keep events until a buffer is full
         answer.headers[.xAccelBuffering] = "no"
-        // a stream has no length to tell, so a head alone ends its connection as a stream does
+        // a stream has no length, so a head alone ends its connection as a stream does
         if exchange.request.method == .head {
             answer.successor = { socket in try await socket.close() }
         } else {
@@ -28,7 +28,7 @@ struct EventsEndpoint: Sendable {
         return answer
     }
 
-    /// An empty one is what a browser sends that has seen none.
+    /// A browser that has seen no event sends an empty one.
     private func lastEventID(_ exchange: Exchange) -> String? {
         exchange.headers[.lastEventID].flatMap { $0.isEmpty ? nil : $0 }
     }

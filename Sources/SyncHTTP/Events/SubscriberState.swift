@@ -1,21 +1,21 @@
 import SyncModel
 import SyncStore
 
-/// What a listener to events is in the middle of, and what is due when. Decides; ``EventSubscriber`` acts.
+/// A listener's pending work and deadlines. Decides; ``EventSubscriber`` acts.
 struct SubscriberState {
-    /// What is to be done for a listener, all at once.
+    /// The pending work of a listener, all at once.
     struct Work {
         var cursor: EventCursor
         var news: WakeNews
-        /// Whether nobody knows yet what the feed has behind the cursor.
+        /// Whether it is still unknown what the feed has behind the cursor.
         var isFirst: Bool
-        /// Whether the listener has to be shown that the connection is alive.
+        /// Whether to send a keep-alive.
         var keepsAlive: Bool
-        /// Whether it is time to ask if the caller is still served.
+        /// Whether it is time to check if the caller is still served.
         var checks: Bool
     }
 
-    /// What to do as time passes.
+    /// What to do on a tick.
     enum TickAction: Equatable {
         case nothing
         case work
@@ -30,14 +30,14 @@ struct SubscriberState {
     private var isFirst = true
     private var keepsAlive = false
     private var checks = false
-    /// Whether it stands in the line, or somebody works for it.
+    /// Whether it stands in the line, or a worker serves it.
     private var isInHand = true
     private var isWritable = true
     private var lastWrite: ContinuousClock.Instant
     private var lastCheck: ContinuousClock.Instant
     private var blockedSince: ContinuousClock.Instant?
 
-    /// A listener that stands in the line: there may be something behind its cursor.
+    /// A new listener stands in the line: there may be something behind its cursor.
     init(cursor: EventCursor, now: ContinuousClock.Instant, end: ContinuousClock.Instant) {
         self.cursor = cursor
         self.end = end
@@ -46,9 +46,9 @@ struct SubscriberState {
         news.laneChanged()
     }
 
-    /// Notes news, or whatever else is a reason to work.
+    /// Notes news, or another reason to work.
     ///
-    /// - Returns: whether it has to be put in the line.
+    /// - Returns: whether to put it in the line.
     mutating func note(_ change: (inout WakeNews) -> Void) -> Bool {
         change(&news)
         return queues()
@@ -60,7 +60,7 @@ struct SubscriberState {
         return queues()
     }
 
-    /// Begins to work; nil when there is nothing to be done now.
+    /// Begins the work; nil when there is none now.
     mutating func begin() -> Work? {
         guard hasWork else {
             isInHand = false
@@ -83,9 +83,9 @@ struct SubscriberState {
     /// Ends the work.
     ///
     /// - Parameters:
-    ///   - left: what was not done.
+    ///   - left: the unfinished part.
     ///   - isLater: whether that has time until the next tick.
-    /// - Returns: whether it has to be put in the line again.
+    /// - Returns: whether to put it in the line again.
     mutating func finish(left: Work?, isLater: Bool) -> Bool {
         isInHand = false
         if let left {
@@ -98,7 +98,6 @@ struct SubscriberState {
         return isLater ? false : queues()
     }
 
-    /// Looks at what is due.
     mutating func tick(
         now: ContinuousClock.Instant,
         keepAlive: Duration,
@@ -108,7 +107,7 @@ struct SubscriberState {
         if now >= end { return .close(.expired) }
         if let blockedSince, now - blockedSince >= writeTimeout { return .close(.slow) }
         if now - lastWrite >= keepAlive { keepsAlive = true }
-        // however much is written
+        // even while much is written
         if now - lastCheck >= keepAlive {
             checks = true
             lastCheck = now
@@ -116,7 +115,7 @@ struct SubscriberState {
         return queues() ? .work : .nothing
     }
 
-    /// Ends it; answers whether it was not over before.
+    /// Closes it; answers whether it was open before.
     mutating func close() -> Bool {
         defer { isOver = true }
         return !isOver

@@ -3,13 +3,13 @@ import SyncStore
 
 /// `GET /v1/changes`: the feed that other devices pull.
 struct ChangesEndpoint: Sendable {
-    /// Changes on a page, unless the caller says.
+    /// Changes on a page by default.
     static let defaultLimit = 500
 
     let store: Store
     let longestWait: Duration
 
-    /// A page; with `wait` an empty one is held until something shows or the time is over.
+    /// Answers a page; with `wait` an empty one is held until something shows or the time is over.
     func page(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let query = try Query(of: exchange, allowing: ["since", "limit", "entity_type", "wait"])
         let since = try query.text("since")

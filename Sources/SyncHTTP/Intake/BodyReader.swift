@@ -10,10 +10,10 @@ struct BodyReader: Sendable {
     let limit: Int
     let budget: FairBudget
 
-    /// Lends a request's JSON text, checked for its media type and size alone. It counts as held until `use` returns,
-    /// which keeps nothing of it.
+    /// Passes a request's JSON text to `use`, checked for its media type and size alone. It counts as held until `use`
+    /// returns, which must keep nothing of it.
     ///
-    /// - Parameter isOptional: whether no bytes are lent where there is no body, of which no media type is asked.
+    /// - Parameter isOptional: whether a request without a body passes no bytes, and needs no media type.
     func withBody<Result>(
         of exchange: Exchange,
         isOptional: Bool = false,
@@ -34,10 +34,10 @@ struct BodyReader: Sendable {
         return length == "0"
     }
 
-    /// `Content-Length`, refused unread if it is too much.
+    /// `Content-Length`, refused unread if it is too large.
     private func announcedLength(_ headers: HTTPFields) throws(Problem) -> Int? {
         guard let text = headers[.contentLength] else { return nil }
-        // digits that are no Int are a length beyond every limit; anything else the parser has refused
+        // digits that do not fit an Int are a length beyond every limit; the parser has refused anything else
         guard let length = Int(text), length <= limit else { throw tooLarge }
         return length
     }
@@ -73,7 +73,7 @@ struct BodyReader: Sendable {
         return bytes
     }
 
-    /// A body in one part is copied once. Of more, only what arrives takes memory, whatever was announced.
+    /// A body in one part is copied once. A longer one takes memory only as it arrives, whatever length was announced.
     private func firstCapacity(_ arrived: Int, _ announced: Int?) -> Int {
         max(arrived, min(announced ?? 0, 65_536))
     }

@@ -1,7 +1,7 @@
 import HTTPTypes
 import SyncModel
 
-/// Whether a body is what endpoints read: JSON, not compressed.
+/// Whether a body is JSON, not compressed, as endpoints need it.
 enum MediaType {
     /// - Throws: `unsupported_media_type`.
     static func requireJSON(_ headers: HTTPFields) throws(Problem) {
@@ -13,14 +13,14 @@ enum MediaType {
         }
     }
 
-    /// `application/json` with any parameters: none means anything for JSON, which is UTF-8 in any case (RFC 8259, 11).
+    /// `application/json` with any parameters: none has a meaning for JSON, which is UTF-8 in any case (RFC 8259, 11).
     static func isJSON(_ value: String) -> Bool {
         if value == "application/json" { return true }
         let type = value.utf8.prefix { $0 != UInt8(ascii: ";") }
         return type.trimmed.lowercased == "application/json" && isOne(value)
     }
 
-    /// Several fields of a name are joined by commas, which may stand in quotes only.
+    /// Several fields of a name are joined by commas, which a single one may hold in quotes only.
     private static func isOne(_ value: String) -> Bool {
         var isQuoted = false
         var isEscaped = false

@@ -15,7 +15,7 @@ struct PreferenceList: Sequence, IteratorProtocol {
             guard !rest.isEmpty else { return nil }
             let name = token()
             let value = valueAfterEquals()
-            // parameters and whatever else stands before the next comma mean nothing to us
+            // parameters, and all else before the next comma, are ignored
             skipToComma()
             if !name.isEmpty { return (name.lowercased(), value) }
         }
@@ -35,7 +35,7 @@ struct PreferenceList: Sequence, IteratorProtocol {
         return String(Substring(token))
     }
 
-    /// A quoted string (RFC 9110, 5.6.4); one that does not end counts to the end.
+    /// A quoted string (RFC 9110, 5.6.4); one without an end counts to the end.
     private mutating func quoted() -> String {
         var bytes: [UInt8] = []
         rest.removeFirst()

@@ -1,9 +1,9 @@
 import HTTPTypes
 
-/// What a push asks for in `Prefer` (RFC 7240). Preferences that are unknown or make no sense are ignored, and of one
-/// that is given twice the first counts.
+/// A push's preferences in `Prefer` (RFC 7240). Unknown and invalid ones are ignored, and of repeated ones the first
+/// counts.
 struct Preferences: Sendable, Equatable {
-    /// `handling`: all or nothing, instead of each on its own. Nil: not asked for.
+    /// `handling`: all or nothing, instead of each on its own. Nil: not requested.
     private(set) var isStrict: Bool?
     /// `wait`: how long the answer may be held.
     private(set) var wait: Duration?
@@ -31,7 +31,7 @@ struct Preferences: Sendable, Equatable {
         }
     }
 
-    /// The value of `Preference-Applied`: what was honoured, as it was honoured.
+    /// The value of `Preference-Applied`: the honoured preferences, with the values applied.
     var applied: String? {
         var honoured: [String] = []
         if let isStrict { honoured.append(isStrict ? "handling=strict" : "handling=lenient") }
@@ -39,7 +39,7 @@ struct Preferences: Sendable, Equatable {
         return honoured.isEmpty ? nil : honoured.joined(separator: ", ")
     }
 
-    /// The same for what is answered at once: no `wait` is honoured.
+    /// The preferences of an answer that is not held: no `wait` is honoured.
     var withoutWait: Preferences {
         var preferences = self
         preferences.wait = nil

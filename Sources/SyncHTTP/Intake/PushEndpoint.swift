@@ -2,14 +2,14 @@ import HTTPTypes
 import SyncModel
 import SyncStore
 
-/// `POST /v1/mutations`: takes a batch in, answers what became of each mutation. `POST /v1/mutations/preview`: answers
-/// what would become of them. Both read bodies within one budget.
+/// `POST /v1/mutations`: accepts a batch, and answers each mutation's result. `POST /v1/mutations/preview`: answers
+/// what the results would be. Both read bodies within one budget.
 struct PushEndpoint: Sendable {
     let store: Store
     let bodies: BodyReader
     let limits: IntakeLimits
     let longestWait: Duration
-    /// What is decoded at a time.
+    /// Limits the bodies decoded at a time.
     private let gate: FairGate
     private let metrics = PushMetrics()
 
@@ -29,7 +29,7 @@ struct PushEndpoint: Sendable {
                 let answer = try await withPush(body, of: exchange) {
                     try await accept($0, exchange, caller, preferences)
                 }
-                // what is committed needs its body no more, however long the answer is held
+                // a committed push needs its body no more, however long the answer is held
                 return waits(for: answer, preferences) ? answer.withoutBody() : answer
             }
             let answer = await settle(accepted, exchange, caller, preferences)
@@ -64,7 +64,7 @@ struct PushEndpoint: Sendable {
         }
     }
 
-    /// Reads a push once there is room for it, and keeps the room until `use` returns.
+    /// Decodes a push once there is room for it, and keeps the room until `use` returns.
     private func withPush<Value>(
         _ body: [UInt8],
         of exchange: Exchange,
@@ -96,8 +96,8 @@ struct PushEndpoint: Sendable {
         return answer
     }
 
-    /// The trace that the request belongs to, if it says so, in the form that can be kept: what later versions of the
-    /// header may add is left out.
+    /// The request's trace context, if any, in the form that can be stored: additions of later header versions are
+    /// left out.
     private func traceparent(of exchange: Exchange) -> String? {
         exchange.headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceparent
     }
@@ -106,8 +106,8 @@ struct PushEndpoint: Sendable {
         (preferences.wait ?? .zero) > .zero && !answer.unsettled.isEmpty
     }
 
-    /// Waits if the caller asked for it. What is accepted stays accepted, so a wait that ends early, or for which there is
-    /// no room, is no failure.
+    /// Waits if the caller asked for it. The push stays accepted, so a wait that ends early, or for which there is no
+    /// room, is no failure.
     private func settle(
         _ answer: PushAnswer,
         _ exchange: Exchange,
@@ -137,7 +137,7 @@ struct PushEndpoint: Sendable {
         return reply
     }
 
-    /// A strict push that is refused was handled strictly, and says so.
+    /// A strict push that is refused was handled strictly, and the answer says so.
     private func refusal(_ error: any Error, _ preferences: Preferences) -> any Error {
         guard let problem = error as? Problem, problem.code == .validationFailed, preferences.isStrict == true else {
             return error

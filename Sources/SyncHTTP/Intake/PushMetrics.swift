@@ -1,7 +1,7 @@
 import Metrics
 import SyncModel
 
-/// Counts pushes and what became of their mutations.
+/// Counts pushes and the results of their mutations.
 struct PushMetrics: Sendable {
     private let accepted = Counter(label: HTTPMetrics.pushes, dimensions: [("result", "accepted")])
     private let refused = Counter(label: HTTPMetrics.pushes, dimensions: [("result", "refused")])

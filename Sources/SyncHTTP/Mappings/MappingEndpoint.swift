@@ -2,15 +2,15 @@ import HTTPTypes
 import SyncModel
 import SyncStore
 
-/// Which server ids the caller's client ids have become: `POST /v1/id-mappings/lookup` and `GET /v1/id-mappings`.
+/// The server ids of the caller's client ids: `POST /v1/id-mappings/lookup` and `GET /v1/id-mappings`.
 struct MappingEndpoint: Sendable {
-    /// Mappings on a page of the list, unless the caller says.
+    /// Mappings on a page by default.
     static let defaultLimit = 500
 
     let store: Store
     let bodies: BodyReader
 
-    /// The caller's mappings as they change, a page at a time.
+    /// Answers the caller's mappings in the order of change, a page at a time.
     func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let query = try Query(of: exchange, allowing: ["since", "status", "limit"])
         let since = try query.text("since")
@@ -29,7 +29,7 @@ struct MappingEndpoint: Sendable {
         return Answer(.ok, json: page)
     }
 
-    /// The mappings of ids that the caller names.
+    /// Answers the mappings of ids that the caller names.
     func lookUp(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try Query(of: exchange)
         let limit = bodies.limit

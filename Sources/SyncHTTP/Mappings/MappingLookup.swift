@@ -2,21 +2,19 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// The body of a look-up: `{"client_ids":[…],"entity_type"?,"device_id"?}`. Ids that a device counted itself are numbers,
-/// and mean something together with its id and a type alone.
+/// The body of a look-up: `{"client_ids":[…],"entity_type"?,"device_id"?}`. Local ids are numbers; they need the
+/// device's id and a type.
 struct MappingLookup: Sendable {
-    /// The most ids that one look-up may name.
+    /// Ids that one look-up may name.
     static let maximumIDs = 1_000
 
     private(set) var clientIDs: [UUID] = []
-    /// Ids that the device counted.
+    /// Local ids of the device.
     private(set) var numbers: [Int64] = []
     private(set) var entityType: String?
     private(set) var deviceID: UUID?
 
-    /// Reads a body.
-    ///
-    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to what is wrong.
+    /// - Throws: `invalid_json`, or `invalid_request` with a pointer to the defect.
     init(body: [UInt8], limit: Int) throws(Problem) {
         let (tree, members) = try JSONTree.object(in: body, limit: limit)
         if let defect = tree.defects.first { throw Problem(defect) }
@@ -42,7 +40,6 @@ struct MappingLookup: Sendable {
         if entityType == nil { throw Self.problem("/entity_type", Rule.required, detail) }
     }
 
-    /// How many ids it names.
     var count: Int { clientIDs.count + numbers.count }
 
     private mutating func readIDs(_ value: JSONValue) throws(Problem) {

@@ -34,7 +34,7 @@ extension Backlog.Device: AnswerBody {
     }
 }
 
-/// As the oldest of a device.
+/// A device's oldest mutation.
 extension Backlog.Mutation: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("id", id)
@@ -53,7 +53,7 @@ extension LaneHold: AnswerBody {
     }
 }
 
-/// A mutation as the head of its lane.
+/// A lane's head.
 private struct Head: AnswerBody {
     let mutation: Backlog.Mutation
 

@@ -2,7 +2,7 @@ import HTTPTypes
 import SyncModel
 import SyncStore
 
-/// `GET /v1/backlog`: what of the caller's mutations is not final, and what holds the lane.
+/// `GET /v1/backlog`: the caller's mutations that are not final, and what holds the lane.
 struct BacklogEndpoint: Sendable {
     let store: Store
 

@@ -7,7 +7,7 @@ struct MutationEndpoints: Sendable {
     let store: Store
     let longestWait: Duration
 
-    /// One mutation; with `wait`, once it is settled or the time is over.
+    /// Answers one mutation; with `wait`, once it is settled or the time is over.
     func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let id = try exchange.uuid(at: 0)
         let wait = try Query(of: exchange, allowing: ["wait"]).wait(upTo: longestWait)
@@ -24,7 +24,7 @@ struct MutationEndpoints: Sendable {
         return Answer(.ok, json: json)
     }
 
-    /// The caller's mutations in lane order, a page at a time.
+    /// Answers the caller's mutations in lane order, a page at a time.
     func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let filter = try Query(of: exchange, allowing: Query.mutationFilter).mutationFilter()
         try await exchange.hold.enter()

@@ -2,7 +2,7 @@ import JSONText
 import SyncModel
 
 extension MutationRecord {
-    /// Writes the members of a result into an object that is open.
+    /// Writes the members of a result into an open object.
     ///
     /// - Parameter replayed: nil leaves the member out.
     func writeResultMembers(replayed: Bool?, to writer: inout JSONWriter) {
@@ -26,7 +26,7 @@ extension MutationRecord {
         writer.unreadable(unreadable)
     }
 
-    /// The upstream's answer; the built-in store's is an empty object, for what it holds stands in the feed.
+    /// The upstream's answer; the built-in store's is an empty object, for its entities are in the feed.
     private func writeResponse(to writer: inout JSONWriter) {
         guard let responseStatus else { return writer.null() }
         writer.beginObject()
@@ -61,7 +61,7 @@ extension MutationStatus {
 }
 
 extension JSONWriter {
-    /// Writes `local_id` as the device wrote it: its own number, or the client id.
+    /// Writes `local_id` as the device wrote it: its number, or the client id.
     mutating func localID(_ name: ClientName?) {
         switch name {
         case .number(let number, _): member("local_id", number)

@@ -3,9 +3,9 @@ import JSONText
 import SyncModel
 
 extension PushVerdict {
-    /// Writes the members of an entry's result into an object that is open.
+    /// Writes the members of an entry's result into an open object.
     ///
-    /// - Parameter entry: asked for the entry's name where there is no record.
+    /// - Parameter entry: evaluated only where there is no record.
     func writeResultMembers(of entry: @autoclosure () -> EntryName, to writer: inout JSONWriter) {
         switch self {
         case .accepted(let record): record.writeResultMembers(replayed: false, to: &writer)
@@ -41,7 +41,7 @@ extension PushVerdict {
 }
 
 extension JSONWriter {
-    /// Writes the member `warnings` of a result; of most there is none.
+    /// Writes the member `warnings` of a result, which most results lack.
     mutating func warning(_ warning: PushWarning?, at index: Int) {
         guard let warning else { return }
         member("warnings", [warning]) { writer, warning in

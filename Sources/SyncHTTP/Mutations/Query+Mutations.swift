@@ -5,7 +5,7 @@ extension Query {
     /// The parameters of a list of mutations.
     static let mutationFilter: Set = ["status", "device_id", "entity_type", "limit", "cursor"]
 
-    /// What a list of mutations is narrowed to, and its page.
+    /// The filter of a list of mutations, and its page.
     func mutationFilter() throws(Problem) -> MutationFilter {
         MutationFilter(
             statuses: try statuses("status"),
@@ -16,7 +16,7 @@ extension Query {
         )
     }
 
-    /// Statuses that a stored mutation can have, repeated or separated by commas: `rejected` is an answer, never stored.
+    /// Statuses of stored mutations, repeated or separated by commas: `rejected` is an answer, never stored.
     func statuses(_ name: String) throws(Problem) -> [MutationStatus] {
         let known = MutationStatus.allCases.filter { $0 != .rejected }
         var statuses: [MutationStatus] = []

@@ -9,7 +9,7 @@ struct HealthEndpoints: Sendable {
     /// What an operator should know although requests can be served.
     let notices: @Sendable () -> [String]
 
-    /// The process runs. Says nothing of the database: restarting would not bring it back.
+    /// Answers that the process runs. Says nothing about the database: a restart would not bring it back.
     func live(_ exchange: Exchange) async throws -> Answer {
         Answer(.ok) { writer in
             writer.member("status", "ok" as StaticString)
@@ -17,7 +17,7 @@ struct HealthEndpoints: Sendable {
         }
     }
 
-    /// Requests can be served.
+    /// Answers whether requests can be served.
     func ready(_ exchange: Exchange) async throws -> Answer {
         let reasons = await reasons()
         let notices = notices()

@@ -1,6 +1,6 @@
 package import Telemetry
 
-/// What this module counts.
+/// The metrics of this module.
 package enum HTTPMetrics {
     static let requests = "sluice_http_requests_total"
     static let duration = "sluice_http_request_duration_seconds"
@@ -52,7 +52,7 @@ package enum HTTPMetrics {
         (waits, "Requests that are held until something happens."),
     ]
 
-    /// Tells the registry what the metrics mean. Comes before a server is made.
+    /// Describes the metrics to the registry. To be called before a server is made.
     package static func describe(in registry: PrometheusRegistry) {
         for (name, help) in counters { registry.describe(name, kind: .counter, help: help) }
         for (name, help) in gauges { registry.describe(name, kind: .gauge, help: help) }

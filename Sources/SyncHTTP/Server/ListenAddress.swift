@@ -1,11 +1,9 @@
-/// Where a server listens.
 package struct ListenAddress: Sendable, Hashable {
     /// A name or an IP address; IPv6 without brackets.
     package var host: String
     /// 0 lets the system choose.
     package var port: Int
 
-    /// Creates an address.
     package init(host: String, port: Int) {
         self.host = host
         self.port = port
@@ -14,7 +12,7 @@ package struct ListenAddress: Sendable, Hashable {
     /// Reads `host:port`, an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`. Nil for anything else.
     package init?(parsing text: String) {
         guard let colon = text.lastIndex(of: ":"),
-            // digits only: a plus sign would be taken, too
+            // digits only: `UInt16` would accept a plus sign, too
             text[text.index(after: colon)...].utf8.allSatisfy({ (48...57).contains($0) }),
             let port = UInt16(text[text.index(after: colon)...])
         else { return nil }
@@ -31,7 +29,7 @@ package struct ListenAddress: Sendable, Hashable {
 }
 
 extension ListenAddress: CustomStringConvertible {
-    /// As it is parsed: `127.0.0.1:8080`.
+    /// In the form that it is parsed from: `127.0.0.1:8080`.
     package var description: String {
         host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     }

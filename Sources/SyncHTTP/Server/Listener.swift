@@ -4,7 +4,7 @@ import NIOCore
 import NIOPosix
 import ServiceLifecycle
 
-/// Binds an address and feeds what arrives there to a ``Responder``. On graceful shutdown it stops accepting, closes idle
+/// Binds an address and passes its requests to a ``Responder``. On graceful shutdown it stops accepting, closes idle
 /// connections, and returns once the requests in hand are answered.
 struct Listener: Service {
     let address: ListenAddress
@@ -34,7 +34,7 @@ struct Listener: Service {
                     }
                 case .handover(let head, let successor):
                     try await successor(SocketHandover(of: channel, head: head))
-                    // what is left here of the connection is closed; the socket lives on
+                    // the rest of the connection is closed here; the socket lives on
                     throw HandedOver()
                 }
             },
@@ -65,14 +65,14 @@ struct Listener: Service {
         }
     }
 
-    /// That it listens is said by whoever knows what the address is for.
+    /// The server's own message that it listens is dropped: the caller, who knows what the address is for, logs it.
     private var serverLogger: Logger {
         var logger = responder.logger
         if logger.logLevel == .info { logger.logLevel = .notice }
         return logger
     }
 
-    /// Where the server really listens: the port may have been the system's choice.
+    /// The address that the server got: the port may have been the system's choice.
     private func bound(_ channel: any Channel) -> ListenAddress {
         guard let local = channel.localAddress, let port = local.port else { return address }
         return ListenAddress(host: local.ipAddress ?? address.host, port: port)

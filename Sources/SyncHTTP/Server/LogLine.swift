@@ -3,7 +3,7 @@ import Logging
 import SyncModel
 import Telemetry
 
-/// What the log says of a request, beside the ids that all of its lines carry: its route's template and never its path.
+/// A request's log line, beside the ids that all of its lines carry: its route's template and never its path.
 struct LogLine {
     let route: Route?
     let answer: Answer
@@ -20,7 +20,7 @@ struct LogLine {
         if let failure {
             let refusal = Refusal(of: failure)
             metadata[LogKeys.code] = .string(refusal.problem.code.rawValue)
-            // a problem's detail may repeat what the caller wrote; only what nobody expected is shown in full
+            // a problem's detail may repeat what the client wrote; only unexpected errors are shown in full
             if refusal.problem.code == .internalError {
                 metadata[LogKeys.error] = .string(String(reflecting: refusal.cause ?? failure))
             }

@@ -5,7 +5,7 @@ import SyncMaintenance
 package import SyncStore
 package import Telemetry
 
-/// The server that operators and their machines talk to: health, metrics and, with an operator token, `/admin`.
+/// The server for operators and monitoring: health, metrics and, with an operator token, `/admin`.
 package struct OperationsServer: Service {
     private let listener: Listener
     private let budgets: Budgets
@@ -13,7 +13,7 @@ package struct OperationsServer: Service {
     /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
     ///
     /// - Parameters:
-    ///   - readiness: why requests can't be served, beside what the store says; empty when they can.
+    ///   - readiness: why requests can't be served, beside the store's reasons; empty when they can.
     ///   - notices: what an operator should know although they can.
     ///   - onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
     package init(
@@ -34,7 +34,7 @@ package struct OperationsServer: Service {
         routes.add(.get, "/livez", answers: nil, health.live)
         routes.add(.get, "/readyz", answers: nil, health.ready)
         routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: registry, reasons: reasons).scrape)
-        // operators have budgets of their own, and share them
+        // operators share budgets of their own
         budgets = Budgets(configuration)
         if let token = configuration.operatorTokens {
             let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budgets.bodies)
@@ -56,7 +56,6 @@ package struct OperationsServer: Service {
         )
     }
 
-    /// What it serves.
     var routes: RouteTable { listener.responder.routes }
 
     /// Serves until graceful shutdown.
@@ -109,6 +108,6 @@ package struct OperationsServer: Service {
 }
 
 extension OperationsServer: CustomStringConvertible {
-    /// Short, for logs of services: what it is made of holds a lot, and secrets too.
+    /// Short, for logs of services: the members hold a lot, and secrets too.
     package var description: String { "OperationsServer" }
 }

@@ -6,8 +6,7 @@ import SyncModel
 package import SyncStore
 package import Tokens
 
-/// The server that the sync workers of phones talk to: `/v1`. The contract and the gateway's public key are found here
-/// too.
+/// The server for the sync workers of devices: `/v1`, and also the contract and the gateway's public key.
 package struct PublicServer: Service {
     private let listener: Listener
     private let events: EventHub
@@ -53,7 +52,6 @@ package struct PublicServer: Service {
         )
     }
 
-    /// What it serves.
     var routes: RouteTable { listener.responder.routes }
 
     /// Serves until graceful shutdown.
@@ -120,6 +118,6 @@ package struct PublicServer: Service {
 }
 
 extension PublicServer: CustomStringConvertible {
-    /// Short, for logs of services: what it is made of holds a lot, and secrets too.
+    /// Short, for logs of services: the members hold a lot, and secrets too.
     package var description: String { "PublicServer" }
 }

@@ -6,7 +6,7 @@ import NIOCore
 import SyncModel
 import Telemetry
 
-/// Takes every request of a server: gives it an id, finds its route, turns errors into answers, counts and logs.
+/// Handles every request of a server: gives it an id, finds its route, turns errors into answers, counts and logs.
 struct Responder: Sendable {
     let routes: RouteTable
     let budgets: Budgets
@@ -33,10 +33,9 @@ struct Responder: Sendable {
         self.inFlight = inFlight
     }
 
-    /// What is to be written.
     enum Reply: Sendable {
         case response(Response)
-        /// A head, and who goes on behind it.
+        /// A head, and the successor that takes the connection over behind it.
         case handover(HTTPResponse, to: SocketHandover.Successor)
     }
 
@@ -115,8 +114,8 @@ struct Responder: Sendable {
         }
     }
 
-    /// Failures of ours are warnings. While the store is away every request fails in the same way: one line a second
-    /// says so.
+    /// The gateway's failures are warnings. While the store is away every request fails in the same way: one line a
+    /// second says so.
     private func level(for status: HTTPResponse.Status) -> Logger.Level {
         if status.code < 500 { return .debug }
         if status.code != 503 { return .error }

@@ -3,7 +3,6 @@ import Metrics
 
 /// The metrics of one route, made once. Labels are bounded: the route's template, its method and the class of the status.
 struct RouteMeters: Sendable {
-    /// The template.
     let route: String
     private let succeeded: Counter
     private let redirected: Counter

@@ -4,7 +4,7 @@ import Metrics
 import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/mutations`: what is stuck, over all users, and what is done about it.
+/// `/admin/organizations/{id}/mutations`: the stuck mutations of all users, and their bulk retry and discard.
 struct BulkEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader

@@ -6,7 +6,7 @@ extension DiscardedMutation: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
         let id = mutation.record.id
         mutation.writeMembers(to: &writer)
-        // its own first
+        // the mutation's own id first
         writer.member("discarded", [id] + ids.filter { $0 != id })
     }
 }

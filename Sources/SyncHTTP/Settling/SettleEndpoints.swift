@@ -4,8 +4,8 @@ import Metrics
 import SyncModel
 import SyncStore
 
-/// What a user does about a mutation that stands still: `POST /v1/mutations/{id}/retry`, `…/discard`, `…/resolve`. Each
-/// answers the mutation as it then is.
+/// A user's decisions about a mutation that stands still: `POST /v1/mutations/{id}/retry`, `…/discard`, `…/resolve`.
+/// Each answers the mutation in its new state.
 struct SettleEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
@@ -39,8 +39,8 @@ struct SettleEndpoints: Sendable {
         }
     }
 
-    /// - Parameter settle: answers the mutation and how many were settled; nil for what belongs to another user, which is
-    ///   not there.
+    /// - Parameter settle: answers the mutation and how many were settled; nil for another user's mutation, which is
+    ///   answered as not found.
     private func settle<Request: Sendable>(
         _ exchange: Exchange,
         isBodyOptional: Bool = true,

@@ -5,7 +5,6 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// One entity type; nil when it is not registered.
     package func entityType(_ name: String, in organization: UUID) async throws(Problem) -> EntityType? {
         let key = Self.key(name, in: organization)
         return try await rows(Self.getTypeStatement, key, "read an entity type", EntityTypeRow.read).first
@@ -13,8 +12,8 @@ extension Administration {
 
     /// Registers or changes an entity type (product rule 16). Nil when there is no such organization.
     ///
-    /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed` for a type
-    ///   that is to be forwarded where there is no upstream, and for a relation of a type in use that is to go.
+    /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed` for a
+    ///   type that is to be forwarded where there is no upstream, and for removing a relation of a type in use.
     package func putEntityType(
         _ name: String,
         in organization: UUID,
@@ -80,8 +79,8 @@ extension Administration {
         """
     )
 
-    /// Of a type in use the id space stays, and so does each relation: stored documents hold ids of the type that it leads
-    /// to. No row says that something was to go.
+    /// A type in use keeps its id space and all its relations: stored documents hold ids of the types that these lead
+    /// to. No row: the change would remove one.
     static let changeTypeStatement = Statement(
         "entity_types_change",
         """
@@ -100,7 +99,7 @@ extension Administration {
 }
 
 extension EntityTypeUpdate {
-    /// The parameters that register the type; what the update leaves out is as at the type's first use.
+    /// The parameters that register the type; members that the update leaves out get the values of a type's first use.
     fileprivate func making(_ name: String, in organization: UUID, hasUpstream: Bool) -> Parameters {
         let first = EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
         let parameters = Parameters(
@@ -131,7 +130,7 @@ extension EntityTypeUpdate {
 
     /// Why a type in use was not changed.
     fileprivate func refusal(of type: EntityType?) throws -> Problem {
-        // whoever changed it at the same time has undone what was in the way
+        // a concurrent change of the type has removed the obstacle
         let overtaken = Problem.overloaded("the entity type is being changed by somebody else")
         guard let type else { return overtaken }
         if let idSpace, idSpace != type.idSpace {

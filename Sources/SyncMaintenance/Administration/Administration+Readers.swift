@@ -4,7 +4,8 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// The login roles that read an organization's rows, and since when; nil when there is no such organization.
+    /// The login roles that read an organization's rows, with the time of each grant; nil when there is no such
+    /// organization.
     package func readers(
         of organization: UUID
     ) async throws(Problem) -> [(role: String, createdAt: Timestamp)]? {
@@ -14,11 +15,11 @@ extension Administration {
         }
     }
 
-    /// Lets a login role read an organization's rows, and no others, by SQL.
+    /// Lets a login role read one organization's rows by SQL, and no others.
     ///
     /// - Returns: whether that is new; nil when there is no such organization.
-    /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or would see
-    ///   everybody's rows whatever it is bound to; `forbidden` where this connection may not grant.
+    /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or would see all
+    ///   organizations' rows whatever it is bound to; `forbidden` where this connection may not grant.
     package func addReader(_ role: String, to organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         guard let facts = try await facts(of: role) else {
@@ -35,7 +36,7 @@ extension Administration {
             throw Self.refusal("\"\(role)\" reads another organization; a role reads one")
         }
         let parameters = Parameters(of: organization, role, now())
-        // where somebody else had to grant it, it is there already
+        // where another role had to grant it, the grant exists already
         let grant = facts.isReader ? nil : "GRANT \(Roles.reader) TO \(facts.quoted)"
         return try await bind(Query(Self.addReaderStatement, parameters), granting: grant)
     }
@@ -46,7 +47,7 @@ extension Administration {
         let parameters = Parameters(of: organization, role)
         let isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
         if isRemoved, let facts, facts.isReader {
-            // without its binding a member sees nothing: where this connection may not revoke, that is enough
+            // a member without a binding sees no rows: where this connection may not revoke, that is enough
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
             }
@@ -73,7 +74,7 @@ extension Administration {
         }.first
     }
 
-    /// Binding and membership go together.
+    /// Changes binding and membership together.
     ///
     /// - Returns: whether a binding was changed.
     private func bind(_ change: Query, granting membership: String?) async throws(Problem) -> Bool {
@@ -119,8 +120,8 @@ extension Administration {
         "DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name"
     )
 
-    /// A role's name as SQL takes it; whether row-level security would not hold it; which organization it reads, and
-    /// whether it may read one.
+    /// A role's quoted name; whether it bypasses row-level security; the organization that it reads, and whether it
+    /// may read one.
     static let roleStatement = Statement(
         "readers_role",
         """

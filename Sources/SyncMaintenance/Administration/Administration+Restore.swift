@@ -4,11 +4,12 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// Sets right what a restored database holds of the time when its backup was made. To be done before gateways work on
-    /// it; doing it again does no harm but that clients start over once more.
+    /// Corrects the state that a restored database has from the time of its backup. To be done before gateways work on
+    /// it; repeating it only makes clients start over once more.
     ///
-    /// Epochs of feeds change by chance and not by one: a backup that is restored twice must not know the cursors of the
-    /// life in between. What was in flight is left to the lanes' workers, who take it for a request of unknown outcome.
+    /// A feed's new epoch is random and not the next number: a backup that is restored twice must not accept the
+    /// cursors made after the first restore. What was in flight is left to the lanes' workers, who treat it as
+    /// requests of unknown outcome.
     package func setRightAfterRestore() async throws(Problem) -> RestoreReport {
         let change = Parameters(Int64.random(in: 1...0xffff_ffff_ffff))
         let time = Parameters(now())
@@ -32,7 +33,7 @@ extension Administration {
         }
     }
 
-    /// Sessions of other gateways on the database, as far as the role can see them.
+    /// Counts the sessions of other gateways on the database, as far as the role can see them.
     package func otherSessions() async throws(Problem) -> Int {
         do {
             return Int(try await pool.run([Query(Self.sessionsStatement)])[0].int64(0, 0))
@@ -43,8 +44,8 @@ extension Administration {
 
     static let changeEpochsStatement = Statement("restore_feeds", "UPDATE feeds AS f SET epoch = f.epoch # $1")
 
-    /// What pulls assigned and nobody had confirmed: whether devices got these pages, or others in their place, belongs to a
-    /// life that the database does not know of. Pages go on being counted from there.
+    /// Assignments of pulls that their devices had not confirmed: which pages the devices received belongs to a
+    /// history that the restored database lacks. Page numbers continue from there.
     static let forgetPagesStatement = Statement(
         "restore_local_id_pages",
         """

@@ -17,7 +17,7 @@ extension Administration {
         }
     }
 
-    /// Gives an organization an upstream, or changes it. Nil when there is no such organization.
+    /// Creates or changes an organization's upstream. Nil when there is no such organization.
     ///
     /// - Throws: `validation_failed` with a pointer.
     package func putUpstream(
@@ -47,7 +47,7 @@ extension Administration {
         }
     }
 
-    /// Takes an organization's upstream away; false when it has none. Types that are forwarded stay so.
+    /// Deletes an organization's upstream; false when it has none. Forwarded types stay forwarded.
     package func deleteUpstream(of organization: UUID) async throws(Problem) -> Bool {
         let key = Parameters(of: organization)
         let rows = try await run(Self.deleteUpstreamStatement, key, "delete an upstream")

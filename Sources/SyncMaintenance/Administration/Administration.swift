@@ -4,7 +4,7 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// What operators do: organizations and users here; entity types, upstreams and purges in the files beside it.
+/// The operators' actions: organizations and users here; entity types, upstreams and purges in the files beside it.
 package struct Administration: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -29,7 +29,7 @@ package struct Administration: Sendable {
         return (shown, found.count > limit ? shown.last?.id : nil)
     }
 
-    /// An organization of a name; nil where none is called so. Looks at all of them: for commands.
+    /// The id of the organization with a name; nil when there is none. Scans all of them: for commands.
     package func organization(named name: String) async throws(Problem) -> UUID? {
         let parameters = Parameters(name)
         return try await rows(Self.namedStatement, parameters, "look for an organization") { try $0.uuid("id") }.first
@@ -40,7 +40,6 @@ package struct Administration: Sendable {
         "SELECT id FROM organizations WHERE name = $1 AND status <> 'purging' ORDER BY id LIMIT 1"
     )
 
-    /// One organization; nil when there is none.
     package func organization(_ id: UUID) async throws(Problem) -> OrganizationRow? {
         try await rows(Self.getStatement, Parameters(of: id), "read an organization", OrganizationRow.init).first
     }
@@ -79,7 +78,7 @@ package struct Administration: Sendable {
 
     // MARK: - Users
 
-    /// Lets a user in. Nil when there is no such organization, else whether the user is new.
+    /// Adds a user. Nil when there is no such organization, else whether the user is new.
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         let parameters = Parameters(of: LaneKey(organization: organization, user: user), now())
@@ -88,8 +87,8 @@ package struct Administration: Sendable {
         return rows.affected > 0
     }
 
-    /// Shuts a user out of an organization with explicit provisioning; what the user pushed stays. False when the user
-    /// was not known.
+    /// Removes a user from an organization with explicit provisioning; what the user pushed stays. False when the user
+    /// was unknown.
     package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         let rows = try await run(Self.deleteUserStatement, parameters, "delete a user")

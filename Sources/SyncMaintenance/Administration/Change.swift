@@ -1,12 +1,11 @@
-/// What a member of a request says of a value.
+/// A request's change of a value.
 package enum Change<Value: Sendable>: Sendable {
-    /// Absent.
+    /// The member is absent.
     case keep
-    /// Null.
+    /// The member is null.
     case reset
     case set(Value)
 
-    /// Changes a value.
     func apply(to value: inout Value, default initial: Value) {
         switch self {
         case .keep: break

@@ -15,7 +15,7 @@ package struct OrganizationRow: Sendable {
     package let createdAt: Timestamp
     package let updatedAt: Timestamp
 
-    /// Reads what ``list`` names.
+    /// Reads the columns of ``list``.
     init(_ row: inout RowReader) throws {
         id = try row.uuid("id")
         name = try row.string("name")

@@ -1,12 +1,12 @@
 package import SyncModel
 
-/// What is to change of an organization, or to be of a new one; what is nil stays, or has its default.
+/// Changes an organization, or describes a new one; nil keeps a value, or gives it its default.
 package struct OrganizationUpdate: Sendable {
     /// 1 to 200 characters.
     package var name: String?
     /// Not `purging`.
     package var status: OrganizationStatus?
-    /// JSON text of the settings that are to change; null takes one back to its default.
+    /// JSON text of the changed settings; null resets one to its default.
     package var settings: [UInt8]?
 
     package init(name: String? = nil, status: OrganizationStatus? = nil) {

@@ -8,10 +8,10 @@ extension Administration {
     /// Rows that one statement of a purge deletes at most, so that no transaction grows long.
     static let purgeBatch: Int64 = 5_000
 
-    /// Deletes an organization and everything of it, in small batches; false when there is none.
+    /// Deletes an organization with all its data, in small batches; false when there is none.
     ///
-    /// The organization takes no new lanes from the first step on, and pushes that are under way hold lanes that the
-    /// purge waits for. What is purged does not come back; a purge that was cut off goes on when it is called again.
+    /// The organization takes no new lanes from the first step on, and the purge waits for the lanes that pushes under
+    /// way hold. Purged data do not come back; an interrupted purge continues when it is called again.
     package func purge(_ id: UUID) async throws(Problem) -> Bool {
         let key = Parameters(id)
         var batch = key
@@ -19,7 +19,8 @@ extension Administration {
         do {
             guard try await pool.run([Query(Self.closeStatement, key)])[0].affected > 0 else { return false }
             catalog.invalidate(id)
-            // a push that began before the status changed may add rows while the first pass runs: pass until nothing is left
+            // a push that began before the status changed may add rows while the first pass runs: pass until nothing
+            // is left
             var isClean = false
             while !isClean {
                 isClean = true
@@ -38,11 +39,11 @@ extension Administration {
         }
     }
 
-    /// Rows of a table that are counted at most: a figure for a person, not an inventory.
+    /// Rows of a table that are counted at most: the figure is for people, and need not be exact.
     package static let extentLimit: Int64 = 1_000_000
 
-    /// What a purge of an organization would delete: its tables, largest first, with their rows as far as these are counted
-    /// (``extentLimit``). Tables without rows are left out.
+    /// What a purge of an organization would delete: its tables, largest first, with their rows counted up to
+    /// ``extentLimit``. Tables without rows are left out.
     package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
         let parameters = Parameters(id, Self.extentLimit)
         var extent: [(table: String, rows: Int64)] = []
@@ -58,7 +59,7 @@ extension Administration {
         return extent.sorted { ($1.rows, $0.table) < ($0.rows, $1.table) }
     }
 
-    /// One for each table of which a person has heard.
+    /// One for each table that operators know.
     static let extentStatements: [(table: String, Statement)] = [
         "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "entity_types",
         "readers",
@@ -97,7 +98,7 @@ extension Administration {
         Statement("purge_request_quotas", "DELETE FROM request_quotas WHERE organization_id = $1"),
         Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
-        // what was sealed under it opens no more, wherever there is a copy of the rows
+        // without these keys no copy of the sealed values can be opened any more
         Statement("purge_organization_keys", "DELETE FROM organization_keys WHERE organization_id = $1"),
         Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1"),
     ]

@@ -1,8 +1,8 @@
-/// What has been set right in a database that was restored from a backup.
+/// The corrections to a database that was restored from a backup.
 package struct RestoreReport: Sendable {
-    /// Organizations whose cursors from before are answered `cursor_expired` now.
+    /// Organizations whose older cursors are answered `cursor_expired` from here on.
     package let feeds: Int
-    /// Lanes that a worker had when the backup was made; others take them at once.
+    /// Lanes that a worker held when the backup was made; other workers take them at once.
     package let lanes: Int
     /// Whether retention was running when the backup was made.
     package let hadRetention: Bool

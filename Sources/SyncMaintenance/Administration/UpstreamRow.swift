@@ -12,7 +12,7 @@ package struct UpstreamRow: Sendable {
         self.updatedAt = updatedAt
     }
 
-    /// Reads ``UpstreamSettingsRow``, and behind it when they changed.
+    /// Reads ``UpstreamSettingsRow``, followed by the time of its last change.
     init(_ row: inout RowReader, _ seal: Seal) throws {
         settings = try UpstreamSettingsRow.read(&row, seal)
         updatedAt = try row.moment("updated_at")

@@ -2,9 +2,9 @@ import JSONText
 package import SyncModel
 import SyncStore
 
-/// What is to change of an organization's upstream, or to be of a new one.
+/// Changes an organization's upstream, or describes a new one.
 package struct UpstreamUpdate: Sendable {
-    /// Normalized; nil: as it is.
+    /// Normalized; nil: unchanged.
     package var baseURL: String?
     package var credential: Change<UpstreamCredential?> = .keep
     package var timeoutSeconds: Change<Int> = .keep
@@ -36,7 +36,8 @@ package struct UpstreamUpdate: Sendable {
         return settings
     }
 
-    /// What carries the credential is neither the operator's to set elsewhere nor a mutation's, in whatever spelling.
+    /// Neither the operator's other settings nor a mutation may set the header that carries the credential, in
+    /// whatever spelling.
     private static func checkUnique(_ credential: String, in settings: UpstreamSettings) throws(Problem) {
         let folded = UpstreamRequest.foldedHeader(credential)
         let isIt = { (name: String) in UpstreamRequest.foldedHeader(name) == folded }

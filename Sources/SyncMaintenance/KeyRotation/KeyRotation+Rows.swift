@@ -3,17 +3,17 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Seals what is stored in the plain or under an older data key, row by row, while gateways run: a mutation or a refusal
-/// under its lane's lock, an entity under its own, a few at a time.
+/// Seals values that are stored in plain text or under an older data key, row by row, while gateways run: mutations
+/// and refusals under their lane's lock, entities under their own, a few at a time.
 extension KeyRotation {
-    /// Seals an organization's rows under its newest data key, and drops its older ones. What is sealed already is only
-    /// looked at, so a run that was cut off goes on when it is called again. Values that do not open are left as they are,
-    /// and named.
+    /// Seals an organization's rows under its newest data key, and drops its older ones. Values sealed under it
+    /// already are only looked at, so an interrupted run continues when it is called again. Values that cannot be
+    /// opened are left as they are, and reported.
     ///
     /// - Parameters:
-    ///   - grace: seconds after the newest key was made before which nothing is done; waits for their end.
-    ///   - dropsKeys: whether older data keys go once nothing is sealed under them.
-    ///   - onWait: told how many seconds are waited first, where they are.
+    ///   - grace: seconds after the newest key was made before sealing starts; waits for their end.
+    ///   - dropsKeys: whether to drop older data keys once no value is sealed under them.
+    ///   - onWait: called with the seconds to wait first, if any.
     ///   - progress: called after each few hundred rows.
     /// - Returns: nil where there is no such organization.
     /// - Throws: `validation_failed` where the organization has no data key and there is no master key to wrap one;
@@ -45,14 +45,14 @@ extension KeyRotation {
         }
     }
 
-    /// Makes an organization's first data key, if it has none and a master key is to wrap one; false where there is no
-    /// such organization. For whoever seals many: then only the first of them is waited for.
+    /// Creates an organization's first data key, if it has none and a master key is to wrap one; false where there is
+    /// no such organization. For callers that seal many values: only the first one waits.
     package func prepare(_ organization: UUID) async throws(Problem) -> Bool {
         catalog.invalidate(organization)
         return try await isThere(organization)
     }
 
-    /// One that is being purged is none any more.
+    /// An organization that is being purged does not count.
     private func isThere(_ organization: UUID) async throws(Problem) -> Bool {
         let status = try await catalog.entry(organization).organization?.status
         return status == .active || status == .suspended

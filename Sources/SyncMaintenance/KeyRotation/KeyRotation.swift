@@ -3,8 +3,8 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// What operators do about data keys, while gateways run: which there are, rewrapping under another master key, renewal,
-/// and sealing what is stored in the plain or under an older key.
+/// The operators' actions on data keys, while gateways run: listing, rewrapping under another master key, renewal, and
+/// sealing values that are stored in plain text or under an older key.
 package struct KeyRotation: Sendable {
     /// Keys that one statement reads at most.
     static let page: Int64 = 500
@@ -15,17 +15,16 @@ package struct KeyRotation: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// One data key of one organization.
     package struct Key: Sendable, Hashable {
         package let organization: UUID
-        /// The highest one of an organization seals.
+        /// An organization's highest number seals new values.
         package let number: Int32
-        /// What wraps it: name and check value.
+        /// The master key that wraps it: name and check value.
         package let masterKey: String
         package let createdAt: Timestamp
     }
 
-    /// Data keys behind an organization and a number, by these.
+    /// The data keys behind an organization and a number, in this order.
     ///
     /// - Returns: at most 500; fewer at the end.
     package func keys(after organization: UUID, _ number: Int32) async throws(Problem) -> [Key] {
@@ -34,11 +33,11 @@ package struct KeyRotation: Sendable {
 
     // MARK: - Master keys
 
-    /// Wraps every data key by the first master key. What was rewrapped before stays, so a run that was cut off goes on
+    /// Wraps every data key by the first master key. Keys that it wraps already stay, so an interrupted run continues
     /// when it is called again.
     ///
     /// - Parameter progress: called with the number of keys rewrapped so far, a few hundred at a time.
-    /// - Returns: how many were rewrapped, and how many master keys of others remain in use because they are not
+    /// - Returns: the number of rewrapped keys, and the number of data keys left because their master keys are not
     ///   configured here.
     /// - Throws: `validation_failed` where no master key wraps.
     package func rewrap(_ progress: (Int) -> Void) async throws(Problem) -> (rewrapped: Int, unknown: Int) {
@@ -70,8 +69,8 @@ package struct KeyRotation: Sendable {
 
     // MARK: - Data keys
 
-    /// Makes a new data key for an organization; what is written from now on is sealed under it, by other gateways within
-    /// five seconds.
+    /// Makes a new data key for an organization, which seals all later writes; other gateways use it within five
+    /// seconds.
     ///
     /// - Returns: its number; nil where there is no such organization.
     package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
@@ -86,7 +85,7 @@ package struct KeyRotation: Sendable {
                 ])
                 catalog.invalidate(organization)
                 if results[0].affected > 0 { return number }
-                // somebody else was faster, or there is no such organization
+                // another rotation was faster, or there is no such organization
                 if try OrganizationKeys.keys(results[1]).allSatisfy({ $0.number < number }) { return nil }
             }
         }

@@ -3,12 +3,12 @@ import SyncModel
 /// Opens stored values and seals them anew.
 struct Renewal {
     let seal: Seal
-    /// What does not open, and why.
+    /// The values that cannot be opened, with the errors.
     private(set) var closed: [(place: SealedPlace, error: SealError)] = []
 
     init(seal: Seal) { self.seal = seal }
 
-    /// A value sealed anew; as it is, and noted, where it does not open.
+    /// A value sealed anew; one that cannot be opened stays unchanged and is added to ``closed``.
     mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
         try renewed(stored, place) { seal throws(SealError) in
             try seal.seal(json: seal.open(json: stored, as: place), as: place)

@@ -1,8 +1,8 @@
 import Postgres
 
-/// Statements of a ``SealingRun``; those of a lane's rows are its ``SealedTable``'s.
+/// Statements of a ``SealingRun``; those of a lane's rows are in its ``SealedTable``.
 enum SealStatements {
-    /// Whether a value is to be sealed anew: it is there and begins in another way.
+    /// SQL: whether a value is to be sealed anew: it exists and has another beginning.
     static func isOther(_ column: String, _ beginning: String) -> String {
         "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
     }
@@ -12,7 +12,7 @@ enum SealStatements {
         "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1"
     )
 
-    /// What an upstream said of a create that failed stands sealed in the mutation; here nobody reads it.
+    /// The upstream's error for a failed create is kept sealed in the mutation; this copy is never read.
     static let clearMappings = Statement(
         "seal_clear_mappings",
         """

@@ -10,7 +10,7 @@ struct SealedLaneRows: SealedKind {
 
     var page: Statement { table.page }
     var hasText: Bool { table.columns.contains(where: \.isText) }
-    // clients make up ids: the first of all is one, too
+    // clients choose ids: the least UUID is one, too
     var first: UUID { .least }
 
     func place(_ id: UUID) -> Parameters {

@@ -1,22 +1,22 @@
 import SyncModel
 
-/// What became of an organization whose rows were to be sealed.
+/// The result of sealing an organization's rows.
 package struct SealedRows: Sendable, Hashable {
     package var examined = 0
     /// Rows that were written anew.
     package var sealed = 0
-    /// Values that cannot be opened; they were left as they are.
+    /// Values that cannot be opened and were left unchanged.
     package var unreadable = 0
-    /// The first of these in words, for an operator to look at; they name rows, and no content.
+    /// The first of these in words, for an operator; they name rows, and no content.
     package var unreadableValues: [String] = []
-    /// How many are named at most.
+    /// Values that are named at most.
     package static let namedValues = 20
-    /// Data keys that were dropped, because nothing is sealed under them any more.
+    /// Data keys that were dropped, because no value is sealed under them any more.
     package var droppedKeys = 0
-    /// Whether a value is left under an older data key that another configuration opens.
+    /// Whether a value stays under an older data key that another configuration can open.
     private(set) var needsOlderKeys = false
 
-    /// Notes values that do not open, and why.
+    /// Notes values that cannot be opened, and why.
     mutating func leave(_ closed: [(place: SealedPlace, error: SealError)], _ seal: Seal) {
         unreadable += closed.count
         for (place, error) in closed {

@@ -4,7 +4,7 @@ import SyncModel
 
 /// A table whose rows belong to lanes.
 struct SealedTable: Sendable {
-    /// A column with sealed values, and what it is to a row of a user.
+    /// A column with sealed values, and the place of its value in a user's row.
     struct Column: Sendable {
         let name: StaticString
         var isText = false
@@ -14,7 +14,7 @@ struct SealedTable: Sendable {
     let columns: [Column]
     let page: Statement
     let read: Statement
-    /// Changes no index and no position: it is no news.
+    /// Changes no index and no change position: readers need not learn of it.
     let write: Statement
 
     static let mutations = SealedTable(
@@ -42,8 +42,8 @@ struct SealedTable: Sendable {
     }
 
     /// - Parameters:
-    ///   - name: what a row of it is; the table has an `s` more.
-    ///   - id: what tells a user's rows apart.
+    ///   - name: the table's name without the final `s`.
+    ///   - id: the column that tells a user's rows apart.
     private init(_ name: String, id: String, _ columns: [Column]) {
         self.columns = columns
         let isDue = columns.map { SealStatements.isOther("r.\($0.name)", $0.isText ? "$6" : "$5") }

@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// One organization's rows on their way: looked at a page at a time, and sealed anew a few in a transaction.
+/// Seals one organization's rows: looks at a page at a time, and seals a few in each transaction.
 struct SealingRun {
     /// Rows that one statement looks at.
     static let scan: Int64 = 500
@@ -19,7 +19,7 @@ struct SealingRun {
 
     mutating func sealAll() async throws {
         try await sealUpstream()
-        // clients make up ids: the first of all is one, too
+        // clients choose ids: the least UUID is one, too
         var next: UUID? = UUID.least
         while let start = next, let user = try await user(from: start) {
             let lane = LaneKey(organization: organization, user: user)
@@ -32,7 +32,7 @@ struct SealingRun {
         try await pass(SealedEntities(organization: organization))
     }
 
-    /// Looks at all rows of one kind, and has those written that are to be sealed anew.
+    /// Looks at all rows of one kind, and writes those that are to be sealed anew.
     private mutating func pass<Kind: SealedKind>(_ kind: Kind) async throws {
         var next: Kind.Key? = kind.first
         while let start = next {
@@ -54,7 +54,7 @@ struct SealingRun {
         }
     }
 
-    /// Seals rows anew under their locks; what does not open stays as it is, and is noted.
+    /// Seals rows anew under their locks; values that cannot be opened stay unchanged, and are noted.
     private mutating func write<Kind: SealedKind>(_ keys: [Kind.Key], of kind: Kind) async throws {
         let seal = seal
         let closed = try await pool.transaction { connection in
@@ -77,7 +77,7 @@ struct SealingRun {
             let found = try await connection.run([
                 Query(Administration.lockUpstreamStatement, key), Query(SealStatements.upstream, key),
             ])[1]
-            // one that does not open locks its organization, which does not come so far
+            // settings that cannot be opened lock their organization, and then the run does not come here
             guard var row = found.first else { return false }
             var parameters = key
             for (column, place) in [("credential", .credential), ("headers", .headers)]

@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// What goes by its age alone: payloads, records and refused entries.
+/// Deletes by age alone: payloads, records and refused entries.
 struct AgedRetention: Retention {
     let organization: UUID
     let cutoff: Timestamp
@@ -38,8 +38,7 @@ struct AgedRetention: Retention {
 // MARK: - Final mutations
 
 extension AgedRetention {
-    /// Final mutations lose what they sent, and shrink to idempotency records: key, fingerprint, outcome. What is older
-    /// goes whole.
+    /// Shrinks final mutations to idempotency records: key, fingerprint, outcome. Older ones are deleted as a whole.
     static func payloads(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(
             organization: organization,
@@ -51,7 +50,7 @@ extension AgedRetention {
         )
     }
 
-    /// Idempotency records go. Their numbers stay below the device's watermark, so a repetition that comes later still is
+    /// Deletes idempotency records. Their sequence numbers stay below the device's watermark, so a later replay is
     /// refused and never executed.
     static func records(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(organization: organization, cutoff: cutoffs.everything, rows: finalMutations) {
@@ -59,7 +58,6 @@ extension AgedRetention {
         }
     }
 
-    /// What mutations are found by.
     static let mutations = UserIDRow.columns("id")
 
     static let finalMutations = AgedRows(
@@ -89,7 +87,8 @@ extension AgedRetention {
         """
     )
 
-    /// What others still wait for stays: a lane whose worker was lost before it released all of them finds it.
+    /// Keeps mutations that others still wait for: a lane whose worker was lost before it released all of them finds
+    /// it.
     static let deleteMutationsStatement = Statement(
         "retention_delete_mutations",
         """
@@ -111,7 +110,7 @@ extension AgedRetention {
 // MARK: - Refused entries
 
 extension AgedRetention {
-    /// What is kept of refused entries goes, like the records of those that were taken.
+    /// Deletes the records of refused entries, like those of accepted ones.
     static func rejections(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(organization: organization, cutoff: cutoffs.everything, rows: rejectionRows) {
             rejectionKeys.query(deleteRejectionsStatement, $0, at: cutoffs.everything)
@@ -127,8 +126,8 @@ extension AgedRetention {
         by: "rejected_at"
     )
 
-    /// An entry that came again meanwhile, and was refused again, stays. Its age is asked for in a CASE so that the row is
-    /// found by its key and not by its age.
+    /// An entry that came again meanwhile, and was refused again, stays. A CASE compares its age so that the plan
+    /// finds the row by its key and not by its age.
     static let deleteRejectionsStatement = Statement(
         "retention_delete_rejections",
         """

@@ -9,8 +9,8 @@ struct AgedRows: Sendable {
 
     /// - Parameters:
     ///   - id: the column that tells a user's rows apart.
-    ///   - condition: of a row `t`, what else must hold; ends in `AND`.
-    ///   - isDue: of a row `t`, whether there is something to do about it; the cutoff is $5.
+    ///   - condition: a further condition on a row `t`; ends in `AND`.
+    ///   - isDue: whether a row `t` is to be processed; the cutoff is $5.
     init(
         _ name: String,
         of table: String,
@@ -42,7 +42,7 @@ struct AgedRows: Sendable {
 }
 
 extension Parameters {
-    /// Age, user and id behind which a page begins.
+    /// The age, user and id behind which a page begins.
     mutating func add(aged place: RetentionPlace?) {
         var (age, user, id) = (Timestamp.longAgo, UUID.least, UUID.least)
         if case .aged(let lastAge, let lastUser, let lastID) = place { (age, user, id) = (lastAge, lastUser, lastID) }

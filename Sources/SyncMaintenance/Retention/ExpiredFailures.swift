@@ -3,13 +3,12 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Mutations that failed or are in conflict, by the age of their acceptance: those that nobody has touched for so long
-/// are discarded, lane by lane, in the way in which a person discards them. So their user is told, a lane that waited for
-/// a person goes on, and the client id is free for another create.
+/// Mutations that failed or are in conflict, by the age of their acceptance: those left untouched for so long are
+/// discarded, lane by lane, in the way in which a user discards them. So the user is told, a lane that waited for a
+/// decision goes on, and the client id is free for another create.
 struct ExpiredFailures {
-    /// One that is to be discarded.
     struct Page {
-        /// By lane, what is old; in the order of their lanes.
+        /// The old mutations by lane, in lane order.
         var lanes: [(user: UUID, ids: [UUID])] = []
         var looked = 0
         var next: RetentionPlace?
@@ -53,7 +52,8 @@ struct ExpiredFailures {
         """
     )
 
-    /// Discarded ones lose their payload at once, and say why they are; what they had failed by stays in their error.
+    /// Discarded mutations lose their payload at once, and say why they were discarded; their error keeps the earlier
+    /// failure.
     static let forgetStatement = Statement(
         "retention_forget",
         """
@@ -69,8 +69,8 @@ struct ExpiredFailures {
 }
 
 extension Settlement {
-    /// Discards failed and conflicting mutations of a lane that were last changed before a moment, those on which
-    /// something depends that stays excepted (product rule 15).
+    /// Discards failed and conflicting mutations of a lane that were last changed before a moment, except those with
+    /// dependants that stay (product rule 15).
     ///
     /// - Returns: how many were discarded.
     func expire(_ ids: [UUID], before cutoff: Timestamp, _ lane: LaneKey) async throws(Problem) -> Int {

@@ -3,9 +3,9 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Devices' own ids of an organization's entities that go.
+/// Local ids of an organization's entities that retention deletes.
 struct LocalIDRetention {
-    /// An id that some mutation has named, of a user who has open mutations.
+    /// A local id that some mutation has named, of a user who has open mutations.
     struct Named {
         let user: UUID
         let clientID: UUID
@@ -14,7 +14,7 @@ struct LocalIDRetention {
 
     let organization: UUID
 
-    /// Devices that one statement asks.
+    /// Devices that one statement looks at.
     private static let portion = 500
 
     func named(_ entities: [EntityKey], on connection: Connection) async throws -> [Named] {
@@ -26,8 +26,8 @@ struct LocalIDRetention {
         }
     }
 
-    /// There is no index by which all devices' ids of an entity could be found at once, for a device's first pull would then
-    /// write all over it: each device is asked, some at a time.
+    /// No index finds all devices' ids of an entity at once, for a device's first pull would then write all over it:
+    /// each device is looked up, some at a time.
     func drop(of entities: [EntityKey], on connection: Connection) async throws {
         let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
         let own = try found.read { try $0.entityKey() }
@@ -50,7 +50,7 @@ struct LocalIDRetention {
         EntityRows.keys.parameters(entities.map { (organization, $0) })
     }
 
-    /// Of a list that is called `k`, what is of a type with device ids.
+    /// SQL: the rows of a list `k` whose type has local ids.
     private static let ofDeviceTypes = """
         CROSS JOIN LATERAL (
                 SELECT FROM entity_types t
@@ -69,7 +69,7 @@ struct LocalIDRetention {
         """
     )
 
-    /// A device that has numbers is in the table: a push makes it, and so does a pull that assigns the first.
+    /// A device with numbers is in the table: a push creates it, and so does a pull that assigns the first.
     static let devicesStatement = Statement(
         "retention_devices",
         """
@@ -81,8 +81,8 @@ struct LocalIDRetention {
         """
     )
 
-    /// Of lanes where nothing waits no id is needed, so only devices of the others are asked. What is pushed meanwhile, and
-    /// names what has been gone for so long, fails when its turn comes.
+    /// Lanes without open mutations need no id, so only devices of the others are looked up. A mutation pushed
+    /// meanwhile that names an entity deleted so long ago fails when its turn comes.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
         """

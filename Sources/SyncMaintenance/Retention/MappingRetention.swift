@@ -3,10 +3,10 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Mappings without an entity go when they were not used for so long; those of living entities stay. There is no index
-/// by which such mappings could be found, for every create would pay for it: once a day all are looked through.
+/// Deletes mappings without an entity that were not used for so long; those of living entities stay. No index finds
+/// such mappings, for every create would pay for it: once a day all are scanned.
 struct MappingRetention: Retention {
-    /// How often all mappings of an organization are looked through, in seconds.
+    /// How often all mappings of an organization are scanned, in seconds.
     static let interval: Double = 86_400
 
     struct Row: RetentionRow {
@@ -71,8 +71,7 @@ struct MappingRetention: Retention {
         if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 
-    /// Of a mapping that is called `i`, where the cutoff is the parameter of that number. One that an older gateway made
-    /// has no last use.
+    /// SQL about a mapping `i`, with the cutoff's parameter. One that an older gateway made has no last use.
     private static func isUnused(_ cutoff: String) -> String {
         """
         i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)

@@ -31,9 +31,9 @@ extension RetentionDebt {
             let late = kind.cutoff(cutoffs).microseconds - at
             if late > 0 { overdue[kind] = Double(late) / 1_000_000 }
         }
-        // mappings are looked through once a day; where that stopped half-way it goes on
+        // mappings are scanned once a day; an interrupted scan continues
         if let at = try row.optionalTimestamp("mapping") {
-            // what lies ahead is a device's word, and says nothing
+            // a time in the future comes from a device's clock, and says nothing
             let age =
                 at > cutoffs.now.microseconds
                 ? MappingRetention.interval : Double(cutoffs.now.microseconds - at) / 1_000_000

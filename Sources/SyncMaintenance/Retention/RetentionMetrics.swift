@@ -1,11 +1,11 @@
 import Metrics
 import SyncModel
 
-/// What retention counts. Described where it is wired.
+/// Retention's metrics, described where they are wired.
 package struct RetentionMetrics: Sendable {
-    /// Rows that were changed or went, by `what`.
+    /// Rows changed or deleted, by `what`.
     package static let rows = "sluice_retention_rows_total"
-    /// Time that steps took.
+    /// Duration of steps.
     package static let stepDuration = "sluice_retention_step_duration_seconds"
 
     private let rowCounters: [RetentionKind: Counter]

@@ -1,7 +1,7 @@
 package import Foundation
 package import SyncModel
 
-/// How far retention has come among the rows of one kind in an organization; the next page begins behind it.
+/// The place that retention has reached among the rows of one kind in an organization; the next page begins behind it.
 package enum RetentionPlace: Sendable, Hashable {
     /// Behind a row of a user that has this age.
     case aged(Timestamp, user: UUID, id: UUID)

@@ -6,35 +6,34 @@ import SyncStore
 
 /// One run of retention over all organizations, step by step.
 ///
-/// Organizations take turns, so that one with a year's worth of rows does not keep the others waiting. A run can be cut
-/// off anywhere; the next one goes on.
+/// Organizations take turns, so that one with a year's worth of rows does not keep the others waiting. An interrupted
+/// run is continued by the next one.
 package struct RetentionRun: Sendable {
     /// Steps of one kind before the next organization has its turn.
     static let turn = 64
-    /// Steps of one kind that fail one after another, before it is left to the next run.
+    /// Failures of one kind in a row before the kind is left to the next run.
     static let patience = 5
-    /// Steps of any kind that fail one after another, before the run is given up: then the database is away.
+    /// Failures of all kinds in a row before the run is given up: then the database is away.
     static let despair = 20
 
-    /// How a run came to its end.
     package enum Ending: Sendable {
-        /// Nothing is left.
+        /// Nothing is left to do.
         case finished
         case stopped
-        /// Another replica has taken the turn.
+        /// Another replica has taken the lease.
         case lost
         /// The database is away, or refuses everything.
         case failed(Problem)
     }
 
-    /// What a run has done, or would have.
+    /// What a run has done, or would do without changing anything.
     package struct Result: Sendable {
-        /// How much of what.
+        /// The numbers of rows.
         package var report = RetentionReport()
         package var ending = Ending.finished
-        /// For how long the oldest row has been overdue, in seconds, when it began; 0 where nothing was.
+        /// How long the oldest row had been overdue when the run began, in seconds; 0 where none was.
         package var overdue: Double = 0
-        /// Whether everything was done; not where lanes stayed locked, or rows could not be opened.
+        /// Whether everything was done; false where lanes stayed locked, or rows could not be opened.
         package var isComplete = true
 
         package var isFinished: Bool {
@@ -42,17 +41,17 @@ package struct RetentionRun: Sendable {
         }
     }
 
-    /// A part of the work.
+    /// One kind of rows in one organization.
     private struct Part: Hashable {
         let organization: UUID
         let kind: RetentionKind
     }
 
-    /// What the run remembers of parts.
+    /// The run's state of its parts.
     private struct Memory {
         var places: [Part: RetentionPlace] = [:]
         var done: Set<Part> = []
-        /// Steps that failed since the last one that did not.
+        /// Failures in a row.
         var failures: [Part: Int] = [:]
         var failuresInAll = 0
     }
@@ -64,13 +63,11 @@ package struct RetentionRun: Sendable {
     private let shouldStop: @Sendable () -> Bool
     private let onStep: @Sendable (RetentionKind, RetentionStep, Duration) async throws -> Void
 
-    /// Prepares a run.
-    ///
     /// - Parameters:
-    ///   - cutoffs: what is old.
-    ///   - lease: the turn; nil to look only, and change nothing.
+    ///   - cutoffs: the ages at which rows are deleted.
+    ///   - lease: nil to look only, and change nothing.
     ///   - shouldStop: asked before every step.
-    ///   - onStep: told of every step, and how long it took; pauses there, if at all.
+    ///   - onStep: called with every step and its duration; pauses there, if at all.
     package init(
         store: RetentionStore,
         cutoffs: RetentionCutoffs,
@@ -87,9 +84,7 @@ package struct RetentionRun: Sendable {
         self.onStep = onStep
     }
 
-    /// Does all there is to do.
-    ///
-    /// - Parameter pace: how many rows the next step may have.
+    /// - Parameter pace: the row limit of the next step.
     package func run(pace: @Sendable () -> Int) async -> Result {
         var result = Result()
         do throws(Problem) {
@@ -111,13 +106,13 @@ package struct RetentionRun: Sendable {
                 guard let last = debts.last else { break }
                 organization = last.organization
                 for debt in debts {
-                    // of mappings it is not known before they are looked through
+                    // mappings are known only after a scan
                     let rows = debt.overdue.filter { $0.key != .mappings }
                     if isFirst { result.overdue = max(result.overdue, rows.values.max() ?? 0) }
                     for kind in RetentionKind.allCases where debt.overdue[kind] != nil {
                         let part = Part(organization: debt.organization, kind: kind)
                         if memory.done.contains(part) { continue }
-                        // records first: what goes whole need not lose its payload before
+                        // records first: a mutation that is deleted as a whole need not lose its payload before
                         let records = Part(organization: debt.organization, kind: .records)
                         if kind == .payloads, debt.overdue[.records] != nil, !memory.done.contains(records) {
                             isAnythingLeft = true
@@ -137,7 +132,7 @@ package struct RetentionRun: Sendable {
         }
     }
 
-    /// A turn of one part; answers an ending where the run is over.
+    /// One turn of one part; returns an ending where the run is over.
     private func work(
         on part: Part,
         from start: RetentionPlace?,
@@ -172,7 +167,7 @@ package struct RetentionRun: Sendable {
                 memory.failures[part] = failures + 1
                 memory.failuresInAll += 1
                 if memory.failuresInAll >= Self.despair { throw error }
-                // others first
+                // after the other parts
                 if failures + 1 >= Self.patience { leave(part, error, &memory, &result) }
                 if lease != nil { try? await Task.sleep(for: .milliseconds(50 * (failures + 1))) }
                 return nil
@@ -187,7 +182,7 @@ package struct RetentionRun: Sendable {
         return nil
     }
 
-    /// What fails again and again is left to the next run: one organization's trouble is not the others'.
+    /// Leaves a part that fails again and again to the next run: one organization's trouble does not stop the others.
     private func leave(_ part: Part, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
         logger.warning(
             "retention leaves something to its next run",
@@ -204,7 +199,7 @@ package struct RetentionRun: Sendable {
         do {
             try await onStep(kind, step, elapsed)
         } catch is CancellationError {
-            // the next step finds that it is to stop
+            // the next step finds out that it has to stop
         } catch {
             throw Problem(.internalError, "\(error)")
         }

@@ -5,21 +5,21 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Runs retention when it is due, or when somebody asks for it: on one replica at a time, in small steps, with pauses
-/// that grow under load.
+/// Runs retention when it is due or requested: on one replica at a time, in small steps, with pauses that grow under
+/// load.
 package final class RetentionService: Service {
     /// How often a replica looks whether a run is due, in seconds.
     static let lookInterval: Double = 15
-    /// How often a run says how far it is, in seconds.
+    /// How often a run logs its progress, in seconds.
     static let reportInterval: Double = 10
 
-    /// What is known of retention, for metrics.
+    /// Retention's state, for metrics.
     package struct State: Sendable {
-        /// Whether this replica has the turn.
+        /// Whether this replica holds the lease.
         package var isRunning = false
-        /// When a run last came to its end, on whatever replica.
+        /// When a run last finished, on any replica.
         package var finishedAt: Timestamp?
-        /// For how long the oldest row has been overdue when this replica last looked, in seconds.
+        /// How long the oldest row had been overdue when this replica last looked, in seconds.
         package var overdue: Double = 0
     }
 
@@ -45,7 +45,7 @@ package final class RetentionService: Service {
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Looks now and then, and works where it is due, until graceful shutdown.
+    /// Looks now and then, and works where a run is due, until graceful shutdown.
     package func run() async throws {
         let bell = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         bell.continuation.yield()
@@ -72,12 +72,12 @@ package final class RetentionService: Service {
         }
     }
 
-    /// Looks whether a run is due, and makes it.
+    /// Makes a run if one is due.
     package func look() async {
         do {
             let status = try await store.retention.status()
             shared.withLock { state in
-                // another replica came to the end of what this one had left
+                // another replica has finished what this one had left
                 if status.finishedAt != state.finishedAt { state.overdue = 0 }
                 state.finishedAt = status.finishedAt
             }
@@ -87,7 +87,7 @@ package final class RetentionService: Service {
             defer { shared.withLock { $0.isRunning = false } }
             try await work(lease)
         } catch {
-            // the store has logged what it is about; the next look tries again
+            // the store has logged the cause; the next look tries again
             logger.debug("retention was cut off", metadata: ["error": "\(error)"])
         }
     }
@@ -115,7 +115,7 @@ package final class RetentionService: Service {
         let result = await run.run { pace.withLock { $0.limit } }
         var line = Progress.metadata(of: result.report)
         line["duration_ms"] = "\(progress.withLock { $0.elapsed })"
-        // what is overdue stays so until a run, of whichever replica, has done it all
+        // overdue rows stay so until a run, of any replica, has done everything
         shared.withLock { $0.overdue = result.overdue }
         switch result.ending {
         case .finished:
@@ -127,7 +127,7 @@ package final class RetentionService: Service {
             }
             logger.log(level: result.report.total > 0 ? .info : .debug, "retention is done", metadata: line)
         case .stopped:
-            // another replica goes on at once
+            // another replica continues at once
             try await store.retention.release(lease, report: nil, due: now())
             logger.info("retention stops half-way, and is gone on with later", metadata: line)
         case .lost:
@@ -139,7 +139,7 @@ package final class RetentionService: Service {
         }
     }
 
-    /// Counts what is done, and says now and then that it is time for a line about it.
+    /// Counts what is done, and says when the next progress line is due.
     private struct Progress {
         private let began = ContinuousClock.now
         private var saidAt = ContinuousClock.now

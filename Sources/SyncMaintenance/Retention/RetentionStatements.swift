@@ -1,7 +1,7 @@
 import Postgres
 
-/// Statements on whose turn it is, and on what there is to do. Retention is one job for all organizations, so the former
-/// name none.
+/// Statements about the lease, and about pending work. Retention is one job for all organizations, so the former name
+/// none.
 enum RetentionStatements {
     static let claim = Statement(
         "retention_claim",
@@ -23,7 +23,7 @@ enum RetentionStatements {
         """
     )
 
-    /// A run that somebody asked for meanwhile stays asked for.
+    /// A run that was requested meanwhile stays requested.
     static let release = Statement(
         "retention_release",
         """
@@ -48,9 +48,9 @@ enum RetentionStatements {
         """
     )
 
-    /// For one transaction: how long to wait for a lane, and the shape of plans, as ``SettleStatements/planShape`` has it.
-    /// An organization that is a plain parameter leaves the planner a way more to read all of its rows, by materializing
-    /// them; that is closed too.
+    /// For one transaction: how long to wait for a lane, and the shape of plans, as ``SettleStatements/planShape`` has
+    /// it. With the organization as a plain parameter, the planner has one more way to read all of its rows, by
+    /// materializing them; that is disabled too.
     static let opening = Statement(
         "retention_opening",
         """
@@ -61,7 +61,7 @@ enum RetentionStatements {
         """
     )
 
-    /// By organization: where retention is, and the age of the oldest row of each kind, each by one look into an index of
+    /// By organization: retention's places, and the age of the oldest row of each kind, each by one index look-up in
     /// one partition.
     static let debts = Statement(
         "retention_debts",
@@ -104,7 +104,7 @@ enum RetentionStatements {
                     OR (x.synced_at, x.user_id, x.id) > (p.shrunk_until, p.shrunk_user, p.shrunk_id))
         """
 
-    /// The age of an organization's oldest row of a table for which a condition holds.
+    /// The age of an organization's oldest row of a table that meets a condition.
     private static func oldest(_ name: String, _ age: String, of table: String, where condition: String) -> String {
         """
         LEFT JOIN LATERAL (

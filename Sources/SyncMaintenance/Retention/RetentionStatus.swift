@@ -3,18 +3,18 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// How retention stands, over all replicas.
+/// Retention's state, over all replicas.
 package struct RetentionStatus: Sendable {
-    /// When the run began that is under way; nil when none is.
+    /// When the current run began; nil when none is under way.
     package let runningSince: Timestamp?
     /// When the next run is due; nil: at once.
     package let dueAt: Timestamp?
-    /// When the last run that came to its end did so; nil before the first.
+    /// When a run last finished; nil before the first.
     package let finishedAt: Timestamp?
-    /// What that run did, a JSON object by kind.
+    /// That run's numbers, a JSON object by kind.
     package let lastReport: [UInt8]?
 
-    /// Reads it from ``RetentionStatements/status``.
+    /// Reads a row of ``RetentionStatements/status``.
     init(_ rows: Rows, now: Timestamp) throws {
         guard var row = rows.first else { throw PostgresError(.decoding, "retention_runs has no row") }
         let expires = try row.optionalMoment("expires_at")
@@ -29,9 +29,9 @@ package struct RetentionStatus: Sendable {
         dueAt.map { $0 <= now || $0 > Self.latestDue(at: now) } ?? true
     }
 
-    /// Beyond that a turn's end was written by a clock that was wrong.
+    /// A lease that ends later was written by a wrong clock.
     static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * RetentionStore.leaseSeconds) }
 
-    /// The same of when a run is due: an interval has a week at most.
+    /// The same for the time when a run is due: an interval is a week at most.
     static func latestDue(at now: Timestamp) -> Timestamp { now.adding(seconds: 8 * 86_400) }
 }

@@ -4,23 +4,23 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// What retention does in the database: small steps, each a transaction under the locks of the lanes that it touches.
+/// Retention's database work: small steps, each a transaction under the locks of the lanes that it touches.
 ///
-/// Whoever works has a lease, which every step renews; so it is one replica at a time, and one that was killed loses its
-/// turn after a minute.
+/// The working replica holds a lease, which every step renews; so one replica works at a time, and one that was killed
+/// loses its turn after a minute.
 package struct RetentionStore: Sendable {
-    /// For how long a replica has its turn without a sign of life, in seconds.
+    /// How long a lease lasts without renewal, in seconds.
     package static let leaseSeconds: Double = 60
-    /// Organizations whose debts are looked at in one statement.
+    /// Organizations that one statement looks at.
     static let organizationsAtATime = 500
-    /// How long a step waits for a lane, in milliseconds: those who wait for its other lanes wait with it.
+    /// How long a step waits for a lane, in milliseconds: all who wait for its other lanes wait with it.
     static let lockTimeout = 300
 
     let pool: Pool
     let settling: Settlement
     let now: TimeSource
     let failure: StoreFailure
-    /// Says in this process that somebody asked for a run.
+    /// Signals in this process that a run was requested.
     private let asked = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
 
     init(pool: Pool, settling: Settlement, now: @escaping TimeSource, failure: StoreFailure) {
@@ -30,9 +30,9 @@ package struct RetentionStore: Sendable {
         self.failure = failure
     }
 
-    // MARK: - Whose turn it is
+    // MARK: - The lease
 
-    /// Claims the turn; nil while another has it or, unless it is forced, no run is due.
+    /// Claims the lease; nil while another replica holds it or, unless the claim is forced, no run is due.
     package func claim(owner: UUID, isForced: Bool = false) async throws(Problem) -> RetentionLease? {
         let parameters = Parameters(
             owner,
@@ -48,12 +48,12 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Gives the turn back.
+    /// Gives the lease back.
     ///
     /// - Parameters:
-    ///   - report: what was done, of a run that came to its end; nil of one that did not.
+    ///   - report: the numbers of a finished run; nil for an interrupted one.
     ///   - due: when the next run is due.
-    /// - Returns: when the run ended, as it was written.
+    /// - Returns: the recorded end of the run.
     @discardableResult
     package func release(
         _ lease: RetentionLease,
@@ -74,7 +74,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Asks for a run at once, of whichever replica comes to it.
+    /// Requests a run at once, on any replica.
     package func ask() async throws(Problem) {
         let parameters = Parameters(now())
         try await failure.reporting("ask for retention") { [parameters] in
@@ -83,7 +83,7 @@ package struct RetentionStore: Sendable {
         asked.continuation.yield()
     }
 
-    /// A value each time that somebody asked this process for a run. For one reader.
+    /// A value for each run requested in this process. For one reader.
     package var requests: AsyncStream<Void> { asked.stream }
 
     package func status() async throws(Problem) -> RetentionStatus {
@@ -92,9 +92,9 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    // MARK: - What there is to do
+    // MARK: - Steps
 
-    /// A page of organizations by id, with what is due in each. The page is empty at the end.
+    /// A page of organizations by id, with the work due in each. The page is empty at the end.
     package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt]
     {
         let parameters = Parameters(organization, Int64(Self.organizationsAtATime), cutoffs.now)
@@ -106,13 +106,13 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Looks at a page of one kind of an organization, and does away with what is old.
+    /// Looks at a page of one kind of an organization, and deletes what is old.
     ///
     /// - Parameters:
     ///   - place: where the step before ended; nil for the oldest.
     ///   - limit: rows of the page.
-    ///   - lease: nil to look only: then nothing is changed, and `changed` says what would be.
-    /// - Returns: what it came to; nil when the turn was lost.
+    ///   - lease: nil to look only: nothing is changed, and `changed` says what would be.
+    /// - Returns: the step's result; nil when the lease was lost.
     /// - Throws: `overloaded` when lanes stay locked, `store_unavailable`.
     package func step(
         _ kind: RetentionKind,
@@ -149,7 +149,7 @@ package struct RetentionStore: Sendable {
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
-        // one try: a step that waits in vain for a lane is made again, later, by the caller
+        // one try: a step that waits in vain for a lane is repeated later by the caller
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [retention.page(after: place, limit: limit)])
@@ -172,7 +172,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Each lane is a transaction of its own: discarding has rules, and there are few.
+    /// Each lane is a transaction of its own: discarding has rules, and there are few such lanes.
     private func expire(
         _ organization: UUID,
         _ place: RetentionPlace?,
@@ -193,7 +193,7 @@ package struct RetentionStore: Sendable {
             do throws(Problem) {
                 step.changed += try await settling.expire(ids, before: cutoffs.everything, lane)
             } catch {
-                // one that cannot be opened, or is locked for long, must not stop those behind it; the log has it
+                // a lane that cannot be opened, or is locked for long, must not stop those behind it; the log has it
                 step.left += ids.count
             }
         }

@@ -3,14 +3,14 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Tombstones go, and the mappings of those who made the entities, and all devices' own ids of them. Whoever has pulled
-/// nothing since then starts over: the feed's horizon says so.
+/// Deletes tombstones, their creators' mappings, and all devices' local ids of them. A client that has pulled nothing
+/// since then starts over: the feed's horizon says so.
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
         let organization: UUID
         let type: String
         let id: String
-        /// Its owner.
+        /// The entity's owner.
         let user: UUID
         let clientID: UUID?
         let feedPosition: Int64
@@ -20,7 +20,7 @@ struct TombstoneRetention: Retention {
         var place: RetentionPlace { .tombstone(deletedAt, type: type, id: id) }
         var isDue: Bool { true }
 
-        /// What a tombstone is found by, as it was read.
+        /// The columns that find an unchanged tombstone.
         static let tombstone = Columns<Row>(
             .uuid("organization_id", \.organization),
             .text("entity_type", \.type),
@@ -28,7 +28,7 @@ struct TombstoneRetention: Retention {
             .int8("feed_position", \.feedPosition)
         )
 
-        /// What the mapping of whoever made the entity is found by.
+        /// The columns that find the creator's mapping.
         static let mapping = Columns<Row>(
             .uuid("organization_id", \.organization),
             .uuid("user_id", \.user),
@@ -73,7 +73,7 @@ struct TombstoneRetention: Retention {
 
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
         let needed = try await NeededIDs(of: lanes, on: connection)
-        // a device's own id that an open mutation needs leads somewhere as long as the tombstone is there
+        // a local id that an open mutation needs leads somewhere as long as the tombstone is there
         let held = try await localIDs.named(rows.map(\.key), on: connection).filter {
             needed.contains($0.clientID, of: $0.user)
         }.map(\.key)
@@ -87,7 +87,7 @@ struct TombstoneRetention: Retention {
             entities.insert(try row.entityKey())
             last = max(last, try row.int64("feed_position"))
         }
-        // an open mutation may still need the client id; then the mapping goes when mappings are looked through
+        // an open mutation may still need the client id; then the mapping is deleted by a later scan of mappings
         let mapped = sorted.filter { row in
             guard let client = row.clientID else { return false }
             return !needed.contains(client, of: row.user) && entities.contains(row.key)
@@ -114,7 +114,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// One that was written since it was read has another position, and stays.
+    /// An entity that was written since it was read has another position, and stays.
     static let deleteStatement = Statement(
         "retention_delete_tombstones",
         """
@@ -136,7 +136,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// The last lock of the transaction, as ever.
+    /// The last lock of the transaction, as always.
     static let horizonStatement = Statement(
         "retention_raise_horizon",
         "UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id = $1"

@@ -4,25 +4,25 @@ package import Postgres
 package import SyncModel
 import Synchronization
 
-/// Organizations and their entity types as every request needs them: read from the database once in a while and kept
-/// for five seconds, so that an operator's change is in force everywhere by then and here at once.
+/// Caches organizations and their entity types for five seconds, so that an operator's change is in force everywhere
+/// by then and here at once.
 ///
-/// What is cached is never what safety rests on: an id space is fixed once a type is in use, a push marks a type as in
-/// use in its own transaction, and a purged organization takes no new lanes.
+/// Safety never rests on the cache: an id space is fixed once a type is in use, a push marks a type as in use in its
+/// own transaction, and a purged organization takes no new lanes.
 package final class Catalog: Sendable {
-    /// How long an answer is good for, in microseconds.
+    /// How long a cached entry is valid, in microseconds.
     static let lifetime: Int64 = 5_000_000
-    /// Organizations kept at most; beyond it the cache starts over.
+    /// Organizations cached at most; beyond it the cache starts over.
     static let capacity = 20_000
 
-    /// An organization and its types at one moment.
     package struct Entry: Sendable {
-        /// Nil when there is no such organization: remembered too, so that a stranger's token costs no query each time.
+        /// Nil when there is no such organization. That is cached, too, so that a stranger's token costs no query each
+        /// time.
         package var organization: Organization?
         var types: [String: EntityType]
         /// The number of the partition that holds its rows: pushes of one partition are best committed together.
         var partition: Int
-        /// Seals and opens what is stored of it.
+        /// Seals and opens the organization's stored values.
         var seal: Seal
         var readAt: Timestamp
     }
@@ -30,7 +30,7 @@ package final class Catalog: Sendable {
     private struct State {
         var entries: [UUID: Entry] = [:]
         var users: [LaneKey: Timestamp] = [:]
-        /// Raised by every invalidation: a read that began before one is not kept.
+        /// Raised by every invalidation: the result of a read that began before one is not kept.
         var generation = 0
     }
 
@@ -51,14 +51,14 @@ package final class Catalog: Sendable {
     /// An organization, at most five seconds old; nil when there is none.
     ///
     /// - Throws: `store_unavailable` when it is not cached and the database is away, and while its data are sealed and
-    ///   cannot be opened here.
+    ///   this gateway cannot open them.
     package func organization(_ id: UUID) async throws(Problem) -> Organization? {
         let entry = try await entry(id)
         if entry.seal.lock != nil { throw StoreFailure.sealed }
         return entry.organization
     }
 
-    /// Whether a user has pushed before or was let in by an operator.
+    /// Whether a user has pushed before or an operator has added the user.
     package func isUserKnown(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let key = LaneKey(organization: organization, user: user)
         let moment = now()
@@ -118,7 +118,7 @@ package final class Catalog: Sendable {
         return read
     }
 
-    /// Unwraps an organization's keys; makes the first where there is none and there is a master key to wrap it.
+    /// Unwraps an organization's keys; makes the first one if there is none and a master key can wrap it.
     private func seal(of id: UUID, _ keys: Rows, _ organization: Found?) async throws -> Seal {
         var wrapped = try OrganizationKeys.keys(keys)
         if wrapped.isEmpty, let master = masterKeys?.wrapping, let organization, organization.status != .purging {
@@ -133,7 +133,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// An organization whose upstream does not open is locked, and troubles nobody else.
+    /// An organization whose upstream settings cannot be unsealed is locked; other organizations are served as before.
     private func organization(_ found: Found, upstream: Rows, _ seal: Seal) throws -> (Organization, Seal) {
         func organization(_ upstream: UpstreamSettings?) -> Organization {
             Organization(
@@ -144,7 +144,7 @@ package final class Catalog: Sendable {
                 upstream: upstream
             )
         }
-        // of one that is locked nobody is served, and no lane runs
+        // a locked organization is not served, and none of its lanes runs
         guard seal.lock == nil, var row = upstream.first else { return (organization(nil), seal) }
         do {
             return (organization(try UpstreamSettingsRow.read(&row, seal)), seal)
@@ -153,12 +153,12 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// What was read after now was read before the clock was set back.
+    /// An entry read later than `now` was read before the clock was set back: it is not fresh.
     private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
 
-    /// Forgets an organization: the next request reads it anew.
+    /// Drops an organization from the cache: the next request reads it anew.
     package func invalidate(_ id: UUID) {
         state.withLock { state in
             state.generation += 1
@@ -167,7 +167,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Notes that a committed push has put types to use.
+    /// Notes that a committed push has used types for the first time.
     func markInUse(_ types: [EntityType], in id: UUID) {
         state.withLock { state in
             for type in types {
@@ -210,7 +210,6 @@ package final class Catalog: Sendable {
         "SELECT 1 FROM users WHERE organization_id = $1 AND user_id = $2"
     )
 
-    /// What ``organizationStatement`` found.
     private struct Found {
         let id: UUID
         let name: String
@@ -229,7 +228,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Where tables are not partitioned, organizations are spread all the same.
+    /// Where tables are not partitioned, spreads organizations by their ids.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
     private static func types(_ rows: Rows) throws -> [String: EntityType] {
@@ -238,7 +237,7 @@ package final class Catalog: Sendable {
             let type = try EntityTypeRow.read(&row)
             types[type.name] = type
         }
-        // a type may lead to one that stands behind it, or to itself
+        // a relation may lead to a type later in the list, or to its own
         let spaces = types.mapValues(\.idSpace)
         return types.mapValues { type in
             var type = type

@@ -2,7 +2,7 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Registers devices, one user's own. A push makes its device by itself: nobody has to register before.
+/// Registers one user's devices. Registration is optional: a push creates its device.
 package struct DeviceRegistry: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -11,11 +11,11 @@ package struct DeviceRegistry: Sendable {
     /// Devices that a user may have.
     let limit: Int
 
-    /// Registers a device, or notes a sign of life of one that is known; its watermark stays as it is.
+    /// Registers a device, or notes a sign of life of a known one; its watermark stays as it is.
     ///
     /// - Returns: whether the device is new, and the device.
     /// - Throws: `validation_failed` (rule `device_limit`) where the user has too many devices for a new one;
-    ///   `organization_unknown`, `user_unknown` for those that were taken away a moment ago.
+    ///   `organization_unknown`, `user_unknown` if they were deleted a moment ago.
     package func register(
         _ device: UUID,
         organization: Organization,
@@ -38,14 +38,15 @@ package struct DeviceRegistry: Sendable {
             ])
             let next = try Self.nextLocalIDs(found[1])
             if let known = try found[0].read({ try DeviceRow(device, next, &$0) }).first { return (false, known) }
-            // on its own: a push of this user would wait for a user that is not committed, and may hold the device
+            // in a transaction of its own: a push of this user would wait for the uncommitted user row, and may hold
+            // the device's
             if organization.settings.provisioning == .onFirstPush {
                 _ = try await pool.run([Query(Self.makeUserStatement, newcomer)])
             }
             var make = write
             make.add(Int64(limit))
             return try await pool.transaction { [lane, key, make] connection in
-                // locked in one statement and counted in a later one, which sees whatever the lock waited for
+                // locked in one statement and counted in a later one, which sees what the lock's last holder committed
                 let made = try await connection.run([
                     Query(Self.lockUserStatement, lane), Query(Self.makeDeviceStatement, make),
                 ])[1]
@@ -58,7 +59,7 @@ package struct DeviceRegistry: Sendable {
         }
     }
 
-    /// A device that was not made: it is there by now, or must not be.
+    /// A device that was not inserted: it exists by now, or must not.
     private func row(_ device: UUID, _ next: [(type: String, next: Int64?)], _ rows: Rows) throws -> DeviceRow {
         guard var row = rows.first, try row.string("status") == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization takes no devices")
@@ -71,14 +72,15 @@ package struct DeviceRegistry: Sendable {
         throw Problem.oneDeviceTooMany(limit: limit, pointer: "")
     }
 
-    /// Where the device counts on, by type: behind the highest of its own ids, whoever gave them.
+    /// By type, the next local id of the device: one above the highest of its ids, whether the device or the gateway
+    /// assigned it.
     private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
         try rows.read { (try $0.string("entity_type"), FreeNumbers.next(after: try $0.optionalInt64("highest"))) }
     }
 
     // MARK: - Statements
 
-    /// The highest of a device's own ids, by type.
+    /// The highest local id of a device, by type.
     static let highestStatement = Statement(
         "devices_highest_ids",
         """
@@ -100,8 +102,8 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Makes the user where it is missing, as a first push does. What is made here holds the organization's row, as a new
-    /// lane does: a purged organization takes no new rows.
+    /// Creates the user where it is missing, as a first push does. Holds the organization's row, as creating a lane
+    /// does: a purged organization takes no new rows.
     static let makeUserStatement = Statement(
         "devices_make_user",
         """
@@ -115,7 +117,7 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Whoever counts a user's devices to make another holds the user's row. A push never waits for it.
+    /// A request that counts a user's devices to create another one holds the user's row. A push never waits for it.
     static let lockUserStatement = Statement(
         "devices_lock_user",
         "SELECT u.user_id FROM users u WHERE u.organization_id = $1 AND u.user_id = $2 FOR UPDATE"
@@ -137,7 +139,7 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Why a device was not made.
+    /// Why a device was not created.
     static let stateStatement = Statement(
         "devices_state",
         """

@@ -8,13 +8,13 @@ package struct DeviceRow: Sendable {
     package let acceptedSequence: Int64
     package let createdAt: Timestamp
     package let lastSeenAt: Timestamp
-    /// By entity type the number that the device counts on with; nil where none is left.
+    /// By entity type, the next number that the device assigns; nil where none is left.
     package let nextLocalIDs: [(type: String, next: Int64?)]
 
     /// Columns of `devices`, for a table that is called `d`.
     static let list = "d.accepted_sequence, d.created_at, d.last_seen_at"
 
-    /// Reads what ``list`` names.
+    /// Reads the columns of ``list``.
     init(_ id: UUID, _ nextLocalIDs: [(type: String, next: Int64?)], _ row: inout RowReader) throws {
         self.id = id
         self.nextLocalIDs = nextLocalIDs

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// An entity to be written, and how many of its organization's writes in this transaction come after it.
+/// An entity to be written, and the number of its organization's later writes in this transaction.
 struct EntityRow {
     let organization: UUID
     let key: EntityKey
@@ -26,7 +26,7 @@ struct EntityRow {
         .text("etag", \.state.etag)
     )
 
-    /// Puts the document into the form in which it is stored.
+    /// Seals the document for storage.
     mutating func seal(_ seals: SealTable) throws(SealError) {
         let place = SealedPlace.document(type: key.type, id: key.id)
         state.document = try seals[organization].seal(json: state.document, as: place)

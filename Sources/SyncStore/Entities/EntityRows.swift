@@ -2,14 +2,14 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Rows of `entities` on their way in and out.
+/// Reads and writes rows of `entities`.
 package enum EntityRows {
-    /// What a transaction writes of one organization, in the order of execution, once per entity.
+    /// The writes of a transaction to one organization, in the order of execution, once per entity.
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
     /// The columns of an entity, for a table that is called `table`.
     ///
-    /// - Parameter document: what is read as the document, where that is not simply the column.
+    /// - Parameter document: the expression for the document, where it is not simply the column.
     static func list(of table: String, document: String? = nil) -> String {
         let names = [
             "organization_id", "entity_type", "id", "id_is_integer", "version", "is_deleted", "document", "owner_id",
@@ -20,7 +20,7 @@ package enum EntityRows {
         }.joined(separator: ", ")
     }
 
-    /// Reads what ``list(of:document:)`` names.
+    /// Reads the columns of ``list(of:document:)``.
     static func read(_ row: inout RowReader, _ seals: SealTable) throws -> (of: Key, state: EntityState) {
         let organization = try row.uuid("organization_id")
         let key = try row.entityKey()
@@ -42,7 +42,7 @@ package enum EntityRows {
         return ((organization, key), state)
     }
 
-    /// Takes in what ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities`` found.
+    /// Loads the rows of ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities``.
     static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: SealTable) throws {
         for var row in rows {
             let (of, state) = try read(&row, seals)
@@ -50,7 +50,7 @@ package enum EntityRows {
         }
     }
 
-    /// The document as it is stored, where there is one, of an entity that ``EntityStatements/lockEntities`` found.
+    /// The stored document, if any, of an entity that ``EntityStatements/lockEntities`` found.
     package static func document(_ row: inout RowReader) throws -> (key: EntityKey, document: [UInt8])? {
         row.skip("organization_id")
         let key = try row.entityKey()
@@ -61,7 +61,7 @@ package enum EntityRows {
     /// An entity by its server id.
     package typealias Key = (organization: UUID, key: EntityKey)
 
-    /// What entities are found by.
+    /// The columns of an entity's key.
     package static let keys = Columns<Key>(
         .uuid("organization_id") { $0.organization },
         .text("entity_type") { $0.key.type },
@@ -75,13 +75,13 @@ package enum EntityRows {
         return Query(EntityStatements.lockEntities, parameters)
     }
 
-    /// What each organization's feed is raised by.
+    /// The columns by which each organization's feed is raised.
     static let raises = Columns<Writes>(
         .uuid("organization_id") { $0.organization },
         .int8("writes") { Int64($0.writes.count) }
     )
 
-    /// The query that raises the feeds of organizations that write something: the last lock of a transaction.
+    /// The query that raises the feeds of the organizations written to: the last lock of a transaction.
     static func raiseFeeds(_ changes: [Writes]) -> Query { raises.query(EntityStatements.raiseFeeds, changes) }
 
     /// The queries that write entities, at positions below the raised feeds' ends.

@@ -1,18 +1,18 @@
 import Postgres
 
-/// The statements that lock, read and write entities, for everything that does: pushes, outcomes, settling.
+/// The statements that lock, read and write entities, for pushes, outcomes and settling.
 enum EntityStatements {
-    /// Locks the entities that the group reaches for, by server id or by a client id that is mapped.
+    /// Locks the entities that the group names, by server id or by a mapped client id.
     static let lockEntities = reading("group_lock_entities", fence: "FOR UPDATE")
 
-    /// Reads the same entities, whoever has locked them.
+    /// Reads the same entities without waiting for row locks.
     static let lookAtEntities = reading("group_look_at_entities", fence: "OFFSET 0")
 
-    /// Locks the same, and those that are named by an id of a device: for the groups that name any, for a plan's start
-    /// costs something for every partition of every table.
+    /// Locks the same, and those named by a device's local id. Only for groups that name any: starting a plan costs
+    /// something for every partition of every table.
     static let lockOwnEntities = reading("group_lock_own_entities", fence: "FOR UPDATE", own)
 
-    /// Reads the same.
+    /// Reads the same without waiting for row locks.
     static let lookAtOwnEntities = reading("group_look_at_own_entities", fence: "OFFSET 0", own)
 
     private static let (direct, mapped) = (EntityRows.keys, PushEntityRow.mapped)
@@ -61,8 +61,8 @@ enum EntityStatements {
         )
     }
 
-    /// Raises the feeds' counters; the rows stay locked until the commit, so positions are in commit order. The epoch is
-    /// for a row that is missing, which none is.
+    /// Raises the feeds' counters; the rows stay locked until the commit, so positions are in commit order. The epoch
+    /// is for a missing row, which does not occur.
     static let raiseFeeds = Statement(
         "group_raise_feeds",
         """
@@ -74,8 +74,8 @@ enum EntityStatements {
         """
     )
 
-    /// New entities. Their feed positions are the last ones of the raised counter, in order of execution. An id that
-    /// another replica took meanwhile breaks the primary key, and the group is planned anew.
+    /// Inserts new entities. Their feed positions are the last ones of the raised counter, in order of execution. An
+    /// id that another replica took meanwhile violates the primary key, and the group is planned anew.
     static let makeEntities = Statement(
         "group_make_entities",
         """
@@ -84,7 +84,7 @@ enum EntityStatements {
         """
     )
 
-    /// Entities that are there, locked: an upsert finds them by key whatever the tables' size.
+    /// Writes existing, locked entities: an upsert finds them by key whatever the tables' size.
     static let changeEntities = Statement(
         "group_change_entities",
         """

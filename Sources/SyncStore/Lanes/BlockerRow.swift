@@ -8,7 +8,7 @@ struct BlockerRow {
     let lane: LaneKey
     let blocker: UUID
     let changePosition: Int64
-    /// What it may cost, in look-ups.
+    /// What releasing them may cost, in look-ups.
     var budget: Int64 = 0
 
     static let columns = Columns<BlockerRow>(
@@ -19,8 +19,8 @@ struct BlockerRow {
         .int8("budget", \.budget)
     )
 
-    /// What a statement may cost, over all lanes, in look-ups: a tenth of a second, so that whoever is committed together
-    /// with a lane that has much to release hardly waits for it.
+    /// Look-ups that one statement may cost, over all lanes: a tenth of a second, so that jobs in the same commit
+    /// hardly wait for a lane with much to release.
     static let wholeBudget = 16_384
 
     static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {

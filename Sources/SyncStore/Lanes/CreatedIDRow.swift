@@ -2,10 +2,10 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What was created under a device's own id.
+/// The server id of an entity created under a device's local id.
 struct CreatedIDRow {
     let lane: LaneKey
-    /// What stands for the device's own id.
+    /// The UUID that represents the local id.
     let clientID: UUID
     let mutation: UUID
     let serverID: ServerID
@@ -19,7 +19,7 @@ struct CreatedIDRow {
 }
 
 extension CreatedIDRow {
-    /// An id leads somewhere once its create is final.
+    /// Nil while the create is not final: an id leads somewhere only then.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {
         let mutation = result.mutation
         guard result.outcome.status.isFinal, mutation.operation == .create, let serverID = result.outcome.serverID,

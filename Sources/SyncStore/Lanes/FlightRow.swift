@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// What is in flight from now on.
+/// A mutation that goes in flight.
 struct FlightRow {
     let dispatch: Dispatch
 
@@ -11,7 +11,7 @@ struct FlightRow {
         .int2("attempt_count", \.attempts)
     )
 
-    /// The built-in store is no attempt.
+    /// Writes to the built-in store count as no attempt.
     private var attempts: Int16 {
         guard case .upstream = dispatch.destination else { return dispatch.mutation.attemptCount }
         return dispatch.attempts

@@ -1,7 +1,6 @@
 import Postgres
 import SyncModel
 
-/// A job's lane.
 struct JobRow {
     let job: Int32
     let lane: LaneKey

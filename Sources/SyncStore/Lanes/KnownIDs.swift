@@ -2,21 +2,21 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Client ids that lead to a server id from now on, while mutations that name the entity by them are open.
+/// Client ids that have just got a server id, while mutations that name the entity by them are open.
 ///
-/// A mutation waits for the latest open one of its entity, by whichever name (product rule 3): what is pushed later under
-/// the server id must find those that came while only the client id was known. So the latest of them bears both; those
-/// before it are what it waits for. Where that one is given up, the latest that is left takes its place.
+/// A mutation waits for the latest open one of its entity, by whichever name (product rule 3): a later push under the
+/// server id must find those that came while only the client id was known. So the latest of them carries both ids;
+/// those before it are reached through its dependencies. If it is given up, the latest of the rest takes its place.
 struct KnownIDs {
     private var serverIDs: [MappingName: ServerID] = [:]
 
-    /// What a create came to, in a lane that has other open mutations.
+    /// Adds the outcome of a create, in a lane that has other open mutations.
     mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome, _ state: LaneState) {
         guard let created = mutation.created, outcome.status.isFinal, state.openCount > 0 else { return }
         add(lane, created.clientID, created.entityType, outcome.serverID)
     }
 
-    /// One that is not known by both names has nothing to pass on.
+    /// Skips a mutation that is not known by both names: it has nothing to pass on.
     mutating func add(_ lane: LaneKey, _ clientID: UUID?, _ entityType: String, _ serverID: ServerID?) {
         guard let clientID, let serverID else { return }
         serverIDs[MappingName(lane: lane, clientID: clientID, entityType: entityType)] = serverID
@@ -35,7 +35,7 @@ struct KnownIDs {
         .serverID { $0.value }
     )
 
-    /// No news to anybody who reads: the change position stays.
+    /// Readers need not learn of it: the change position stays.
     static let statement = Statement(
         "lane_known_ids",
         """

@@ -1,1 +1,1 @@
-// The rows that a group's lane statements take in.
+// The input rows of a group's lane statements.

@@ -3,22 +3,22 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// One group of lane steps on its way through its transaction: reads what their ``LanePlan``s are decided by, and has
-/// written what they come to. Talks to nobody.
+/// One group of lane steps within its transaction: reads what their ``LanePlan``s need and writes what they decide.
+/// Notifies no one.
 struct LaneGroup {
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
     private let reader: QueuedReader
     private let writer: LaneGroupWriter
-    /// Of entities' documents: what does not open is not patched.
+    /// For entities' documents: a document that cannot be opened is not patched.
     private let documentSeals: SealTable
     private let planner: TurnPlanner
     private let now: Timestamp
-    /// By place in the group; nil for steps that are lost.
+    /// By place in the group; nil for steps that lost their lane.
     private var plans: [LanePlan?]
     private var entities: [UUID: EntityTable] = [:]
-    /// Whether an organization was read too early: a head is of a type that was registered since, by another replica, or
-    /// is sealed under a key that was made since.
+    /// Whether an organization was read too early: another replica has since registered a head's type, or made the key
+    /// that a head is sealed under.
     private(set) var isStale = false
 
     init(
@@ -30,7 +30,7 @@ struct LaneGroup {
     ) {
         self.group = group
         self.entries = entries
-        // what another configuration opens waits for that
+        // values that another configuration can open wait for it
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
         writer = LaneGroupWriter(seals: seals, now: now)
@@ -40,7 +40,7 @@ struct LaneGroup {
         plans = group.map { _ in nil }
     }
 
-    /// The plan that a row is about, and the organization as it was read; nil for a step that is lost.
+    /// The plan that a row is about, and the organization as it was read; nil for a step that lost its lane.
     private func step(_ row: inout RowReader) throws -> (plan: LanePlan, entry: Catalog.Entry)? {
         guard let plan = plans[Int(try row.int32("job"))], let entry = entries[plan.request.lane.organization] else {
             return nil
@@ -96,12 +96,12 @@ struct LaneGroup {
 
     // MARK: - 3: outcomes
 
-    /// Works out what came of what was in flight, and what that does to entities and lanes.
+    /// Works out the outcomes of what was in flight, and their effects on entities and lanes.
     mutating func settle(_ makeID: () -> UUID) {
         for case let plan? in plans { plan.settle(&entities, makeID) }
     }
 
-    /// What came of requests, then what comes next.
+    /// Writes outcomes, then reads what comes next.
     var settleQueries: [Query] {
         get throws(SealError) { try writer.settleQueries(plans) }
     }
@@ -120,7 +120,7 @@ struct LaneGroup {
         }
     }
 
-    /// A mutation's id is unique in its lane only, and each lane releases what waits for one.
+    /// A mutation's id is unique in its lane only, and each lane releases the waiters of its own.
     private func readReleased(_ rows: Rows) throws {
         for var row in rows {
             guard let (plan, _) = try step(&row) else { continue }
@@ -138,18 +138,17 @@ struct LaneGroup {
         for case let plan? in plans { plan.choose(by: planner, now: now) }
     }
 
-    /// Everything that is left to be written, and COMMIT.
+    /// All remaining writes, and COMMIT.
     var finalQueries: [Query] {
         get throws(SealError) { try writer.finalQueries(plans, entities) }
     }
 
-    /// What each step is answered with.
+    /// The answer to each step.
     var turns: [LaneTurn] { plans.map { $0?.turn ?? .lost } }
 
-    /// Lanes that were changed.
     var changedLanes: [LaneKey] { plans.compactMap { $0?.request.lane } }
 
-    /// What was found to be wrong with lanes and mended.
+    /// Defects of lanes that were found and repaired.
     var notes: [(lane: LaneKey, text: String)] {
         plans.compactMap { plan in plan.flatMap { plan in plan.note.map { (plan.request.lane, $0) } } }
     }

@@ -2,12 +2,13 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// The queries that write what the steps of a group come to. Plans are by place in the group, nil for steps that are lost.
+/// The queries that write the results of a group's steps. Plans are by place in the group, nil for steps that lost
+/// their lane.
 struct LaneGroupWriter {
     let seals: SealTable
     let now: Timestamp
 
-    /// In this order: outcomes, mappings, devices' own ids, known ids, released mutations, then what comes next.
+    /// In this order: outcomes, mappings, local ids, known ids, released mutations, then reads what comes next.
     func settleQueries(_ plans: [LanePlan?]) throws(SealError) -> [Query] {
         var released: [BlockerRow] = []
         var heads: [HeadRow] = []
@@ -26,7 +27,7 @@ struct LaneGroupWriter {
         return queries
     }
 
-    /// What came of heads that never ran, what is in flight from now on, lanes, feeds, entities, and COMMIT.
+    /// Writes heads that were settled without running, what goes in flight, lanes, feeds, entities, and COMMIT.
     func finalQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var lanes: [LaneRow] = []
         var flights: [FlightRow] = []
@@ -68,7 +69,7 @@ struct LaneGroupWriter {
         return queries + knownIDs.queries
     }
 
-    /// Adds a statement that takes rows in, and the moment behind them; nothing without rows.
+    /// Adds a statement over rows, with the moment behind them; nothing without rows.
     private func add<Row>(
         _ statement: Statement,
         _ columns: Columns<Row>,

@@ -1,7 +1,7 @@
 import GroupCommit
 import SyncModel
 
-/// A step on its way through a committer.
+/// A lane step on its way through a committer.
 struct LaneJob: GroupJob {
     let request: LaneRequest
     let enqueuedAt: ContinuousClock.Instant

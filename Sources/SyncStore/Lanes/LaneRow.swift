@@ -1,6 +1,5 @@
 import SyncModel
 
-/// A lane with its key.
 struct LaneRow {
     let key: LaneKey
     let state: LaneState

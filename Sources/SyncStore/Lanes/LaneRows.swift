@@ -1,7 +1,7 @@
 package import Postgres
 package import SyncModel
 
-/// Locking, reading and writing rows of `lanes`: the lock that everything which changes a lane takes first.
+/// Locks, reads and writes rows of `lanes`. Every change of a lane takes this lock first.
 package enum LaneRows {
     private static let columns = Columns<LaneRow>(
         .lane(\.key),
@@ -18,10 +18,10 @@ package enum LaneRows {
         .moment("queued_since", \.state.queuedSince)
     )
 
-    /// What a ``LaneState`` is made of, behind the lane's key; for a table that is called `x`.
+    /// The columns of a ``LaneState``, behind the lane's key; for a table that is called `x`.
     static let list = columns.names(of: "x")
 
-    /// Reads what ``list`` names.
+    /// Reads the columns of ``list``.
     static func read(_ row: inout RowReader) throws -> LaneRow {
         LaneRow(
             key: try row.lane(),
@@ -44,7 +44,7 @@ package enum LaneRows {
     /// Locks lanes in key order and reads them. Input: organizations, users, sorted.
     static let lock = reading("lanes_lock", fence: "FOR UPDATE")
 
-    /// Reads lanes, whoever has locked them.
+    /// Reads lanes without waiting for row locks.
     static let look = reading("lanes_look", fence: "OFFSET 0")
 
     private static func reading(_ name: String, fence: String) -> Statement {
@@ -63,7 +63,7 @@ package enum LaneRows {
         )
     }
 
-    /// Writes lanes that are there and locked. An upsert all the same: it finds them by key whatever the tables' size.
+    /// Writes existing, locked lanes. An upsert all the same: it finds them by key whatever the tables' size.
     static let write = Statement(
         "lanes_write",
         """
@@ -78,7 +78,6 @@ package enum LaneRows {
     /// The parameters that name lanes, which must be sorted.
     package static func keys(_ lanes: [LaneKey]) -> Parameters { Columns.lanes.parameters(lanes) }
 
-    /// The query that locks lanes.
     package static func lock(_ lanes: [LaneKey]) -> Query {
         Query(lock, keys(lanes.sorted()))
     }
@@ -102,6 +101,5 @@ package enum LaneRows {
 }
 
 extension Columns where Row == LaneKey {
-    /// Lanes by their keys.
     package static let lanes = Columns(.lane { $0 })
 }

@@ -4,11 +4,11 @@ import SyncModel
 /// The statements of a group of lane steps, set-based, in the manner of ``GroupStatements``: each look-up is a lateral
 /// subquery with a fence, by index, in one partition.
 enum LaneStatements {
-    /// Mutations that one statement looks at, of a lane, of those that wait for another.
+    /// Waiters of a lane that one statement looks at.
     static let unblockLimit = 1_000
-    /// What releasing one costs beside looking at what it depends on, in look-ups.
+    /// What releasing one mutation costs beside looking at its dependencies, in look-ups.
     static let releaseCost = 8
-    /// Lists of dependencies up to this length are kept to what is really waited for.
+    /// Lists of dependencies up to this length are reduced to what is still waited for.
     static let shortList = 32
 
     /// `MutationRecord.satisfiesDependants`, of a mutation that is called `y`.
@@ -30,8 +30,7 @@ enum LaneStatements {
         """
     )
 
-    /// Mutations that others still wait for though they are done: their lane's worker was lost before it had released
-    /// all of those.
+    /// Done mutations that others still wait for: their lane's worker was lost before it had released all of those.
     static let doneBlockers = Statement(
         "lane_done_blockers",
         """
@@ -75,8 +74,8 @@ enum LaneStatements {
         """
     )
 
-    /// Resolves, fails or counts the mappings of creates. Above ten tries, or with its create, a mapping fails (product
-    /// rule 10); success resolves it always.
+    /// Resolves, fails or counts the mappings of creates. After more than ten tries, or with its create, a mapping
+    /// fails (product rule 10); success always resolves it.
     static let writeMappings = Statement(
         "lane_write_mappings",
         """
@@ -98,9 +97,9 @@ enum LaneStatements {
         """
     )
 
-    /// Says where the ids lead by which devices made what has been created. Where the device knows the entity by another
-    /// id already, both lead there. A pull that gives the device that other id at the same moment breaks the unique index:
-    /// then the group is planned anew, and finds it.
+    /// Notes which server ids the local ids of creates lead to. Where the device knows the entity by another id
+    /// already, both lead there. A pull that gives the device that other id at the same moment violates the unique
+    /// index: then the group is planned anew, and finds it.
     static let writeLocalIDs = Statement(
         "lane_write_local_ids",
         """
@@ -129,17 +128,17 @@ enum LaneStatements {
         """
     )
 
-    /// Releases mutations that waited for one that is done: those that wait for nothing else become pending, the others
-    /// wait for the first of what is left. In any order, as none runs before all are released.
+    /// Releases mutations that waited for a done one: those that wait for nothing else become pending, the others wait
+    /// for the first of their remaining dependencies. In any order, as none runs before all are released.
     ///
-    /// Its work is bounded by dependencies, for there may be thousands of waiters with thousands of them each: so many are
-    /// taken as `budget` has room for, one at least, and the answer says whether there may be more. What stands before
-    /// the blocker in a list was done before, so it is not looked at again, and looking ends with the first that is not
-    /// done. So each dependency is looked up once when it is done, and once as what is waited for. A short list is kept to
-    /// what is not done; of a long one the part that is done is cut off when that is half of it, for copying it each time
-    /// would be more work than all else.
+    /// Its work is bounded by dependencies, for there may be thousands of waiters with thousands of them each: it
+    /// takes as many waiters as `budget` has room for, at least one, and answers whether there may be more. Entries
+    /// before the blocker in a list were done before, so they are not looked at again, and looking ends with the first
+    /// that is not done. So each dependency is looked up once when it is done, and once as what is waited for. A short
+    /// list is reduced to what is not done; of a long one the done part is cut off when it reaches half, for copying
+    /// the list each time would be more work than all else.
     ///
-    /// They are gathered once, or a plan may gather them anew for every mutation of the lane.
+    /// The waiters are gathered once, or a plan may gather them anew for every mutation of the lane.
     static let unblock = Statement(
         "lane_unblock",
         """
@@ -203,12 +202,12 @@ enum LaneStatements {
         document: "CASE WHEN m.base_version <> e.version THEN e.document END"
     )
 
-    /// The first pending mutation of each lane; where the client ids lead that it names, as arrays side by side; and what
-    /// the feed knows of the entity that it changes: its last writer, and the upstream's validator; its document only where
-    /// the mutation was made on another version, for there may be a conflict.
+    /// The first pending mutation of each lane; where the client ids that it names lead, as arrays side by side; and,
+    /// of the entity that it changes, the last writer and the upstream's validator in the feed, with the document only
+    /// where the mutation was made on another version, for there may be a conflict.
     ///
-    /// Mostly it is the one that is expected. Only where that is not so is it searched for, in the order of positions,
-    /// which has to merge partitions and costs more. An append runs its parts in order, and the limit ends it after one.
+    /// Usually the expected mutation is the head. Only otherwise is it searched for in the order of positions, which
+    /// has to merge partitions and costs more. An append runs its parts in order, and the limit ends it after one.
     static let heads = Statement(
         "lane_heads",
         """
@@ -262,8 +261,8 @@ enum LaneStatements {
         """
     )
 
-    /// Nothing is sent before this is committed (product rule 13). It is no news: the change position stays, for a change
-    /// that touches no index costs half.
+    /// Nothing is sent before this is committed (product rule 13). The change position stays: readers need not learn
+    /// of it, and a change that touches no index costs half.
     static let markInFlight = Statement(
         "lane_mark_in_flight",
         """

@@ -2,17 +2,18 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// What an upstream has taken from others: whether an answer is the operator's trouble or a mutation's own (product rule
-/// 11) shows in the mutations themselves, whichever replica sent them, and costs those that succeed nothing.
+/// Whether an upstream has accepted other mutations: whether an answer is the operator's trouble or a mutation's own
+/// (product rule 11) shows in the mutations themselves, whichever replica sent them, and costs successful ones
+/// nothing.
 extension LaneStore {
-    /// Final mutations of the organization that are looked at, the last first. Forwarded ones may hide behind more of the
-    /// built-in store's: then they are found another time.
+    /// Final mutations of the organization that are looked at, the last first. More mutations of the built-in store
+    /// than this may hide forwarded ones, which then count at a later look.
     static let successesLookedAt = 2_000
 
-    /// Whether an organization's upstream has taken a request that was sent after a moment.
+    /// Whether an organization's upstream has accepted a request that was sent after a moment.
     ///
-    /// - Parameter timeout: how long a request may take: what was accepted before the moment counts only if it succeeded
-    ///   later than this, since it may have been under way at that moment.
+    /// - Parameter timeout: how long a request may take: the success of a mutation accepted before the moment counts
+    ///   only from this long after it, since its request may have been under way at that moment.
     /// - Throws: `store_unavailable`.
     package func hasSucceeded(
         in organization: UUID,
@@ -30,7 +31,7 @@ extension LaneStore {
         }
     }
 
-    /// Without it a planner that takes the organization's mutations for few would gather and sort them all.
+    /// Without it a planner that expects few mutations of the organization would gather and sort them all.
     static let successShape = Statement(
         "lane_success_shape",
         """
@@ -39,7 +40,8 @@ extension LaneStore {
         """
     )
 
-    /// The built-in store makes no attempts. A delete that was answered 404 is done, but nothing was taken.
+    /// The built-in store makes no attempts. A delete that was answered 404 is done, but the upstream accepted
+    /// nothing.
     static let successStatement = Statement(
         "lane_successes",
         """

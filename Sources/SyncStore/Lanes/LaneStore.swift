@@ -4,8 +4,8 @@ import Postgres
 import ServiceLifecycle
 package import SyncModel
 
-/// What lanes' workers do in the database. Safe to be used by any number of replicas at the same time: a lease names
-/// its worker, and its token only grows.
+/// The lane workers' database operations. Any number of replicas may use it at the same time: a lease names its
+/// worker, and its token only grows.
 package final class LaneStore: Service {
     private let committers: Committers<LaneWork>
     private let catalog: Catalog
@@ -21,8 +21,8 @@ package final class LaneStore: Service {
 
     /// Makes a step, committed together with those of other lanes.
     ///
-    /// A step that was answered `store_unavailable` may have been committed all the same: the same step, made once more,
-    /// finds that, and so does a claim by the same worker; another one's once the lease has run out.
+    /// A step that was answered `store_unavailable` may have been committed all the same. Repeating the step finds
+    /// that out, and so does a claim by the same worker; another worker finds it once the lease has run out.
     ///
     /// - Throws: `store_unavailable`, `overloaded`.
     package func step(
@@ -44,14 +44,14 @@ package final class LaneStore: Service {
         }
     }
 
-    /// Runs the committers until graceful shutdown; what is queued by then is finished.
+    /// Runs the committers until graceful shutdown; steps queued by then are finished.
     package func run() async throws {
         try await committers.run()
     }
 
     // MARK: - Candidates
 
-    /// Lanes that may be claimed, the longest due first: a plain read, nobody is locked.
+    /// Lanes that may be claimed, longest due first: a plain read without locks.
     ///
     /// - Parameters:
     ///   - excluding: organizations that are looked after already.
@@ -67,7 +67,7 @@ package final class LaneStore: Service {
         return try await lanes(Self.dueOfOrganizationStatement, parameters)
     }
 
-    /// Puts lanes off that are due, while their upstream's circuit is open: they are not looked at again before.
+    /// Postpones due lanes while their upstream's circuit is open: they are not looked at again before.
     ///
     /// - Parameter moments: by lane, when it may be claimed again.
     package func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
@@ -79,7 +79,7 @@ package final class LaneStore: Service {
         }
     }
 
-    /// The query that puts lanes off, which must be sorted.
+    /// - Parameter moments: sorted by lane.
     static func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) -> Query {
         postponed.query(postponeStatement, moments, at: now)
     }
@@ -91,17 +91,17 @@ package final class LaneStore: Service {
 
     // MARK: - Census
 
-    /// How many lanes stand how, over all organizations.
+    /// The number of lanes by state, over all organizations.
     package struct Census: Sendable, Hashable {
-        /// A worker has it.
+        /// A worker holds a lease on it.
         package var running = 0
         /// It may be claimed now.
         package var due = 0
         /// Its head waits for a back-off, or for the upstream.
         package var waiting = 0
-        /// A person is waited for.
+        /// It waits for a person's decision.
         package var halted = 0
-        /// When the first of all mutations was accepted that are pending or in flight.
+        /// When the first mutation that is pending or in flight was accepted, over all organizations.
         package var oldest: Timestamp?
     }
 
@@ -137,18 +137,17 @@ package final class LaneStore: Service {
         """
     )
 
-    /// How one organization's lanes stand.
+    /// The state of one organization's lanes.
     package struct OrganizationCensus: Sendable, Hashable {
-        /// The tenant.
         package var organization: UUID
-        /// A person is waited for.
+        /// Lanes that wait for a person's decision.
         package var halted: Int
         /// When the first of its mutations was accepted that are pending or in flight.
         package var oldest: Timestamp?
     }
 
-    /// Counts organization by organization, those first whose oldest pending mutation has waited longest, then those
-    /// with the most halted lanes; organizations where nothing waits are left out.
+    /// Counts by organization, those first whose oldest pending mutation has waited longest, then those with the most
+    /// halted lanes; organizations where nothing waits are left out.
     ///
     /// - Parameter limit: organizations at most.
     package func census(organizations limit: Int) async throws(Problem) -> [OrganizationCensus] {
@@ -209,8 +208,8 @@ package final class LaneStore: Service {
         """
     )
 
-    /// What was claimed or given back meanwhile is left alone. A lane whose lease has run out is put off like any other,
-    /// or many of them would stand before everybody else's.
+    /// Skips lanes that were claimed or given back in the meantime. A lane whose lease has run out is put off like any
+    /// other; otherwise many of them would stand before the lanes of other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
         """

@@ -5,8 +5,8 @@ import Logging
 import Postgres
 import SyncModel
 
-/// Commits groups of lane steps. One group is three round trips: lock lanes and entities; write what came of requests,
-/// release what waited for them and read what comes next; mark that as in flight and commit.
+/// Commits groups of lane steps. One group is three round trips: lock lanes and entities; write the outcomes of
+/// requests, release what waited for them and read what comes next; mark that as in flight and commit.
 struct LaneWork: GroupWork {
     let catalog: Catalog
     let notifier: ChangeNotifier
@@ -32,8 +32,8 @@ struct LaneWork: GroupWork {
         }
     }
 
-    /// Whether a lane that is to be claimed, alone in its group by now, has something in it that does not open: it is put
-    /// off, and not tried again with every look.
+    /// Whether a lane to be claimed, alone in its group by now, contains a value that cannot be opened: the lane is
+    /// put off, and not tried again with every look.
     private static func isDamaged(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],
@@ -78,8 +78,8 @@ struct LaneWork: GroupWork {
         finish(group, steps)
     }
 
-    /// Lanes of organizations whose data cannot be opened are put off, not claimed: nothing of theirs is sent, counted or
-    /// given up. What was in flight stays so until its lease has run out.
+    /// Lanes of organizations whose data cannot be opened are put off, not claimed: none of their mutations is sent,
+    /// counted or given up. What was in flight stays so until its lease has run out.
     private func leaveAlone(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
         let until = moment.adding(seconds: LanePlan.pause)
         let claims = jobs.filter { $0.request.step.token == nil }.sorted { $0.lane < $1.lane }

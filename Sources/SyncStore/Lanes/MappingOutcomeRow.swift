@@ -2,17 +2,17 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What became of the mapping of a create.
+/// The outcome of a create's mapping.
 struct MappingOutcomeRow {
     let lane: LaneKey
     let clientID: UUID
     let entityType: String
     let outcome: Outcome
     let changePosition: Int64
-    /// Whether what is said of it may stand here as it is.
+    /// Whether its error may be stored here unsealed.
     let isPlain: Bool
 
-    /// Creates only have one; those under a device's own id, or a global one, have none.
+    /// Nil where the mutation has no mapping: only creates have one, and not those under a local or a global id.
     init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
         let mutation = result.mutation
         guard let clientID = mutation.createdClientID else { return nil }
@@ -32,7 +32,7 @@ struct MappingOutcomeRow {
         .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
         .bool("fails") { $0.outcome.status == .failed },
         .int2("tries") { $0.outcome.isFailedTry ? 1 : 0 },
-        // an upstream's words stand in the mutation, too, and sealed there
+        // an upstream's error also stands in the mutation, and sealed there
         .text("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
         .int8("change_position", \.changePosition)
     )

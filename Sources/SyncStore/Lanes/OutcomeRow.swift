@@ -1,12 +1,12 @@
 import Postgres
 import SyncModel
 
-/// What came of a mutation. A class: it is read column by column, and never copied.
+/// The outcome of a mutation. A class: it is read column by column, and never copied.
 final class OutcomeRow: Sendable {
     private let lane: LaneKey
     private let result: LaneOutcome
     private let changePosition: Int64
-    /// As they are stored.
+    /// In stored form.
     private let responseBody, error, sentPayload: [UInt8]?
     private let lastError: String?
 

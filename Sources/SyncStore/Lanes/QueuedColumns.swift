@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// The columns of `mutations` that a ``QueuedMutation`` is made of, and how.
+/// The columns of `mutations` that make a ``QueuedMutation``.
 enum QueuedColumns {
     /// For a table that is called `m`.
     static let list = """
@@ -12,14 +12,14 @@ enum QueuedColumns {
             m.sent_endpoint, m.sent_payload, m.error, m.traceparent
         """
 
-    /// Reads the place in the lane, of a row that is read no further.
+    /// Reads the place in the lane, of a row whose other columns are not read.
     static func position(_ row: inout RowReader) throws -> Int64 {
         row.skip("id")
         row.skip("device_id")
         return try row.int64("position")
     }
 
-    /// Reads what ``list`` names.
+    /// Reads the columns of ``list``.
     static func mutation(_ row: inout RowReader, _ seal: LaneSeal) throws -> QueuedMutation {
         let id = try row.uuid("id")
         var mutation = QueuedMutation(
@@ -33,7 +33,7 @@ enum QueuedColumns {
             conflictResolution: try row.choice("conflict_resolution")
         )
         var unreadable: [String] = []
-        // kept beside a settled conflict, for people to read: nothing is sent of it
+        // kept with a settled conflict, for people to read: it is never sent
         var lost: [String] = []
         mutation.endpoint = try row.endpoint()
         mutation.payload = try seal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)

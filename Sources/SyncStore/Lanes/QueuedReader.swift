@@ -2,13 +2,13 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Reads mutations that lanes have in flight, or come to next.
+/// Reads mutations that are in flight, or next in their lanes.
 struct QueuedReader {
     let seals: SealTable
     let now: Timestamp
 
-    /// Reads a mutation, if need be without what of it stays closed: what was damaged, and what was accepted long ago and
-    /// is under a data key that is nowhere.
+    /// Reads a mutation, if need be without its values that cannot be opened: damaged ones, and those accepted long
+    /// ago under a data key that does not exist.
     func mutation(_ row: inout RowReader, of lane: LaneKey, _ entry: Catalog.Entry) throws -> QueuedMutation {
         let seal = seals.lane(lane)
         let start = row
@@ -26,7 +26,7 @@ struct QueuedReader {
         }
     }
 
-    /// Reads what ``LaneStatements/heads`` found, behind the job.
+    /// Reads the columns of ``LaneStatements/heads`` behind the job.
     func head(_ row: inout RowReader, of lane: LaneKey, _ entry: Catalog.Entry) throws -> FoundHead {
         let start = row
         do {
@@ -56,7 +56,7 @@ struct QueuedReader {
 }
 
 extension Catalog.Entry {
-    /// A type that mutations have; one that an operator has not declared was registered at its first use.
+    /// A mutation's type; one that an operator has not declared was registered at its first use.
     func type(_ name: String) -> EntityType {
         types[name] ?? EntityType(firstUseOf: name, hasUpstream: organization?.upstream != nil)
     }

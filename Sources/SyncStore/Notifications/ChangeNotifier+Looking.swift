@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Looking at what is watched: for what no hint told, and for whom what a feed has is news.
+/// Looks at everything that is watched: for changes that no hint told, and for the watchers of a feed's news.
 extension ChangeNotifier {
     func keepLooking() async {
         var last = ContinuousClock.now
@@ -61,7 +61,7 @@ extension ChangeNotifier {
         }
     }
 
-    /// Looks at a feed for as long as it moves, and tells those to whom that is news. The more of them there are, the
+    /// Looks at a feed for as long as it moves, and tells the watchers concerned. The more of them there are, the
     /// longer the pause between two looks: half a second at most.
     private func follow(_ organization: UUID) async {
         while let (after, watches) = state.withLock({ $0.feeds.next(organization) }) {

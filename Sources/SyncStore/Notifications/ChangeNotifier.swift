@@ -4,17 +4,17 @@ import ServiceLifecycle
 package import SyncModel
 import Synchronization
 
-/// Wakes those in this process who wait for something that this or another replica does: the dispatcher, when a lane may
-/// be claimed; readers that wait for a mutation to be settled or for the feed to move; listeners to events.
+/// Wakes tasks in this process that wait for a change by this or another replica: the dispatcher, when a lane may be
+/// claimed; readers that wait for a mutation to be settled or for the feed to move; listeners to events.
 ///
-/// Within the process it is a call; between replicas a hint by NOTIFY, at most ten times a second; and in case one is
-/// lost, a look at all that is watched: every fifteen seconds, or four times a second while hints do not arrive.
+/// Within the process it is a call; between replicas a hint by NOTIFY, at most ten times a second. In case one is
+/// lost, it looks at all that is watched: every fifteen seconds, or four times a second while hints do not arrive.
 package final class ChangeNotifier: Service {
     /// How long hints are gathered after one was sent.
     static let hintInterval: Duration = .milliseconds(100)
-    /// Hints sent at a time; beyond it others are told to look at everything.
+    /// Hints sent at a time; beyond it other replicas are told to look at everything.
     static let hintsAtATime = 4
-    /// The same while they do not, at least: with many watches it is longer.
+    /// The interval while hints do not arrive, at least: with many watches it is longer.
     static let deafInterval: Duration = .milliseconds(250)
     /// Lanes that one statement looks at.
     static let lanesAtATime = 1_000
@@ -24,21 +24,21 @@ package final class ChangeNotifier: Service {
         var onDue: (@Sendable () -> Void)?
         var lanes = LaneWatches()
         var feeds = FeedWatches()
-        /// What other replicas are to be told.
+        /// What to tell other replicas.
         var unsent: Set<WakeName> = []
     }
 
     let pool: Pool
     let hints: ReplicaHints
-    /// How often everything that is watched is looked at, while hints arrive.
+    /// The interval between looks at everything that is watched, while hints arrive.
     let calmInterval: Duration
     let state = Mutex(State())
-    /// Feeds that somebody has to look at; each at most once.
+    /// Feeds that have news to read; each at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
     /// Whether to look at everything that is watched at once.
     let lookNow = Atomic(false)
     private let due = Throttle(.seconds(1), isDueFirst: true)
-    /// Something is to be sent to other replicas; nil: what is unsent.
+    /// A message to other replicas; nil: what is unsent.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
     init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
@@ -49,17 +49,17 @@ package final class ChangeNotifier: Service {
 
     // MARK: - The dispatcher
 
-    /// Names the one who is told which lanes may be claimed. Called often and from any thread: it must be quick.
+    /// Sets the callback that is told which lanes may be claimed. Called often and from any thread: it must be quick.
     package func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {
         state.withLock { $0.onReady = body }
     }
 
-    /// Names the one who is told that another replica has more lanes due than it can run.
+    /// Sets the callback that is told when another replica has more lanes due than it can run.
     package func whenDueElsewhere(_ body: (@Sendable () -> Void)?) {
         state.withLock { $0.onDue = body }
     }
 
-    /// Tells other replicas that lanes are due, unless that was done within the last second.
+    /// Tells other replicas that lanes are due, at most once a second.
     package func tellDue() {
         if due.isDue() { outgoing.continuation.yield(.due) }
     }
@@ -71,7 +71,7 @@ package final class ChangeNotifier: Service {
 
     // MARK: - Readers
 
-    /// Says that mutations of lanes were changed, and with them perhaps their organizations' feeds.
+    /// Tells that mutations of lanes were changed, and with them perhaps their organizations' feeds.
     func changed(_ lanes: [LaneKey]) {
         let isHeard = hints.isHeard
         let (watches, moved, isFirst) = state.withLock { state in
@@ -81,7 +81,7 @@ package final class ChangeNotifier: Service {
             moved = organizations.filter { state.feeds.changed($0) }
             guard isHeard else { return (watches, moved, false) }
             let isFirst = state.unsent.isEmpty
-            // beyond that they are told to look at everything
+            // beyond that other replicas are told to look at everything
             guard state.unsent.count <= HintMessage.maximumNames * Self.hintsAtATime else {
                 return (watches, moved, false)
             }
@@ -93,7 +93,8 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Watches a lane, a feed behind a position, or both while `body` runs: what changes after the call begins is not missed.
+    /// Watches a lane, a feed behind a position, or both while `body` runs: changes after the call begins are not
+    /// missed.
     nonisolated(nonsending) package func watching<Value, Failure: Error>(
         lane: LaneKey? = nil,
         feed: (interest: FeedInterest, position: Int64)? = nil,
@@ -105,7 +106,7 @@ package final class ChangeNotifier: Service {
         return try await body(watch)
     }
 
-    /// Tells an observer of a lane, a feed behind a position, or both from now on.
+    /// Registers an observer of a lane, a feed behind a position, or both.
     package func add(
         _ observer: any ChangeObserver,
         lane: LaneKey?,
@@ -132,7 +133,7 @@ package final class ChangeNotifier: Service {
 
     // MARK: - The service
 
-    /// Listens to other replicas, tells them, and looks at what is watched, until graceful shutdown.
+    /// Listens to other replicas, sends them hints, and looks at what is watched, until graceful shutdown.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }

@@ -1,9 +1,9 @@
 package import Foundation
 
-/// What of an organization's feed somebody wants to be told of.
+/// The part of an organization's feed that a listener wants to be told of.
 package struct FeedInterest: Sendable, Hashable {
     package var organization: UUID
-    /// Who reads: entities of `visibility: "user"` exist for their owner only.
+    /// The reader: entities of `visibility: "user"` exist for their owner only.
     package var user: UUID
     /// Empty for all.
     package var entityTypes: Set<String>

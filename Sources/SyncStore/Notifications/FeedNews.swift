@@ -2,9 +2,9 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What was changed in a feed behind a position, and for whom that is news.
+/// The changes in a feed behind a position, and the users that may see them.
 struct FeedNews: Sendable {
-    /// Entities that are looked at; of more it is not told whose they are.
+    /// Entities that are looked at; the owners of further ones stay unknown.
     static let limit: Int64 = 1_000
 
     let epoch: Int64
@@ -47,7 +47,7 @@ struct FeedNews: Sendable {
         }
     }
 
-    /// The position of the newest change that somebody may see and wants to; nil when there is none.
+    /// The position of the newest change that the listener may see and has asked for; nil when there is none.
     func newest(for interest: FeedInterest) -> Int64? {
         guard isComplete else { return end }
         let own = visibleToOwner[interest.user]?.of(interest.entityTypes) ?? 0

@@ -1,13 +1,13 @@
 import Foundation
 
-/// Who watches which organization's feed, in this process. However many they are, one look serves them all.
+/// The watches on each organization's feed in this process. However many there are, one look serves them all.
 struct FeedWatches {
     private struct Feed {
         var watches: [ObjectIdentifier: (interest: FeedInterest, watch: any ChangeObserver)] = [:]
         /// The feed's end when it was last looked at.
         var known: Int64
         var isBeingRead = false
-        /// Whether there is something new since the look that is under way.
+        /// Whether there is something new since the current look began.
         var isDue = false
     }
 
@@ -16,7 +16,7 @@ struct FeedWatches {
 
     var organizations: [UUID] { Array(feeds.keys) }
 
-    /// - Parameter position: how far the feed has come that the watch has seen.
+    /// - Parameter position: up to where the watch has seen the feed.
     mutating func add(_ watch: any ChangeObserver, _ interest: FeedInterest, after position: Int64) {
         feeds[interest.organization, default: Feed(known: position)].watches[ObjectIdentifier(watch)] = (
             interest, watch
@@ -31,12 +31,12 @@ struct FeedWatches {
         names[WakeName(feedOf: interest.organization)] = nil
     }
 
-    /// The watched organization that another replica means.
+    /// The watched organization that another replica's hint names.
     func organization(_ name: WakeName) -> UUID? { names[name] }
 
     /// Notes that a feed was changed.
     ///
-    /// - Returns: whether somebody has to begin looking at it.
+    /// - Returns: whether the caller has to start a reader for it.
     mutating func changed(_ organization: UUID) -> Bool {
         guard let feed = feeds[organization] else { return false }
         feeds[organization]?.isDue = true
@@ -45,15 +45,15 @@ struct FeedWatches {
         return true
     }
 
-    /// Notes how far a feed is by now.
+    /// Notes how far a feed has come.
     ///
-    /// - Returns: whether somebody has to begin looking at it.
+    /// - Returns: whether the caller has to start a reader for it.
     mutating func note(_ end: Int64, of organization: UUID) -> Bool {
         feeds[organization]?.known == end ? false : changed(organization)
     }
 
-    /// Begins a look: where the last one ended, and how many watch. Nil when nothing is due, and then
-    /// whoever looks at the feed is to leave it.
+    /// Begins a look: where the last one ended, and how many watch. Nil when nothing is due; then the reader has to
+    /// stop reading this feed.
     mutating func next(_ organization: UUID) -> (after: Int64, watches: Int)? {
         guard let feed = feeds[organization] else { return nil }
         guard feed.isDue else {
@@ -64,7 +64,7 @@ struct FeedWatches {
         return (feed.known, feed.watches.count)
     }
 
-    /// Notes how far a look has come, and answers who watches.
+    /// Notes how far a look has come, and answers the watches.
     mutating func looked(
         upTo end: Int64,
         at organization: UUID

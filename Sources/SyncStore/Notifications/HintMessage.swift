@@ -1,12 +1,12 @@
 /// What replicas tell each other by NOTIFY: names of what was changed, never data.
 enum HintMessage: Sendable, Equatable {
-    /// I am here.
+    /// The sender is running.
     case presence
-    /// More lanes are due than I can run.
+    /// More lanes are due than the sender can run.
     case due
     /// Lanes and feeds were changed.
     case changed([WakeName])
-    /// So much was changed that it is not worth naming.
+    /// Too much was changed to name it.
     case everything
 
     /// PostgreSQL takes payloads of less than 8,000 bytes.
@@ -27,7 +27,7 @@ enum HintMessage: Sendable, Equatable {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Reads a payload; nil for what no replica of ours sends.
+    /// Reads a payload; nil for one that no replica sends.
     static func read(_ text: String) -> (sender: WakeName, message: HintMessage)? {
         let bytes = Array(text.utf8)
         guard bytes.count > WakeName.length, let sender = WakeName(bytes[..<WakeName.length]) else { return nil }

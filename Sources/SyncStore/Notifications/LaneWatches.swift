@@ -1,11 +1,11 @@
 import SyncModel
 
-/// Who watches which lane, in this process.
+/// The watches on each lane in this process.
 struct LaneWatches {
     private struct Lane {
         let key: LaneKey
         var watches: [any ChangeObserver] = []
-        /// The lane's change position when it was last looked at; nil: it was not.
+        /// The lane's change position when it was last looked at; nil before the first look.
         var known: Int64?
     }
 
@@ -39,12 +39,12 @@ struct LaneWatches {
         lanes[WakeName(key)]?.first { $0.key == key }?.watches ?? []
     }
 
-    /// Of whatever lane another replica means: two may share a name.
+    /// The watches of every lane that the name may mean: two may share one.
     func watches(of name: WakeName) -> [any ChangeObserver] {
         lanes[name]?.flatMap(\.watches) ?? []
     }
 
-    /// Notes how far a lane is by now, and answers whom that is news to.
+    /// Notes a lane's change position, and answers the watches that have not seen it.
     mutating func note(_ position: Int64, of key: LaneKey) -> [any ChangeObserver] {
         let name = WakeName(key)
         guard let place = lanes[name]?.firstIndex(where: { $0.key == key }), let lane = lanes[name]?[place],

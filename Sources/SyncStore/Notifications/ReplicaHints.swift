@@ -2,23 +2,23 @@ import Foundation
 import Postgres
 import Synchronization
 
-/// NOTIFY as a hint between replicas. A hint carries no data; what is lost is found by polling, and how often that is
-/// done depends on whether hints arrive: each replica listens for its own presence, too, and looks whether it hears the
-/// others that are registered. So a proxy of connections that swallows notifications makes the gateway slower to notice,
-/// and nothing else.
+/// NOTIFY as a hint between replicas. A hint carries no data; polling finds what is lost, and how often it runs
+/// depends on whether hints arrive: each replica listens for its own presence, too, and checks whether it hears the
+/// other registered ones. So a connection proxy that swallows notifications makes the gateway slower to notice, and
+/// nothing else.
 final class ReplicaHints: Sendable {
-    /// How often a replica says that it is here.
+    /// How often a replica announces its presence.
     static let presenceInterval: Duration = .seconds(5)
-    /// How long a replica that is not heard of counts as there.
+    /// How long a silent replica counts as present.
     static let memory: Duration = .seconds(16)
     private static let channel = "sluice"
 
     private struct State {
         var peers: [WakeName: ContinuousClock.Instant] = [:]
-        /// When our own presence was first heard on the connection, and last.
+        /// When this replica's own presence was first heard on the connection, and last.
         var heardSince: ContinuousClock.Instant?
         var lastHeard: ContinuousClock.Instant?
-        /// Since when there are more replicas than are heard of.
+        /// Since when fewer replicas are heard than registered.
         var missingSince: ContinuousClock.Instant?
     }
 
@@ -28,7 +28,7 @@ final class ReplicaHints: Sendable {
     private let connection: @Sendable (@escaping @Sendable (String) -> Void) -> ConnectionConfiguration
     private let state = Mutex(State())
 
-    /// - Parameter connection: how to connect, given what is to be called with the payload of each notification.
+    /// - Parameter connection: how to connect, given the callback for each notification's payload.
     init(
         pool: Pool,
         connection: @escaping @Sendable (@escaping @Sendable (String) -> Void) -> ConnectionConfiguration
@@ -38,8 +38,9 @@ final class ReplicaHints: Sendable {
         self.connection = connection
     }
 
-    /// Whether hints of others are likely to arrive. Not yet in the first second: others may not have heard of us; and
-    /// not while somebody is registered of whom nothing is heard in the time in which each says that it is here.
+    /// Whether hints of other replicas are likely to arrive. Not in the first second, when others may not have heard
+    /// of this one; and not while a registered replica has been silent for longer than the interval at which each
+    /// announces itself.
     var isHearing: Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
@@ -49,18 +50,17 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// Other replicas that were heard of lately.
     var peerCount: Int {
         let now = ContinuousClock.now
         return state.withLock { $0.peers.values.count { now - $0 < Self.memory } }
     }
 
-    /// Whether hints are worth sending: others are there, or nobody knows.
+    /// Whether hints are worth sending: other replicas exist, or it is unknown whether they do.
     var isHeard: Bool {
         guard isHearing else { return true }
         let now = ContinuousClock.now
         return state.withLock { state in
-            // who listens anew has not heard of everybody yet
+            // a replica that has just begun to listen has not heard of all others yet
             if let since = state.heardSince, now - since < Self.presenceInterval + .seconds(1) { return true }
             return state.peers.values.contains { now - $0 < Self.memory }
         }
@@ -68,14 +68,15 @@ final class ReplicaHints: Sendable {
 
     /// Listens until the task is cancelled; connects again when the connection is lost.
     ///
-    /// - Parameter onHint: what others say; of their presence, only the first time. Called on the connection's thread: it must be quick.
+    /// - Parameter onHint: receives the hints of others; their presence only the first time. Called on the
+    ///   connection's thread: it must be quick.
     func listen(_ onHint: @escaping @Sendable (HintMessage) -> Void) async {
         let configuration = connection { [weak self] in self?.take($0, onHint) }
         while !Task.isCancelled {
             if let listening = try? await Connection.open(configuration) {
                 _ = try? await listening.run(Query(Self.listenStatement))
                 await send(.presence)
-                // what was said meanwhile is lost
+                // hints sent meanwhile are lost
                 onHint(.everything)
                 while listening.isUsable, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(500)) }
                 listening.close()
@@ -85,7 +86,7 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// Says that this replica is here, again and again until the task is cancelled.
+    /// Announces this replica's presence again and again until the task is cancelled.
     func keepPresent() async {
         _ = try? await pool.run([Query(Self.forgetStatement)])
         while !Task.isCancelled {
@@ -94,7 +95,7 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// Says that this replica is here, and looks who else is registered.
+    /// Registers this replica, and counts the others that are registered.
     private func register() async {
         let own = Parameters(id)
         var others = own
@@ -106,7 +107,6 @@ final class ReplicaHints: Sendable {
         note(registered: Int(registered))
     }
 
-    /// Notes how many others are registered.
     func note(registered: Int) {
         let now = ContinuousClock.now
         state.withLock { state in
@@ -115,7 +115,7 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// Tells the other replicas. A hint that fails is as good as one that is lost.
+    /// Tells the other replicas. A hint that fails is treated as lost.
     func send(_ message: HintMessage) async {
         _ = try? await pool.run([notification(message)])
     }
@@ -143,7 +143,7 @@ final class ReplicaHints: Sendable {
     }
 
     static let listenStatement = Statement("hints_listen", "LISTEN \(channel)")
-    /// A hint need not survive a crash of the server: nobody waits for a disk.
+    /// A hint need not survive a crash of the server, so it is committed without waiting for the disk.
     static let notifyStatement = Statement(
         "hints_notify",
         "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', $1)"

@@ -1,10 +1,10 @@
 import Foundation
 import SyncModel
 
-/// A short name for a lane or an organization's feed, as hints between replicas carry it: 48 bits, eight characters. That
-/// two share a name costs a look in vain.
+/// A short name for a lane or an organization's feed in hints between replicas: 48 bits, eight characters. If two
+/// share a name, that costs a look in vain.
 struct WakeName: Hashable, Sendable {
-    /// How many characters its text has.
+    /// In characters.
     static let length = 8
 
     let bits: UInt64
@@ -30,7 +30,7 @@ struct WakeName: Hashable, Sendable {
     }
 
     private init(bits: UInt64) {
-        // the best mixed bits of a product are its upper ones
+        // the upper bits of a product are mixed best
         self.bits = (bits &* 0x9e37_79b9_7f4a_7c15) >> 16
     }
 

@@ -1,8 +1,8 @@
-/// What an observer was told since it last looked.
+/// The news that an observer was told since it last looked.
 package struct WakeNews: Sendable, Hashable {
     /// Whether mutations or mappings of the lane were changed.
     package private(set) var lane = false
-    /// How far the feed has come with something that the observer may see; nil: nothing of that kind.
+    /// The feed's position with something that the observer may see; nil: no such news.
     package private(set) var feed: Int64?
 
     package init() {}

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Lets one reader wait until something that it has an interest in is changed.
+/// Lets one reader wait until something that it watches is changed.
 package final class Watch: ChangeObserver {
     private struct State {
         var news = WakeNews()
-        /// The time of the call that is under way is over.
+        /// The time limit of the current call has passed.
         var isLate = false
         var reader: CheckedContinuation<Void, Never>?
     }
@@ -13,8 +13,8 @@ package final class Watch: ChangeObserver {
 
     init() {}
 
-    /// Waits for news, for at most `limit` or until the task is cancelled. Answers at once when there are some since the
-    /// last call. One caller at a time.
+    /// Waits for news, for at most `limit` or until the task is cancelled. Returns at once when there are some since
+    /// the last call. One caller at a time.
     package func news(within limit: Duration) async -> WakeNews {
         if limit > .zero {
             let timer = Task {

@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// What is looked up of the entities that a group writes.
+/// The look-ups of entities that a group writes.
 struct EntityLookUps {
     private var rows: [PushEntityRow] = []
 
@@ -18,7 +18,7 @@ struct EntityLookUps {
             : PushEntityRow.open.query(GroupStatements.open, rows)
     }
 
-    /// Reads the entities, under locks or not.
+    /// Reads the entities, with or without locks.
     func query(_ access: GroupReader.Access) -> Query {
         let direct = rows.compactMap { row in
             row.entity.serverID.map { (row.device.lane.organization, EntityKey(type: row.entity.type, id: $0.text)) }

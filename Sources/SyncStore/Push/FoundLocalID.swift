@@ -2,18 +2,18 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What ``LocalIDStatements/find`` says of an id of a device.
+/// A row of ``LocalIDStatements/find`` about one local id.
 struct FoundLocalID {
-    /// The place in the group of the push that asks.
+    /// The place of the asking push in the group.
     let push: Int
     let id: LocalID
-    /// What stands for it.
+    /// The UUID that represents it.
     let clientID: UUID
-    /// Where it leads, or will; nil where the device has given no such id.
+    /// Where it leads, or will; nil where the device has assigned no such id.
     let mapping: IDMapping?
-    /// Whether mutations that wait can be sent with it.
+    /// Whether waiting mutations that name it can be sent.
     let isPinned: Bool
-    /// Whether a pull that is not confirmed may have assigned it.
+    /// Whether an unconfirmed pull may have assigned it.
     let mayBeAssigned: Bool
 
     init(_ row: inout RowReader) throws {

@@ -1,12 +1,12 @@
 import Postgres
 import SyncModel
 
-/// What ``GroupStatements/mappings`` says of a client id.
+/// A row of ``GroupStatements/mappings`` about one client id.
 struct FoundMapping {
-    /// The place in the group of the push that asks.
+    /// The place of the asking push in the group.
     let push: Int
     let mapping: IDMapping
-    /// When its use was last noted; nil where that never was.
+    /// When its use was last noted; nil if never.
     let usedAt: Timestamp?
 
     init(_ row: inout RowReader) throws {

@@ -4,19 +4,19 @@ import SyncModel
 /// The plans of all pushes of a group, made one after another so that each sees what those before it did to the
 /// organization's entities.
 struct GroupPlan {
-    /// A plan, or what refuses the push; one a push.
+    /// For each push its plan, or the problem that refuses it.
     private(set) var outcomes: [Result<PushPlan, Problem>] = []
     /// Entities by organization, as the group leaves them.
     private(set) var entities: [UUID: EntityTable]
-    /// What was read, one a push.
+    /// The snapshot of each push.
     let snapshots: [PushSnapshot]
-    /// Pushes that cannot be planned before everything that they name was looked up. While there are any the plan is
-    /// worth nothing: what comes behind them in the group was planned without them.
+    /// Pushes that cannot be planned before every name in them was looked up. While there are any, the plan is
+    /// discarded: later pushes in the group were planned without them.
     private(set) var incomplete: Set<Int> = []
-    /// Whether a lane is missing that was taken to be there.
+    /// Whether a lane is missing that was assumed to exist.
     private(set) var lacksLane = false
 
-    /// - Parameter isCertain: whether everything was looked up, and nothing taken from what is remembered.
+    /// - Parameter isCertain: whether everything was looked up, and nothing taken from memory.
     init(_ group: [PushJob], contexts: [PushPlanner.Context], snapshot: GroupSnapshot, isCertain: Bool) {
         entities = snapshot.entities
         snapshots = snapshot.pushes

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What a group's pushes name that may be known: mutations, refusals, and where ids lead.
+/// The names in a group's pushes that may be known: mutations, refusals, and ids.
 extension GroupReader {
     /// - Parameter watermarks: one a push, above which keys are new; nil to look up every key.
     mutating func addLookUps(_ watermarks: [Int64]?) {
@@ -12,7 +12,7 @@ extension GroupReader {
         steps += lookUps(split.map(\.wanted)) { !created[$0].contains($1) }
     }
 
-    /// - Parameter isWanted: of a push and what stands for an id of its device, whether that is looked up.
+    /// - Parameter isWanted: whether to look up an id of a push's device, given the UUID that represents it.
     private func lookUps(_ wanted: [PushLookUps], _ isWanted: (Int, UUID) -> Bool) -> [Step] {
         func rows(_ ids: (PushLookUps) -> Set<UUID>) -> [PushIDRow] {
             group.enumerated().flatMap { index, job in
@@ -43,12 +43,12 @@ extension GroupReader {
         return steps
     }
 
-    // MARK: - What was left out
+    // MARK: - Completion
 
-    /// A further round trip, for pushes of which something would be refused: what was taken for new is looked up.
+    /// A further round trip, for pushes with an entry that would be refused: looks up what was assumed to be new.
     func completion(of pushes: Set<Int>) -> [Query] { rest(of: pushes).map(\.query) }
 
-    /// Takes in what ``completion(of:)`` found.
+    /// Adds the results of ``completion(of:)`` to the snapshot.
     func complete(_ pushes: Set<Int>, _ results: [Rows], in snapshot: inout GroupSnapshot) throws {
         for (step, rows) in zip(rest(of: pushes), results) { try step.read(rows, &snapshot) }
         for push in pushes { snapshot.pushes[push].isComplete = true }
@@ -77,7 +77,7 @@ extension GroupReader {
         }
     }
 
-    /// A refusal that stays one, though what was said of it cannot be opened.
+    /// A recorded refusal whose problem cannot be opened stays a refusal.
     private static let lostRefusal = Problem(
         .validationFailed,
         "the entry was refused before, and what it was told cannot be opened any more"
@@ -114,7 +114,7 @@ extension GroupReader {
 
     /// A third round trip, for repetitions in which ids differ from the first try.
     ///
-    /// - Parameter pushes: only of these; nil for all.
+    /// - Parameter pushes: only these; nil for all.
     func comparisons(_ snapshot: inout GroupSnapshot, of pushes: Set<Int>? = nil) -> [Step] {
         var mapped: [PushIDRow] = []
         var local: [PushLocalIDRow] = []

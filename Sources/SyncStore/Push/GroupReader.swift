@@ -1,17 +1,17 @@
 import Postgres
 import SyncModel
 
-/// A group's first round trip: which queries to send, and what to make of their results.
+/// A group's first round trip: the queries to send, and the handling of their results.
 struct GroupReader {
-    /// How what is there is read.
+    /// How rows are read.
     enum Access {
-        /// Under locks, by a transaction that goes on to write; lanes that are missing are made.
+        /// Under locks, by a transaction that goes on to write; missing lanes are created.
         case locking
-        /// As of one moment, by a transaction that writes and locks nothing and waits for nobody.
+        /// As of one moment, by a transaction that writes nothing, takes no locks and waits for none.
         case looking
     }
 
-    /// A query, and what to do with its result.
+    /// A query, and the handling of its result.
     typealias Step = (query: Query, read: (Rows, inout GroupSnapshot) throws -> Void)
 
     let group: [PushInput]
@@ -21,12 +21,12 @@ struct GroupReader {
     private var pushOfLane: [LaneKey: Int] = [:]
     /// What is not looked up at first, one a push.
     var leftOut: [PushLookUps] = []
-    /// What to do with the result of each query, in order.
+    /// In the order of the queries.
     var steps: [Step] = []
 
-    /// - Parameter hints: what is remembered of devices, so that less has to be looked up; nil to look up everything. A
-    ///   device that is not remembered counts as new: its lane is made if need be, and its keys are not looked up. What
-    ///   was left out is looked up before anything is refused (``completion(of:)``).
+    /// - Parameter hints: the remembered watermarks of devices, so that less has to be looked up; nil to look up
+    ///   everything. A device without one counts as new: its lane is created if need be, and its keys are not looked
+    ///   up. What was left out is looked up before anything is refused (``completion(of:)``).
     init(_ group: [PushInput], hints: WatermarkHints?, seals: SealTable, access: Access = .locking) {
         self.group = group
         self.seals = seals
@@ -42,7 +42,7 @@ struct GroupReader {
 
     var queries: [Query] { opening + steps.map(\.query) }
 
-    /// Connections that only look are the pool's, which plan statements in their own way unless they are told.
+    /// Read-only connections come from the pool, which plans statements in its own way unless told otherwise.
     private var opening: [Query] {
         switch access {
         case .locking: [.begin]
@@ -66,9 +66,9 @@ struct GroupReader {
 
     // MARK: - New devices
 
-    /// Goes with the third round trip, for devices that are not known.
+    /// Goes with the third round trip, for unknown devices.
     ///
-    /// - Parameter limit: how far is counted.
+    /// - Parameter limit: counting stops there.
     func deviceCounts(_ snapshot: GroupSnapshot, limit: Int) -> [Query] {
         let new = group.indices.filter { !snapshot.pushes[$0].isDeviceKnown }
         guard !new.isEmpty else { return [] }
@@ -85,7 +85,7 @@ struct GroupReader {
 
     // MARK: - Lanes and devices
 
-    /// - Parameter maybeNew: the lane of a device that is remembered was there, and only a purge takes it away.
+    /// - Parameter maybeNew: lanes that may be missing. The lane of a remembered device exists, unless it was purged.
     private mutating func addLanes(maybeNew: [LaneKey]) {
         let pushOfLane = pushOfLane
         if access == .locking, !maybeNew.isEmpty {
@@ -128,7 +128,7 @@ struct GroupReader {
         )
     }
 
-    /// What users have used of their quotas, where they have one.
+    /// Reads the quota use of users that have a quota.
     private mutating func addAllowances() {
         let limited = group.enumerated().filter { $0.element.quota != nil }
             .map { PushRow(push: $0.offset, lane: $0.element.lane) }

@@ -5,13 +5,13 @@ import SyncModel
 struct GroupSnapshot {
     /// One a push.
     var pushes: [PushSnapshot]
-    /// Whether the push's lane is there: it is not when the organization is no longer active.
+    /// Whether the push's lane exists: it does not when the organization is no longer active.
     var hasLane: [Bool]
     /// By organization.
     var entities: [UUID: EntityTable] = [:]
-    /// Mappings that the group names, and when that was last noted of them.
+    /// Mappings that the group names, and when the use of each was last noted.
     var mappingUses: [MappingUse] = []
-    /// By push, ids of its device that lead nowhere, and may have been assigned by a pull that is not confirmed; each
-    /// with what stands for it.
+    /// By push, local ids that lead nowhere and that an unconfirmed pull may have assigned; each with the UUID that
+    /// represents it.
     var unassigned: [Int: [LocalID: UUID]] = [:]
 }

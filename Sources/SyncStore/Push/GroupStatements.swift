@@ -5,12 +5,12 @@ import SyncModel
 /// in the group. Inputs come in key order, and locks are taken in that order: lanes first, then entities; feeds are
 /// raised last, when writing.
 ///
-/// The shape of every plan is in the text, for a plan is made once and kept: a plain join, planned while the tables were
-/// nearly empty, reads a whole table for ever after. So each look-up is a lateral subquery with a fence (`OFFSET 0`,
-/// `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
+/// The text fixes the shape of every plan, for a plan is made once and kept: a plain join, planned while the tables
+/// were nearly empty, reads a whole table for ever after. So each look-up is a lateral subquery with a fence
+/// (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
 enum GroupStatements {
-    /// Makes the lanes that are missing, in active organizations only: a purged one takes no new rows. A purge does not
-    /// see a lane that is not committed yet, so making one holds the organization's row, which a purge changes first.
+    /// Creates missing lanes, in active organizations only: a purged one takes no new rows. A purge does not see a
+    /// lane that is not committed yet, so creating one holds the organization's row, which a purge changes first.
     static let makeLanes = Statement(
         "group_make_lanes",
         """
@@ -42,7 +42,7 @@ enum GroupStatements {
         """
     )
 
-    /// How many devices users have, as far as it matters.
+    /// Counts users' devices up to a limit.
     static let deviceCounts = Statement(
         "group_device_counts",
         """
@@ -89,7 +89,8 @@ enum GroupStatements {
         """
     )
 
-    /// A failed mapping whose create was discarded, or is gone, is abandoned; only of failed ones the create is looked at.
+    /// A failed mapping whose create was discarded or deleted is abandoned; the create is looked at for failed
+    /// mappings only.
     static let mappings = Statement(
         "group_mappings",
         """
@@ -109,8 +110,8 @@ enum GroupStatements {
 
     /// The latest open mutation on each entity that the group updates, looked for only in lanes that have open ones.
     ///
-    /// By the client's name that is never a create: what follows one waits for it by the mapping, and, where it took the
-    /// client id over, for what was open under that before.
+    /// By client id that is never a create: a mutation that follows a create waits for it by the mapping and, where
+    /// that create took the client id over, for what was open under the id before.
     static let open = open(
         "group_open",
         own: false,
@@ -122,7 +123,7 @@ enum GroupStatements {
         """
     )
 
-    /// The same where some are named by an id of a device.
+    /// The same where some entities are named by a local id.
     static let openOwn = open(
         "group_open_own",
         own: true,

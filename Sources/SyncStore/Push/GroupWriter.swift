@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// A group's second round trip: everything that the plans change, and COMMIT. Nothing to write ends in ROLLBACK, which
+/// A group's second round trip: all changes of the plans, and COMMIT. A group without changes ends in ROLLBACK, which
 /// costs no flush.
 struct GroupWriter {
     private let group: [PushJob]
@@ -11,7 +11,7 @@ struct GroupWriter {
     private let changes: [(index: Int, plan: PushPlan)]
     private let now: Timestamp
     private let seals: SealTable
-    /// Where in the results the feeds' rows are.
+    /// The places of the feeds' rows in the results.
     private var feedResults: [Int] = []
     private(set) var queries: [Query] = []
 
@@ -67,12 +67,12 @@ struct GroupWriter {
         }
         add(GroupStatements.writeDevices, DevicePushRow.columns, devices)
 
-        // also of pushes that are refused: this commit makes their lanes, so no later push finds its user new
+        // also for refused pushes: this commit creates their lanes, so no later push finds its user new
         let newcomers = group.indices.filter { plan.snapshots[$0].isLaneNew }.map { group[$0].lane }.sorted()
         add(GroupStatements.writeUsers, .lanes, newcomers)
     }
 
-    /// Adds a statement that takes rows in, and the moment behind them; nothing without rows.
+    /// Adds a statement over rows, with the moment behind them; nothing without rows.
     private mutating func add<Row>(_ statement: Statement, _ columns: Columns<Row>, _ rows: [Row]) {
         if !rows.isEmpty { queries.append(columns.query(statement, rows, at: now)) }
     }
@@ -98,7 +98,7 @@ struct GroupWriter {
                 row.blockers = blockers.add(new.record.status == .blocked ? new.record.dependsOn : [])
                 row.references = references.add(new.references.map(\.clientID))
                 referenceTypes += new.references.lazy.map(\.entityType)
-                // as it stands, as a rule: nothing to seal, and nothing that looks as if it were
+                // usually stored as it is: nothing to seal, and nothing that looks sealed
                 if let seal { try row.seal(seal) } else if row.looksSealed { try row.seal(seals.lane(job.lane)) }
                 rows.append(row)
             }
@@ -129,7 +129,7 @@ struct GroupWriter {
         add(GroupStatements.replaceMappings, MappingRow.columns, rows.filter(\.new.replacesAbandoned))
     }
 
-    /// What waited in vain for a create that was given up may be open still, when another one takes over its id.
+    /// Mutations that waited in vain for an abandoned create may still be open when another create takes over its id.
     private mutating func addKnownIDs() {
         var known = KnownIDs()
         for change in changes {
@@ -141,7 +141,7 @@ struct GroupWriter {
         queries += known.queries
     }
 
-    /// What pushes name that change something. In key order, and each once.
+    /// Mappings named by pushes that change something. In key order, and each once.
     private mutating func addMappingUses() {
         let changed = Set(changes.map(\.index))
         var seen: Set<MappingName> = []
@@ -153,7 +153,7 @@ struct GroupWriter {
         add(GroupStatements.touchMappings, MappingName.columns, seen.sorted())
     }
 
-    /// Ids of devices. In key order, for pulls write them too, under no lock of ours.
+    /// Local ids. In key order, for pulls write them too, without the lanes' locks.
     private mutating func addLocalIDs() {
         var (new, replacing, confirmed) = (LocalIDRows(), LocalIDRows(), LocalIDRows())
         var pinned = LocalIDRows()
@@ -186,7 +186,7 @@ struct GroupWriter {
         add(GroupStatements.writeRejections, RejectionRow.columns, rows)
     }
 
-    /// What users have used of their quotas; in key order, as lanes.
+    /// Quota use; in key order, as lanes.
     private mutating func addAllowances() {
         let rows = changes.compactMap { change in
             change.plan.allowance.map { AllowanceRow(lane: group[change.index].lane, bucket: $0) }

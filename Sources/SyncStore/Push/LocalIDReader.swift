@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What a group's pushes name by ids of their devices, and where those lead.
+/// Looks up the local ids that a group's pushes name.
 struct LocalIDReader: Sendable {
     private let group: [PushInput]
 
@@ -34,10 +34,10 @@ struct LocalIDReader: Sendable {
         }
     }
 
-    // MARK: - What pulls assigned
+    // MARK: - Assignments of pulls
 
-    /// Two more round trips, for pushes that are the first to use what a pull assigned to their device: what those ids
-    /// lead to, and the entities that are written by them.
+    /// Two more round trips, for pushes that are the first to use a pull's assignments: where those ids lead, and the
+    /// entities that are written by them.
     func readAssigned(
         _ snapshot: inout GroupSnapshot,
         _ access: GroupReader.Access,
@@ -48,7 +48,7 @@ struct LocalIDReader: Sendable {
         guard let pages = pages(snapshot), let again = find({ unassigned[$0]?.values.contains($1) == true }) else {
             return
         }
-        // a pull may have confirmed a page since: what is not among the pages any more is found behind them
+        // a pull may have confirmed a page since: an id that is no longer among the pages is found behind them
         let found = try await connection.run([pages, again])
         snapshot.unassigned = [:]
         try read(found[1], &snapshot)
@@ -72,8 +72,7 @@ struct LocalIDReader: Sendable {
         try EntityRows.load(results[1], into: &snapshot.entities, seals)
     }
 
-    /// Ids that lead nowhere may have been assigned by a pull, whose page this push then confirms for the ids that it
-    /// uses.
+    /// A pull may have assigned the ids that lead nowhere; then this push confirms the page for the ids that it uses.
     private func pages(_ snapshot: GroupSnapshot) -> Query? {
         guard !snapshot.unassigned.isEmpty else { return nil }
         let rows = snapshot.unassigned.keys.sorted().map { push in
@@ -82,7 +81,7 @@ struct LocalIDReader: Sendable {
         return PushIDRow.devices.query(LocalIDStatements.pages, rows)
     }
 
-    /// An id that two pages give to different entities is not guessed at: the device has to pull first.
+    /// An id that two pages assign to different entities stays unresolved: the device has to pull first.
     private func readPages(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         var found: [Int: [LocalID: ServerID]] = [:]
         var ambiguous: [Int: Set<LocalID>] = [:]

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Rows of `local_ids` on their way in.
+/// Builds the input rows for `local_ids`.
 struct LocalIDRows {
     private struct Row {
         let device: DeviceKey
@@ -15,7 +15,7 @@ struct LocalIDRows {
 
     var isEmpty: Bool { rows.isEmpty }
 
-    /// - Parameter create: noted while the id leads nowhere.
+    /// - Parameter create: stored while the id leads nowhere.
     mutating func add(
         _ device: DeviceKey,
         _ id: LocalID,
@@ -32,7 +32,7 @@ struct LocalIDRows {
     /// The key of a row.
     private static let key = Columns<Row>(.device(\.device), .localID(\.id))
 
-    /// All of it: of ``LocalIDStatements/write`` and its like.
+    /// All columns: for ``LocalIDStatements/write`` and its like.
     private static let whole = Columns<Row>(
         key,
         .serverID(\.serverID),
@@ -40,10 +40,10 @@ struct LocalIDRows {
         .uuid("client_id") { row in row.create.map { _ in row.id.clientID(on: row.device.id) } }
     )
 
-    /// Of ``LocalIDStatements/confirmSecond``.
+    /// For ``LocalIDStatements/confirmSecond``.
     private static let second = Columns<Row>(key, .serverID(\.serverID))
 
-    /// Of ``LocalIDStatements/pin``.
+    /// For ``LocalIDStatements/pin``.
     private static let pin = Columns<Row>(key, .uuid("client_id") { $0.id.clientID(on: $0.device.id) })
 
     static let (input, seconds, pins) = (whole.unnested(as: "k"), second.unnested(as: "k"), pin.unnested(as: "k"))

@@ -1,10 +1,10 @@
 import Postgres
 
-/// The statements by which a group of pushes reads and writes ids of devices, in the manner of ``GroupStatements``.
+/// The statements by which a group of pushes reads and writes local ids, in the manner of ``GroupStatements``.
 enum LocalIDStatements {
-    /// What ids of devices lead to. A row for each id that is asked for; the last column says whether one that leads
-    /// nowhere may have been assigned by a pull that is not confirmed. One whose create was discarded or is gone is
-    /// abandoned; only of those that lead nowhere the create is looked at.
+    /// Where local ids lead. One row for each id asked for; the last column says whether an unconfirmed pull may have
+    /// assigned one that leads nowhere. An id whose create was discarded or deleted is abandoned; the create is looked
+    /// at only for ids that lead nowhere.
     static let find = Statement(
         "group_local_ids",
         """
@@ -30,7 +30,7 @@ enum LocalIDStatements {
         """
     )
 
-    /// What pulls assigned to devices, and nothing has confirmed: whole pages.
+    /// Unconfirmed assignments of pulls to devices: whole pages.
     static let pages = Statement(
         "group_local_id_pages",
         """
@@ -45,11 +45,11 @@ enum LocalIDStatements {
         """
     )
 
-    /// New ids of creates. One that is there by now, for a pull was confirmed a moment ago, breaks the primary key, and
-    /// the group is planned anew.
+    /// New ids of creates. One that exists by now, for a pull was confirmed a moment ago, violates the primary key,
+    /// and the group is planned anew.
     static let write = Statement("group_write_local_ids", rows)
 
-    /// Ids that take the place of abandoned ones, whose creates are gone. One that leads somewhere after all breaks a CHECK
+    /// Ids that replace abandoned ones, whose creates are gone. One that leads somewhere after all violates a CHECK
     /// (23514): the lane's lock makes that impossible.
     static let replace = Statement(
         "group_replace_local_ids",
@@ -88,7 +88,7 @@ enum LocalIDStatements {
         FROM \(LocalIDRows.input)
         """
 
-    /// Lets ids be found by what stands for them in mutations that wait.
+    /// Makes local ids findable by their UUIDs in waiting mutations.
     static let pin = Statement(
         "group_pin_local_ids",
         """

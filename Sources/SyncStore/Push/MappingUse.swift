@@ -7,10 +7,10 @@ package struct MappingUse {
 
     let push: Int
     let name: ClientReference
-    /// Nil where it never was.
+    /// Nil if never.
     let notedAt: Timestamp?
 
-    /// Whether it is to be noted again.
+    /// Whether to note its use again.
     func isNews(at now: Timestamp) -> Bool {
         guard let notedAt else { return true }
         return notedAt.adding(seconds: Self.precision) <= now

@@ -3,7 +3,7 @@ import GroupCommit
 import ServiceLifecycle
 package import SyncModel
 
-/// Takes pushes in and commits them in groups.
+/// Accepts pushes and commits them in groups.
 package final class PushCommit: Service {
     private let committers: Committers<PushWork>
     private let catalog: Catalog
@@ -24,7 +24,7 @@ package final class PushCommit: Service {
 
     /// Commits a push, together with others.
     ///
-    /// The answer comes once the commit is durable. A push that is abandoned by its client is committed all the same.
+    /// The answer comes once the commit is durable. A push whose client went away is committed all the same.
     ///
     /// - Parameter traceparent: W3C trace context of the request; goes on to the upstream.
     /// - Throws: the problem that refuses the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
@@ -47,13 +47,13 @@ package final class PushCommit: Service {
                 reply: reply
             )
         }
-        // committed: nothing from here on may turn the answer into an error
+        // committed: no error from here on may replace the answer
         answer.stuck = await stuckMutations.stuck(among: answer.verdicts, organization: organization.id, user: user)
         answer.hold = await holds.hold(of: LaneKey(organization: organization.id, user: user), as: answer.lane)
         return answer
     }
 
-    /// Runs the committers until graceful shutdown; what is queued by then is finished.
+    /// Runs the committers until graceful shutdown; pushes queued by then are finished.
     package func run() async throws {
         try await committers.run()
     }

@@ -2,7 +2,7 @@ import Foundation
 import GroupCommit
 import SyncModel
 
-/// One push on its way through a committer: what came in, and whom to tell.
+/// A push on its way through a committer, with the reply to its caller.
 struct PushJob: GroupJob {
     let push: PushRequest
     let organization: Organization

@@ -1,7 +1,7 @@
 import Foundation
 import SyncModel
 
-/// What of one push is looked up by its name.
+/// The names in one push that are looked up.
 struct PushLookUps {
     /// Keys of mutations and of refusals.
     private(set) var keys: Set<UUID> = []
@@ -9,12 +9,12 @@ struct PushLookUps {
     private(set) var ids: Set<UUID> = []
     /// Client ids of the user.
     private(set) var clients: Set<UUID> = []
-    /// What stands for ids of the device that the push creates; the others are always looked up.
+    /// The UUIDs of local ids that the push creates; other local ids are always looked up.
     private(set) var created: Set<UUID> = []
 
     var isEmpty: Bool { keys.isEmpty && ids.isEmpty && clients.isEmpty && created.isEmpty }
 
-    /// What is to be looked up at first, and what is left for the case that something would be refused.
+    /// Splits the look-ups into those made at first, and those needed only before something is refused.
     ///
     /// - Parameter watermark: above which keys are new; nil to look up every key.
     static func split(_ push: PushRequest, watermark: Int64?) -> (wanted: PushLookUps, rest: PushLookUps) {
@@ -25,7 +25,7 @@ struct PushLookUps {
             if let key = entry.idempotencyKey {
                 if isNew { rest.keys.insert(key) } else { wanted.keys.insert(key) }
             }
-            // a number below a watermark decides by its key alone
+            // below the watermark the key alone decides
             if let id = entry.id {
                 if watermark == nil { wanted.ids.insert(id) } else { rest.ids.insert(id) }
             }
@@ -37,7 +37,7 @@ struct PushLookUps {
             case .id(let id) where isNew && mutation.operation == .create: rest.clients.insert(id)
             case .id(let id): wanted.clients.insert(id)
             case .number(_, let standIn) where isNew && mutation.operation == .create: rest.created.insert(standIn)
-            // ids of the device are looked up anyway
+            // local ids are looked up anyway
             case .number, nil: break
             }
         }

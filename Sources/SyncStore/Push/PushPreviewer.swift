@@ -2,8 +2,8 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Tells what a push would come to if it came now: reads what a push reads, and decides as a push does, in a transaction
-/// that can write and lock nothing. So it makes no lane and waits for nobody who holds one.
+/// Tells what a push would come to if it came now: reads what a push reads, and decides as a push does, in a
+/// transaction that can neither write nor lock. So it creates no lane and never waits for one.
 package struct PushPreviewer: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -12,8 +12,6 @@ package struct PushPreviewer: Sendable {
     /// Devices that a user may have.
     let deviceLimit: Int
 
-    /// Previews a push.
-    ///
     /// - Throws: the problem that would refuse the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
     package func preview(
         _ push: PushRequest,
@@ -76,7 +74,7 @@ package struct PushPreviewer: Sendable {
             try reader.add(results, of: comparisons, to: &snapshot)
             let behind = comparisons.count + 1
             try reader.addDeviceCounts(Array(results[behind..<(behind + counts.count)]), to: &snapshot)
-            // a push of somebody new makes the lane, in an active organization only
+            // a new user's push creates the lane, in an active organization only
             let status = try results[comparisons.count].read { try $0.string("status") }.first
             guard snapshot.hasLane[0] || status == OrganizationStatus.active.rawValue else {
                 throw Problem(.organizationUnknown, "the organization takes no pushes")

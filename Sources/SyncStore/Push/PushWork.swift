@@ -3,9 +3,9 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// Commits groups of pushes. One group is two round trips: lock and read everything that the group needs; decide; write
-/// everything and commit. Pushes of which something would be refused have a further one, in which everything is looked up
-/// that they name: a refusal rests on nothing that is merely remembered.
+/// Commits groups of pushes. One group is two round trips: lock and read everything that the group needs; decide;
+/// write everything and commit. Pushes with an entry that would be refused have a further one, which looks up every
+/// name in them: a refusal never rests on mere memory.
 struct PushWork: GroupWork {
     let catalog: Catalog
     let notifier: ChangeNotifier
@@ -114,7 +114,7 @@ struct PushWork: GroupWork {
                     mappings: planned.touchedMappings
                 )
                 answer.standing = planned.standing
-                // what it brought runs now, as a rule, and is not looked at
+                // its new mutations usually run at once, and are not looked at
                 answer.lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
                 answer.warnings = planned.warnings
                 job.reply.send(.success(answer))
@@ -123,7 +123,7 @@ struct PushWork: GroupWork {
         let changed = plan.changes
         guard !changed.isEmpty else { return }
         notifier.changed(changed.map { group[$0.index].lane })
-        // a back-off is not over because something more waits behind it
+        // another mutation that waits behind it does not end a back-off
         notifier.ready(changed.filter { $0.plan.lane.isReady(at: moment) }.map { group[$0.index].lane })
     }
 }

@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// The columns of `mutations` that a ``MutationRecord`` is made of, and how.
+/// The columns of `mutations` that make a ``MutationRecord``.
 enum RecordColumns {
     /// For a table that is called `m`.
     static let list = """
@@ -10,7 +10,7 @@ enum RecordColumns {
             m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at
         """
 
-    /// Reads what ``list`` names. A member that stays closed is named in the record, behind those that were before.
+    /// Reads the columns of ``list``. The record names members that could not be opened, after those in `unreadable`.
     static func record(
         _ row: inout RowReader,
         _ seal: LaneSeal,

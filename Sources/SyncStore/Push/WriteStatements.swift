@@ -53,8 +53,8 @@ extension GroupStatements {
 
     static let writeMappings = Statement("group_write_mappings", mappingRows)
 
-    /// Mappings that take the place of abandoned ones. One that is not abandoned after all, for another create has taken
-    /// it over or its own came back, breaks NOT NULL (23502): the lane's lock makes that impossible.
+    /// Mappings that replace abandoned ones. One that is not abandoned after all, for another create has taken it over
+    /// or its own came back, violates NOT NULL (23502): the lane's lock makes that impossible.
     static let replaceMappings = Statement(
         "group_replace_mappings",
         """
@@ -79,8 +79,8 @@ extension GroupStatements {
         FROM \(MappingRow.columns.unnested(as: "k"))
         """
 
-    /// Notes that mappings are used, of those of which that was not noted for a day (``GroupStatements/mappings``): of one
-    /// without an entity retention has to know.
+    /// Notes the use of mappings whose use was not noted for a day (``GroupStatements/mappings``): retention has to
+    /// know it of mappings without an entity.
     static let touchMappings = Statement(
         "group_touch_mappings",
         """
@@ -106,8 +106,8 @@ extension GroupStatements {
         """
     )
 
-    /// Marks types as in use. An id space that an operator changed since the plan was made breaks NOT NULL (23502): the
-    /// committer then reads the types again and plans anew.
+    /// Marks types as in use. An id space that an operator changed since the plan was made violates NOT NULL (23502):
+    /// the committer then reads the types again and plans anew.
     static let useTypes = Statement(
         "group_use_types",
         """

@@ -26,10 +26,11 @@ enum QuotaStatements {
         """
     )
 
-    /// A bucket that a crash of the server takes back some milliseconds is no loss: nobody waits for a disk.
+    /// A crash of the server may take back a bucket's last milliseconds, which is no loss: commits do not wait for the
+    /// disk.
     static let noFlush = Statement("quotas_no_flush", "SELECT set_config('synchronous_commit', 'off', true)")
 
-    /// Makes the buckets that are missing, of active organizations only, as lanes are made: a purge leaves none behind.
+    /// Creates missing buckets, of active organizations only, as lanes are created: a purge leaves none behind.
     static let makeRequests = Statement(
         "quotas_make_requests",
         """

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What an organization has used of its quota of requests.
+/// An organization's use of its quota of requests.
 struct RequestBucketRow {
     let organization: UUID
     let bucket: TokenBucket

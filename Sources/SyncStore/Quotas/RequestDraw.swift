@@ -5,14 +5,14 @@ import SyncModel
 /// Draws requests from the buckets of several organizations in one transaction of two round trips: lock and read, then
 /// write and commit.
 struct RequestDraw {
-    /// What one organization wants.
+    /// The requests that one organization asks for.
     struct Wish {
         let organization: UUID
         let quota: Quota
         let wanted: Int64
     }
 
-    /// What it got, and the bucket afterwards.
+    /// The requests granted, and the bucket afterwards.
     struct Grant {
         let granted: Int64
         let bucket: TokenBucket
@@ -20,10 +20,8 @@ struct RequestDraw {
 
     let pool: Pool
 
-    /// Draws.
-    ///
     /// - Parameter wishes: each organization once.
-    /// - Returns: grants by organization; those that are not active any more have none.
+    /// - Returns: grants by organization; organizations that are no longer active have none.
     func draw(_ wishes: [Wish], at now: Timestamp) async throws -> [UUID: Grant] {
         let sorted = wishes.sorted { $0.organization < $1.organization }
         let quotas = Dictionary(uniqueKeysWithValues: sorted.map { ($0.organization, $0) })

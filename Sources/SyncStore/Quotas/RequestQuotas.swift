@@ -13,8 +13,8 @@ import Synchronization
 ///
 /// An organization without a quota costs nothing here.
 package final class RequestQuotas: Service {
-    /// Organizations whose portions are kept; beyond it, those that nobody waits for are forgotten, and with them what
-    /// they held.
+    /// Organizations whose portions are kept; beyond it, those without waiting requests are dropped, with what they
+    /// held.
     static let capacity = 20_000
 
     private struct Entry {
@@ -44,7 +44,8 @@ package final class RequestQuotas: Service {
     /// Counts one request of an organization.
     ///
     /// - Returns: what is left; nil where there is no quota.
-    /// - Throws: `rate_limited`; `store_unavailable` where nobody knows, and `organization_unknown` when it was purged.
+    /// - Throws: `rate_limited`; `store_unavailable` when the bucket cannot be read, and `organization_unknown` when
+    ///   it was purged.
     package func admit(_ organization: Organization) async throws(Problem) -> QuotaStanding? {
         guard let quota = organization.settings.requestQuota else { return nil }
         let moment = now()
@@ -62,7 +63,7 @@ package final class RequestQuotas: Service {
         return try result.get()
     }
 
-    /// Draws for whoever wants until graceful shutdown.
+    /// Draws for waiting organizations until graceful shutdown.
     package func run() async throws {
         for await _ in signal.stream.cancelOnGracefulShutdown() { await drawDue() }
         let left = state.withLock { state in
@@ -75,7 +76,7 @@ package final class RequestQuotas: Service {
 
     // MARK: - From memory
 
-    /// Nil when the bucket has to be asked first.
+    /// Nil when the bucket has to be read first.
     private func ask(
         _ state: inout State,
         _ id: UUID,
@@ -149,7 +150,7 @@ package final class RequestQuotas: Service {
         }
     }
 
-    /// Where somebody holds one organization's bucket, the others are not to wait for it.
+    /// One at a time: while another transaction holds one organization's bucket, the others do not wait for it.
     private func drawSingly(_ wishes: [RequestDraw.Wish], _ moment: Timestamp) async {
         for wish in wishes {
             do {
@@ -161,7 +162,7 @@ package final class RequestQuotas: Service {
         }
     }
 
-    /// Gives those who wait their answers, first come first served; who came after the draw began waits for the next.
+    /// Answers waiting requests, first come, first served; requests that came after the draw began wait for the next.
     private func take(_ wish: RequestDraw.Wish, _ grant: RequestDraw.Grant?, _ moment: Timestamp) {
         guard let grant else { return end(wish.organization, Self.unknown) }
         let answers = state.withLock { state -> [(OnceReply<QuotaStanding>, Result<QuotaStanding, Problem>)] in

@@ -2,7 +2,7 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Reads what of a user's mutations is not final, and what holds the lane.
+/// Reads a user's mutations that are not final, and what holds the lane.
 package struct BacklogReader: Sendable {
     /// Devices that are shown at most.
     static let deviceLimit: Int64 = 1_000
@@ -49,12 +49,12 @@ package struct BacklogReader: Sendable {
 
     // MARK: - Statements
 
-    /// Statements that follow see one state of the database.
+    /// Makes the statements that follow see one state of the database.
     private static let snapshot = Query(
         Statement("backlog_begin", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )
 
-    /// The lane, and the mutation that halts it or, of one that runs, the first that is pending or in flight.
+    /// The lane, and the mutation that halts it or, in a running lane, the first that is pending or in flight.
     static let laneStatement = Statement(
         "backlog_lane",
         """
@@ -115,7 +115,7 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    /// Mutations by their places; of the one at `$4` also what it waits for.
+    /// Mutations by their places; for the one at `$4` also what it waits for.
     static let positionsStatement = Statement(
         "backlog_positions",
         """
@@ -132,9 +132,9 @@ package struct BacklogReader: Sendable {
     static let statements = [laneStatement, devicesStatement, countsStatement, positionsStatement]
 }
 
-/// The columns of `mutations` that a ``Backlog/Mutation`` is made of, and how.
+/// The columns of `mutations` that make a ``Backlog/Mutation``.
 private enum BacklogColumns {
-    /// For a table that is called `m`; behind them comes what the mutation waits for, as `depends_on`.
+    /// For a table that is called `m`; followed by what the mutation waits for, as `depends_on`.
     static let list = """
         m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
             m.next_retry_at, m.created_at, m.accepted_at
@@ -176,20 +176,20 @@ struct LaneHead {
     /// What holds the lane.
     ///
     /// - Parameters:
-    ///   - state: the lane at another time; nil for as it was found.
-    ///   - other: the head, where none halts the lane or runs next.
+    ///   - state: the lane at another time; nil for the lane as it was read.
+    ///   - other: the head, where no mutation halts the lane or runs next.
     func hold(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp) -> LaneHold? {
         guard let lane = state ?? lane, let head = head ?? other else { return nil }
         return LaneHold(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
     }
 }
 
-/// What was read so far.
+/// The rows read so far.
 private struct Reading {
     private let lane: LaneHead
     private var backlog = Backlog()
     private var counts: [UUID: Backlog.Counts] = [:]
-    /// Of each device, where the first mutation stands that runs or waits.
+    /// By device, the place of the first mutation that runs or waits.
     private var oldest: [UUID: Int64] = [:]
     private var firstBlocked: Int64?
     private var mutations: [Int64: Backlog.Mutation] = [:]
@@ -220,10 +220,10 @@ private struct Reading {
         }
     }
 
-    /// Where the head stands, if it is one that is blocked.
+    /// The head's place, if the head is blocked.
     var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
 
-    /// Where the mutations stand that are to be shown and were not read yet.
+    /// The places of mutations that are to be shown and were not read yet.
     var wantedPositions: [Int64] {
         let shown = backlog.devices.compactMap { oldest[$0.id] }
         return Set(shown + [missingHead].compactMap { $0 }).sorted()

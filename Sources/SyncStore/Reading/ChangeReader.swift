@@ -15,7 +15,7 @@ package struct ChangeReader: Sendable {
     ///   - entityTypes: empty for all.
     ///   - wait: how long to wait for something to show, while there is nothing.
     ///   - room: taken for what is read.
-    /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter; `cursor_expired`.
+    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func page(
         since: String?,
         limit: Int,

@@ -2,12 +2,12 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What changed in a lane behind a place, in order: names only, read with the lane in one snapshot.
+/// The changes in a lane behind a place, in order: names only, read with the lane in one snapshot.
 extension EventReader {
-    /// What changed, without its state.
+    /// A change without the subject's state.
     struct Key {
         let place: LanePlace
-        /// Of a mutation its id, of a mapping the client id.
+        /// The mutation's id, or the mapping's client id.
         let id: UUID
         let bytes: Int
     }
@@ -18,7 +18,7 @@ extension EventReader {
         let feed: Int64
         let list: [Key]
 
-        /// As many as a page holds.
+        /// As many as fit a page.
         var taken: [Key] {
             var bytes = 0
             let count = list.prefix { key in

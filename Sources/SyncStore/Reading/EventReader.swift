@@ -1,13 +1,13 @@
 import Postgres
 package import SyncModel
 
-/// Reads what happens to a user's mutations and id mappings, in commit order and nothing ever skipped: what changed under
-/// a lane's lock carries the lane's change position, and one statement reads the lane and what changed in it in one
-/// snapshot. Of what changed several times the latest state is shown; being sent to an upstream is no change.
+/// Reads the changes of a user's mutations and id mappings, in commit order and without gaps: every change under a
+/// lane's lock carries the lane's change position, and one statement reads the lane and its changes in one snapshot. A
+/// subject that changed several times is shown in its latest state; being sent to an upstream is no change.
 package struct EventReader: Sendable {
-    /// Events that one page holds at most.
+    /// Events on one page at most.
     static let pageEvents = 64
-    /// Bytes of answers and errors on one page, as they are stored: what is long is compressed, to a ninetieth at most. A
+    /// Bytes of answers and errors on one page, in stored form: long values are compressed, to a ninetieth at most. A
     /// page holds one event at least.
     static let pageBytes = 32_768
 
@@ -15,24 +15,23 @@ package struct EventReader: Sendable {
     let catalog: Catalog
     let failure: StoreFailure
 
-    /// Something that happened.
     package struct Event: Sendable {
-        /// What it is about, as it is now.
+        /// The mutation or mapping in its current state.
         package enum Subject: Sendable {
             case mutation(MutationRecord)
             case mapping(IDMapping)
         }
 
         package let subject: Subject
-        /// Where a reader goes on who has seen this.
+        /// The cursor of a reader that has seen this event.
         package let cursor: EventCursor
     }
 
-    /// Events in order, and where the next page begins.
+    /// Events in order.
     package struct Page: Sendable {
         /// Empty where nothing happened.
         package let events: [Event]
-        /// Where the next page begins.
+        /// The cursor of the next page.
         package let next: EventCursor
         /// Whether there is more now.
         package let hasMore: Bool
@@ -41,7 +40,7 @@ package struct EventReader: Sendable {
     /// Where a listener begins: behind everything that has happened, or at its cursor.
     ///
     /// - Parameter lastEventID: the id of the last event that it has seen.
-    /// - Throws: `invalid_request` for a cursor that is not ours; `cursor_expired`.
+    /// - Throws: `invalid_request` for an invalid cursor; `cursor_expired`.
     package func start(
         after lastEventID: String?,
         of lane: LaneKey
@@ -60,7 +59,8 @@ package struct EventReader: Sendable {
         return cursor
     }
 
-    /// How far a feed has come with what somebody may see, behind a cursor; nil where there is nothing.
+    /// The position of the newest change behind a cursor that the listener may see and has asked for; nil where there
+    /// is none.
     package func feedNews(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([FeedNews.query(interest.organization, after: cursor.feed)])[0]
@@ -70,7 +70,7 @@ package struct EventReader: Sendable {
         }
     }
 
-    /// What happened behind a cursor.
+    /// A page of events behind a cursor.
     ///
     /// - Throws: `cursor_expired` when the organization's data was purged or restored meanwhile.
     package func page(after cursor: EventCursor, of lane: LaneKey) async throws(Problem) -> Page {
@@ -96,7 +96,7 @@ package struct EventReader: Sendable {
         throw problem
     }
 
-    // MARK: - How it is now
+    // MARK: - Current state
 
     private func events(_ keys: [Key], _ lane: LaneKey, _ cursor: EventCursor) async throws(Problem) -> [Event] {
         let mutations = Parameters(of: lane, keys.filter { !$0.place.isMapping }.map(\.id))
@@ -129,7 +129,7 @@ package struct EventReader: Sendable {
 }
 
 extension LanePlace {
-    /// Whether what was seen last is a mapping.
+    /// Whether the last subject seen is a mapping.
     fileprivate var isMapping: Bool {
         if case .mapping = last { true } else { false }
     }

@@ -9,12 +9,12 @@ package struct FeedChange: Sendable {
     package let isDeleted: Bool
     /// The creator's client id, shown to the creator only.
     package let clientID: UUID?
-    /// A device's own number of the entity, in the place of the creator's client id.
+    /// A device's local id of the entity, in the place of the creator's client id.
     package private(set) var localID: Int64?
     package let version: Int64
-    /// As it is stored, until it is as it is to be shown.
+    /// In stored form until ``show(_:localID:)`` sets the form to be shown.
     package private(set) var document: [UInt8]?
-    /// Whether its document is stored and cannot be opened.
+    /// Whether a document is stored that cannot be opened.
     package private(set) var isUnreadable = false
     package let updatedAt: Timestamp
     package let updatedBy: UUID
@@ -38,7 +38,7 @@ package struct FeedChange: Sendable {
         return try seal.read(json: document, as: .document(type: entityType, id: id.text), &unreadable)
     }
 
-    /// Puts the document as it is to be shown in the place of the stored one.
+    /// Replaces the stored document by the one to be shown.
     mutating func show(_ shown: [UInt8]?, localID: Int64? = nil) {
         isUnreadable = shown == nil && document != nil
         document = shown

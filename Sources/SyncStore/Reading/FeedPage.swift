@@ -5,16 +5,16 @@ package import SyncModel
 package struct FeedPage: Sendable {
     /// In the feed's order.
     package var changes: [FeedChange]
-    /// From where to go on.
+    /// The cursor of the next page.
     package var next: FeedCursor
-    /// Whether there is nothing behind it now.
+    /// Whether this is the end of the feed at this moment.
     package let isUpToDate: Bool
-    /// Of a page in a device's own ids: by entity type the number that the device counts on with; nil where none is left.
+    /// On a page in local ids: by entity type, the next number that the device assigns; nil where none is left.
     package var nextLocalIDs: [(type: String, next: Int64?)]?
-    /// Tombstones at or below it may be gone.
+    /// Tombstones at or below it may have been deleted.
     let horizon: Int64
 
-    /// What each row of ``FeedReader/statement`` says of the feed and of the scan.
+    /// The columns of ``FeedReader/statement`` about the feed and the scan.
     private struct Head {
         let epoch: Int64
         let horizon: Int64
@@ -22,7 +22,7 @@ package struct FeedPage: Sendable {
         let last: Int64
         let scanned: Int64
         let scannedTo: Int64?
-        /// How many are looked at.
+        /// The number of entities to look at.
         let room: Int64
 
         init(_ row: inout RowReader) throws {
@@ -38,13 +38,13 @@ package struct FeedPage: Sendable {
             "epoch", "horizon", "last_position", "scanned", "scanned_to", "looked_at",
         ]
 
-        /// Passes over it: every row says the same.
+        /// Skips these columns: every row has the same.
         static func skip(_ row: inout RowReader) {
             for name in names { row.skip(name) }
         }
     }
 
-    /// Reads what ``FeedReader/statement`` answers.
+    /// Reads the rows of ``FeedReader/statement``.
     static func reading(
         _ rows: Rows,
         after cursor: FeedCursor?,
@@ -68,14 +68,14 @@ package struct FeedPage: Sendable {
         var end: (position: Int64, isCut: Bool)?
         for var row in rows {
             Head.skip(&row)
-            // a row without an entity says that nothing passed
+            // a row without an entity says that none passed the filter
             guard let position = try row.optionalInt64("feed_position") else { continue }
             end = (position, try row.bool("is_cut"))
             changes.append(try FeedChange(&row))
         }
         self.changes = changes
-        // where the scan ended: at the last change shown if the page is full, else where it stopped looking, else at the
-        // feed's end
+        // where the scan ended: at the last change shown if the page is full, else where it stopped looking, else at
+        // the feed's end
         let position: Int64
         if let end, end.isCut {
             position = end.position
@@ -95,7 +95,7 @@ package struct FeedPage: Sendable {
         isUpToDate = position >= head.last
     }
 
-    /// The page with documents that can be shown.
+    /// The page with its documents opened.
     func opened(_ seal: Seal) throws -> FeedPage {
         var page = self
         for place in page.changes.indices {

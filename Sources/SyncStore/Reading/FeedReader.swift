@@ -1,21 +1,21 @@
 import Postgres
 import SyncModel
 
-/// Reads an organization's feed: the latest state of each entity, in commit order, nothing ever skipped.
+/// Reads an organization's feed: the latest state of each entity, in commit order, without gaps.
 ///
 /// The feed's counter row is locked from its raise to the commit, and one statement reads the counter and the entities
-/// in one snapshot: whatever is at or below the counter that a reader sees is committed, so a page never passes over a
-/// writer that is still under way.
+/// in one snapshot: every change at or below the counter that a reader sees is committed, so a page never passes over
+/// a writer that is still under way.
 struct FeedReader: Sendable {
     /// Bytes of documents on one page; a page holds one change at least.
     static let pageBytes: Int64 = 2_097_152
     /// Entities that one page looks at for each that it may hold: bounds the work when a filter lets little through.
     static let scanFactor = 10
 
-    /// What a look at the feed has come to.
+    /// The result of one look at the feed.
     enum Reading {
         case page(FeedPage)
-        /// The cursor's place is not known any more, or deletions since then are not.
+        /// The cursor's place is no longer known, or deletions since then are not.
         case expired(isOfThisEpoch: Bool)
     }
 
@@ -23,7 +23,7 @@ struct FeedReader: Sendable {
     let notifier: ChangeNotifier
     let failure: StoreFailure
 
-    /// One look at the feed, and in the same round trip at something else.
+    /// Reads the feed once, and runs `others` in the same round trip.
     func read(
         _ request: FeedRequest,
         after cursor: FeedCursor?,
@@ -51,7 +51,7 @@ struct FeedReader: Sendable {
     ///
     /// - Parameters:
     ///   - room: taken for each look, and kept for what it shows.
-    ///   - look: answers what there is behind a cursor.
+    ///   - look: reads the page behind a cursor.
     /// - Throws: what `look` throws, and for the first look what taking room throws.
     nonisolated(nonsending) func view(
         after cursor: FeedCursor?,
@@ -68,7 +68,7 @@ struct FeedReader: Sendable {
             var page = first
             repeat {
                 do throws(Problem) { try await room.enter() } catch { break }
-                // what was passed over need not be looked at again
+                // entities that were passed over need not be looked at again
                 page = try await look(page.next)
                 guard page.changes.isEmpty, .now < deadline else { break }
                 guard page.isUpToDate else { continue }
@@ -79,7 +79,7 @@ struct FeedReader: Sendable {
         }
     }
 
-    /// What a caller with such a cursor is told.
+    /// The problem for a caller with an expired cursor.
     static func expired(snapshot: String) -> Problem {
         var problem = Problem(
             .cursorExpired,
@@ -89,7 +89,8 @@ struct FeedReader: Sendable {
         return problem
     }
 
-    /// The first columns describe the feed and how far the scan went; a row without an entity says that nothing passed.
+    /// The first columns describe the feed and how far the scan went; a row without an entity says that none passed
+    /// the filter.
     static let statement = Statement(
         "changes_page",
         """

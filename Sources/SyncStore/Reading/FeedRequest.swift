@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// What of a feed is read, and by whom.
+/// The requested part of a feed, and its reader.
 struct FeedRequest: Sendable {
     let organization: UUID
     let user: UUID
@@ -17,7 +17,7 @@ struct FeedRequest: Sendable {
 
     /// Reads `since`.
     ///
-    /// - Throws: `invalid_request` for what is no cursor of ours, or was made with another filter.
+    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
     func cursor(_ since: String?, pointer: String = "") throws(Problem) -> FeedCursor? {
         guard let since else { return nil }
         guard let cursor = FeedCursor(since) else {

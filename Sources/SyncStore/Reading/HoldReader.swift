@@ -4,17 +4,17 @@ import SyncModel
 /// Tells what holds a user's lane, for answers to pushes: one read of the lane's row and of its head, and only where
 /// something may hold it.
 struct HoldReader: Sendable {
-    /// An answer does not wait for longer.
+    /// How long an answer waits for this.
     private static let patience: Duration = .seconds(1)
 
     let pool: Pool
     let now: TimeSource
 
-    /// What keeps the head of a lane from running; nil where nothing does, or where that cannot be found out now: what a
-    /// push did is committed by then, and answered.
+    /// What keeps the head of a lane from running; nil where nothing does, or where that cannot be determined now: the
+    /// push is committed by then, and is answered in any case.
     ///
-    /// - Parameter state: the lane as a push found it, which then had it looked at, or as it was halted by the push; nil
-    ///   for the lane as it is.
+    /// - Parameter state: the lane as a push found it, which then had it looked at, or as the push halted it; nil for
+    ///   the lane as it is.
     func hold(of lane: LaneKey, as state: LaneState? = nil) async -> LaneHold? {
         if let state, !state.mayBeHeld { return nil }
         let key = Parameters(of: lane)

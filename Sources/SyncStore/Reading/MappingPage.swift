@@ -3,7 +3,7 @@ package import SyncModel
 
 /// A page of a user's id mappings.
 package struct MappingPage: Sendable {
-    /// What ``MappingReader/listStatement`` answers.
+    /// A row of ``MappingReader/listStatement``.
     private struct Row {
         let epoch: Int64
         let head: Int64
@@ -27,7 +27,7 @@ package struct MappingPage: Sendable {
 
     package let mappings: [IDMapping]
     package let next: MappingCursor
-    /// Whether there is nothing behind it now.
+    /// Whether this is the end of the list at this moment.
     package let isUpToDate: Bool
 
     init(_ rows: Rows, limit: Int, cursor: MappingCursor?, filter: UInt64, statuses: [IDMapping.Status]) throws {
@@ -37,8 +37,8 @@ package struct MappingPage: Sendable {
         if let cursor, cursor.epoch != epoch || cursor.place.change > head { throw Self.expired(statuses) }
         let changed = found.compactMap(\.mapping)
         mappings = changed.prefix(limit).map(\.mapping)
-        // where the scan ended: at the last mapping shown if the page is full, else where it stopped looking, else at all
-        // that there is
+        // where the scan ended: at the last mapping shown if the page is full, else where it stopped looking, else at
+        // the end
         let place: LanePlace
         if changed.count > limit {
             let (change, last) = changed[limit - 1]

@@ -4,9 +4,10 @@ package import SyncModel
 
 /// Lists a user's id mappings in the order in which they last changed.
 ///
-/// Whatever changes a mapping raises the lane's change position under the lane's lock and stamps it, and one statement
-/// reads that position and the mappings in one snapshot: whatever is at or below the position that a reader sees is
-/// committed, so a page never passes over a writer that is still under way. A mapping that changes again comes again.
+/// Every change of a mapping raises the lane's change position under the lane's lock and stamps the mapping with it,
+/// and one statement reads that position and the mappings in one snapshot: every change at or below the position that
+/// a reader sees is committed, so a page never passes over a writer that is still under way. A mapping that changes
+/// again comes again.
 extension MappingReader {
     /// Mappings that one page looks at for each that it may hold: bounds the work when a filter lets little through.
     static let scanFactor = 10
@@ -17,7 +18,7 @@ extension MappingReader {
     ///   - since: `next` of the page before; nil starts at the beginning.
     ///   - statuses: empty for all.
     ///   - limit: 1 to 1,000.
-    /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter; `cursor_expired`.
+    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func list(
         since: String?,
         statuses: [IDMapping.Status],
@@ -58,8 +59,8 @@ extension MappingReader {
         return cursor
     }
 
-    /// The first columns describe the lane and, where the scan was cut off, how far it went; a row without a mapping says
-    /// that nothing passed.
+    /// The first columns describe the lane and, where the scan was cut off, how far it went; a row without a mapping
+    /// says that none passed the filter.
     static let listStatement = Statement(
         "mappings_list",
         """
@@ -95,11 +96,11 @@ extension MappingReader {
     )
 }
 
-/// The mapping that a page begins behind.
+/// The mapping behind which a page begins.
 private struct Start {
     var change: Int64 = 0
     var clientID = UUID.least
-    /// No type is called so: it comes before all of them.
+    /// No type has this name: it sorts before all of them.
     var entityType = ""
 
     init(_ place: LanePlace?) {
@@ -107,7 +108,7 @@ private struct Start {
         if case .mapping(let clientID, let entityType) = place.last {
             (change, self.clientID, self.entityType) = (place.change, clientID, entityType)
         } else {
-            // all of that change was seen
+            // all mappings of that change were seen
             change = min(place.change, .max - 1) + 1
         }
     }

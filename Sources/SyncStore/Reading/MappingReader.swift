@@ -29,8 +29,8 @@ package struct MappingReader: Sendable {
         }
     }
 
-    /// The permanent ids of what a device knows by ids that it counted itself or was given; unknown ids, and those that a
-    /// pull gave and nothing has confirmed yet, are left out.
+    /// The permanent ids of a device's local ids, whether the device or a pull assigned them; unknown ids, and
+    /// unconfirmed assignments of a pull, are left out.
     package func lookup(
         _ numbers: [Int64],
         of device: UUID,
@@ -58,7 +58,7 @@ package struct MappingReader: Sendable {
     /// Columns of `id_mappings`, for a table that is called `i`.
     static let list = "i.entity_type, i.client_id, i.server_id, i.server_id_is_integer, i.status, i.mutation_id"
 
-    /// Reads what ``list`` names.
+    /// Reads the columns of ``list``.
     static func mapping(_ row: inout RowReader) throws -> IDMapping {
         IDMapping(
             entityType: try row.string("entity_type"),
@@ -80,7 +80,7 @@ package struct MappingReader: Sendable {
         """
     )
 
-    /// Of what leads nowhere the create says whether it will.
+    /// For an id that leads nowhere, the create says whether it will.
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
         """

@@ -4,7 +4,7 @@ package import SyncModel
 
 /// A mutation with all its attributes.
 package struct MutationDetail: Sendable {
-    /// Its columns, for a table that is called `m`; then comes whether the page ends here.
+    /// Its columns, for a table that is called `m`; followed by whether the page ends here.
     static let list = """
         m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
             m.base_version, m.last_error, m.last_error_code, m.created_at,
@@ -12,7 +12,7 @@ package struct MutationDetail: Sendable {
         """
 
     package let record: MutationRecord
-    /// Whether the page that it is on ends for what it holds, and others follow.
+    /// Whether the page ends with this mutation because of its size, and others follow.
     let hasMore: Bool
     package let user: UUID
     package let endpoint: String?
@@ -26,7 +26,7 @@ package struct MutationDetail: Sendable {
     package let lastError: String?
     package let lastErrorCode: Int32?
     package let createdAt: Timestamp
-    /// Whether that is longer ago than the organization takes a mutation for fresh.
+    /// Whether it was accepted longer ago than the organization's limit for fresh mutations.
     package private(set) var isStale = false
 
     init(_ row: inout RowReader, user: UUID, _ organizationSeal: Seal) throws {

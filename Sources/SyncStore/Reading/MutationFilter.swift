@@ -2,13 +2,11 @@ package import Foundation
 import JSONText
 package import SyncModel
 
-/// What a user's list of mutations is narrowed to.
+/// The filter of a user's list of mutations.
 package struct MutationFilter: Sendable, Hashable {
     /// Empty for all.
     package var statuses: [MutationStatus]
-    /// Only mutations of this device.
     package var deviceID: UUID?
-    /// Only mutations of this type.
     package var entityType: String?
     /// 1 to 1,000.
     package var limit: Int
@@ -29,7 +27,7 @@ package struct MutationFilter: Sendable, Hashable {
         self.cursor = cursor
     }
 
-    /// Stands for all of it but the page, and for what else a list is narrowed to.
+    /// A hash of the filter without the page, and of further filters, for cursors.
     func standIn(besides others: [String] = []) -> UInt64 {
         FeedCursor.filter(statuses.map(\.rawValue) + [deviceID?.lowercased ?? "-", entityType ?? "-"] + others)
     }

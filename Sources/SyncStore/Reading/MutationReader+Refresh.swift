@@ -51,7 +51,7 @@ extension MutationReader {
         }
     }
 
-    /// What was resolved while the answer was held, and the feed as it is by now.
+    /// Adds the mappings resolved while the answer was held, and the feed's current end.
     private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
         let touched = answer.touched
         let parameters = Parameters(of: lane, touched.clientIDs, nil as String?)
@@ -62,7 +62,7 @@ extension MutationReader {
                 Query(MappingReader.statement, parameters), Query(GroupStatements.readFeeds, feed),
             ])
             let mappings = try results[0].read(MappingReader.mapping)
-            // a mapping that is resolved stays so; those of devices' own ids are not looked up again
+            // a resolved mapping stays resolved; local ids are not looked up again
             let known = Set(answer.mappings)
             answer.mappings += mappings.filter { $0.status == .resolved && touched.contains($0) && !known.contains($0) }
             if let feed = try results[1].read(FeedCursor.end).first { answer.feed = feed.end.text }

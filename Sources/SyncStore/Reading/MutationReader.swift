@@ -2,9 +2,9 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Reads mutations back, one user's own at a time.
+/// Reads mutations, one user's own at a time.
 package struct MutationReader: Sendable {
-    /// How long a waiting reader pauses between two looks at least.
+    /// The pause of a waiting reader between two looks, at least.
     static let breath: Duration = .milliseconds(2)
     /// Bytes of payloads and answers on one page of a list; a page holds one mutation at least.
     static let pageBytes: Int64 = 2_097_152
@@ -44,7 +44,7 @@ package struct MutationReader: Sendable {
 
     /// A page of the user's mutations in lane order.
     ///
-    /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter.
+    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
     package func list(
         _ filter: MutationFilter,
         organization: Organization,
@@ -104,8 +104,8 @@ package struct MutationReader: Sendable {
         return stuck.contains(record.id)
     }
 
-    /// Waits for a change to the lane. One that works through many mutations changes with each, so there is a pause in
-    /// any case.
+    /// Waits for a change to the lane. A lane that works through many mutations changes with each, so there is a pause
+    /// in any case.
     func pause(_ watch: Watch, until deadline: ContinuousClock.Instant) async throws(Problem) {
         _ = await watch.news(within: deadline - .now)
         do { try await Task.sleep(for: Self.breath) } catch {

@@ -7,11 +7,11 @@ extension MutationReader {
     /// Mutations that one page looks at: a filter that lets little through makes pages short, not slow.
     static let scan: Int64 = 50_000
 
-    /// A page of an organization's mutations, by user and in lane order. A page may hold fewer than the limit, or none,
-    /// and still have a next one.
+    /// A page of an organization's mutations, by user and in lane order. A page may hold fewer than the limit, or
+    /// none, and still have a next one.
     ///
     /// - Parameter user: only this user's; nil for all.
-    /// - Throws: `invalid_request` for a cursor that is not ours or was made with another filter.
+    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
     package func list(
         _ filter: MutationFilter,
         organization: Organization,
@@ -57,7 +57,7 @@ extension MutationReader {
         return self.page(page, of: organization, next: next)
     }
 
-    /// The last of the mutations that a page looks at; none when there are fewer.
+    /// The last mutation that a page looks at; no row when there are fewer.
     static let organizationEdgeStatement = Statement(
         "mutations_organization_edge",
         """
@@ -69,7 +69,7 @@ extension MutationReader {
         """
     )
 
-    /// As the list of one user: one mutation more than the page holds, and fewer where payloads are large.
+    /// Like the list of one user: one mutation more than the page holds, and fewer where payloads are large.
     static let organizationStatement = Statement(
         "mutations_organization_list",
         """

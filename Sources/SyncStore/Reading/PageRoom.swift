@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// Room for a page in memory: taken before rows are read, given back while the reader waits for something to show.
+/// Memory for a page: taken before rows are read, given back while the reader waits for something to show.
 package struct PageRoom: Sendable {
     /// Why there is no room. (Swift 6.3 takes an import for unused whose only type stands in a `throws`.)
     package typealias Failure = Problem
@@ -16,7 +16,7 @@ package struct PageRoom: Sendable {
         self.leave = leave
     }
 
-    /// As much as one likes.
+    /// Without a limit.
     package static let unbounded = PageRoom { () async throws(Problem) in
     } leave: {
     }

@@ -3,34 +3,33 @@ import Metrics
 import Postgres
 import SyncModel
 
-/// Says which blocked mutations are settled all the same, for nothing but a person moves them (``StuckSearch``).
+/// Finds blocked mutations that count as settled, because only a person's decision moves them (``StuckSearch``).
 ///
-/// What it says is an extra: a push whose commit is done has its answer, whatever becomes of this. So a look is bounded,
-/// in rows and in time, however long the lane is, and never fails; what could not be found out in time counts as not
-/// settled.
+/// The result is an extra: a committed push has its answer in any case. So a look is bounded, in rows and in time,
+/// however long the lane is, and never fails; mutations that could not be judged in time count as not settled.
 struct StuckMutations: Sendable {
     /// Mutations that a look starts from, at most.
     static let startLimit = 1_000
-    /// Mutations behind those that it goes to.
+    /// Mutations that it visits behind those.
     static let wayLimit = 128
     /// Dependencies that it follows from each of them.
     static let edgeLimit = 32
-    /// Open mutations at the front of the lane among which it looks for troubled ones, where that was not enough.
+    /// Open mutations at the front of the lane that it searches for failed or conflicting ones, where the walk was not
+    /// enough.
     static let frontLimit = 500
-    /// How long it may take.
     static let patience: Duration = .seconds(1)
 
     let pool: Pool
     let failure: StoreFailure
     private let metrics = StuckMutationsMetrics()
 
-    /// The stuck ones among what a push came to.
+    /// The stuck ones among a push's mutations.
     func stuck(among verdicts: [PushVerdict], organization: UUID, user: UUID) async -> Set<UUID> {
         guard verdicts.contains(where: { $0.status == .blocked }) else { return [] }
         return await stuck(among: verdicts.compactMap(\.record), organization: organization, user: user)
     }
 
-    /// The stuck ones among mutations of a lane, as far as that can be found out in time.
+    /// The stuck ones among mutations of a lane, as far as they can be found in time.
     func stuck(among records: [MutationRecord], organization: UUID, user: UUID) async -> Set<UUID> {
         guard records.contains(where: { $0.status == .blocked }) else { return [] }
         let known = StuckSearch(records)
@@ -43,7 +42,7 @@ struct StuckMutations: Sendable {
             metrics.count(isCut ? .cut : .complete)
             return stuck
         } catch {
-            // a client that went away is no news
+            // not worth logging when the client went away
             if !Task.isCancelled {
                 failure.note(error, leavingOut: "whether blocked mutations are settled")
                 metrics.count(.failed)
@@ -59,8 +58,8 @@ struct StuckMutations: Sendable {
         var walk = front
         walk.add(start)
         walk.add(Int64(start.count + Self.wayLimit))
-        // in a transaction, for the plan's shape: a plan that was made while the lane was short must not read all of it
-        // once it is long; both at once, for a round trip costs more than the second
+        // in a transaction, for the plan's shape: a plan made while the lane was short must not read all of it once it
+        // is long; both at once, for a round trip costs more than the second statement
         let results = try await pool.run([
             .beginReading, Query(SettleStatements.planShape), Query(Self.walkStatement, walk),
             Query(Self.frontStatement, front), .rollback,
@@ -91,8 +90,8 @@ struct StuckMutations: Sendable {
             ) m
         """
 
-    /// Follows dependencies from blocked mutation to blocked mutation, each by its key; UNION drops what was seen, and a
-    /// recursive query is worked off only as far as its rows are asked for.
+    /// Follows dependencies from blocked mutation to blocked mutation, each by its key; UNION drops those already
+    /// seen, and a recursive query runs only as far as its rows are asked for.
     static let walkStatement = Statement(
         "settledness_walk",
         """
@@ -113,7 +112,7 @@ struct StuckMutations: Sendable {
         """
     )
 
-    /// What failed or is in conflict at the front of the lane: before it stands nothing but what is final, so what failed
+    /// Failed and conflicting mutations at the front of the lane: only final ones stand before it, so what failed
     /// first is there, unless much else waits before it.
     static let frontStatement = Statement(
         "settledness_front",
@@ -146,12 +145,12 @@ extension StuckSearch.Step {
     }
 }
 
-/// What looks come to.
+/// Counts the results of looks.
 private struct StuckMutationsMetrics: Sendable {
     enum Result: String, CaseIterable {
-        /// Everything was found out.
+        /// All mutations were judged.
         case complete
-        /// A way was too long to go to its end.
+        /// A chain of dependencies was too long to follow to its end.
         case cut
         /// The database did not answer, or not in time.
         case failed

@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// What a user has used of the quota of mutations.
+/// A user's use of the quota of mutations.
 struct AllowanceRow {
     let lane: LaneKey
     let bucket: TokenBucket

@@ -2,15 +2,15 @@ package import Foundation
 package import SyncModel
 
 extension UUID {
-    /// The least id, as PostgreSQL orders them: by bytes.
+    /// The least id in PostgreSQL's order, which is by bytes.
     package static let least = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    /// The greatest.
+    /// The greatest id in that order.
     static let greatest = UUID(
         uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
     )
 }
 
 extension Timestamp {
-    /// A thousand years before 1970, and before anything of ours: minus infinity has no number.
+    /// A thousand years before 1970, earlier than any stored time: minus infinity has no number.
     package static let longAgo = Timestamp(microseconds: 0).adding(seconds: -31_557_600_000)
 }

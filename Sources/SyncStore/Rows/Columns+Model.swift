@@ -2,7 +2,7 @@ package import Postgres
 package import SyncModel
 
 extension Columns {
-    /// A statement that takes rows in, and the moment behind them where it needs one.
+    /// A query that passes rows and, where the statement needs it, the moment behind them.
     package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
         if let moment { parameters.add(timestamp: moment.microseconds) }
@@ -10,7 +10,7 @@ extension Columns {
     }
 }
 
-// Values of the model as columns: what several tables have in the same form.
+// Values of the model as columns that several tables have in the same form.
 extension Columns {
     /// `organization_id` and `user_id`.
     package static func lane(_ value: @escaping @Sendable (Row) -> LaneKey) -> Self {
@@ -25,7 +25,7 @@ extension Columns {
         )
     }
 
-    /// Which entity is meant: what ``EntityName/list`` names.
+    /// The columns of ``EntityName/list``.
     package static func entity(_ value: @escaping @Sendable (Row) -> EntityName) -> Self {
         Self(
             .text("entity_type") { value($0).type },
@@ -77,7 +77,7 @@ extension RowReader {
         return ServerID(text: text, isInteger: try bool("server_id_is_integer"))
     }
 
-    /// Reads what ``EntityName/list`` names.
+    /// Reads the columns of ``EntityName/list``.
     package mutating func entity() throws(PostgresError) -> EntityName {
         let type = try string("entity_type")
         let clientID = try optionalUUID("local_id")
@@ -86,7 +86,7 @@ extension RowReader {
         return EntityName(type: type, client: client, serverID: try serverID())
     }
 
-    /// Reads `endpoint`; nil for one that is not taken any more.
+    /// Reads `endpoint`; nil for one that is no longer valid.
     package mutating func endpoint() throws(PostgresError) -> Endpoint? {
         try optionalString("endpoint").flatMap { try? Endpoint($0) }
     }
@@ -114,7 +114,7 @@ extension RowReader {
         return try Self.value(text)
     }
 
-    /// Reads `reference_ids` and `reference_types`, which stand side by side; none where they were not noted.
+    /// Reads `reference_ids` and `reference_types`, arrays side by side; none where they were not noted.
     package mutating func references() throws(PostgresError) -> References {
         let ids = try optionalUUIDs("reference_ids") ?? []
         let types = try optionalStrings("reference_types") ?? []
@@ -130,7 +130,7 @@ extension RowReader {
 }
 
 extension EntityName {
-    /// The columns of `mutations` that say which entity is meant, for a table that is called `m`.
+    /// The columns of `mutations` that name the entity, for a table that is called `m`.
     package static let list = "m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer"
 }
 

@@ -2,7 +2,6 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// A device of a user.
 package struct DeviceKey: Hashable, Comparable {
     package let lane: LaneKey
     package let id: UUID
@@ -18,19 +17,19 @@ extension Columns {
         Self(.lane { value($0).lane }, .uuid("device_id") { value($0).id })
     }
 
-    /// `entity_type` and `local_id`, of an id that a device counts.
+    /// `entity_type` and `local_id`.
     package static func localID(_ value: @escaping @Sendable (Row) -> LocalID) -> Self {
         Self(.text("entity_type") { value($0).entityType }, .int8("local_id") { value($0).number })
     }
 }
 
 extension Columns<LocalID> {
-    /// Ids that one device counts.
+    /// Local ids of one device.
     package static let localIDs = Columns.localID { $0 }
 }
 
 extension RowReader {
-    /// Reads `entity_type` and `local_id`, of an id that a device counts.
+    /// Reads `entity_type` and `local_id`.
     package mutating func localID() throws(PostgresError) -> LocalID {
         LocalID(entityType: try string("entity_type"), number: try int64("local_id"))
     }

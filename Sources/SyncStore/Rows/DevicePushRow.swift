@@ -7,7 +7,7 @@ struct DevicePushRow {
     let lane: LaneKey
     let id: UUID
     let acceptedSequence: Int64
-    /// As they are stored; nil where they stay what they are.
+    /// In stored form; nil where they stay unchanged.
     let strayIDs: [UInt8]?
 
     static let columns = Columns<DevicePushRow>(

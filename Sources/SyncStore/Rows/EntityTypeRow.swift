@@ -2,13 +2,13 @@ import JSONText
 package import Postgres
 package import SyncModel
 
-/// How an ``EntityType`` is read.
+/// Reads an ``EntityType``.
 package enum EntityTypeRow {
     /// For a table that is called `t`.
     package static let list =
         "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations"
 
-    /// Reads what ``list`` names; which id spaces its relations lead to is not known here.
+    /// Reads the columns of ``list``; the id spaces that its relations lead to are not known here.
     package static func read(_ row: inout RowReader) throws -> EntityType {
         var type = EntityType(
             name: try row.string("name"),

@@ -3,7 +3,7 @@ import Foundation
 /// Lists of ids as one list and 1-based bounds, both inclusive, as Postgres' array slices take them: `unnest` cannot make
 /// arrays of arrays.
 struct JaggedArray {
-    /// Where a list stands.
+    /// The place of one list.
     struct Bounds {
         var from: Int32 = 1
         var to: Int32 = 0

@@ -1,7 +1,6 @@
 import Postgres
 import SyncModel
 
-/// A new mapping.
 struct MappingRow {
     let lane: LaneKey
     let changePosition: Int64

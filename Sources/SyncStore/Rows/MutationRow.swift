@@ -3,7 +3,7 @@ import JSONText
 import Postgres
 import SyncModel
 
-/// A new mutation as it is stored. A class: it is read column by column, and never copied.
+/// A new mutation in stored form. A class: it is read column by column, and never copied.
 final class MutationRow {
     private let lane: LaneKey
     private let new: NewMutation
@@ -12,7 +12,7 @@ final class MutationRow {
     var dependencies = JaggedArray.Bounds()
     var blockers = JaggedArray.Bounds()
     var references = JaggedArray.Bounds()
-    // what may be sealed
+    // members that may be sealed
     private var payload, headers: ArraySlice<UInt8>?
     private var error: [UInt8]?
     private var lastError: String?
@@ -28,7 +28,7 @@ final class MutationRow {
         lastError = new.record.lastError
     }
 
-    /// What is stored as it is.
+    /// The columns that are never sealed.
     static let plain = Columns<MutationRow>(
         .lane(\.lane),
         .uuid("id", \.new.mutation.id),
@@ -62,7 +62,7 @@ final class MutationRow {
         .text("traceparent", \.traceparent)
     )
 
-    /// All of it: the lists that are stored come as bounds.
+    /// All columns: lists come as bounds.
     static let columns = Columns(
         plain,
         .int4("dependencies_from", \.dependencies.from),
@@ -73,14 +73,13 @@ final class MutationRow {
         .int4("references_to", \.references.to)
     )
 
-    /// Whether something of it would be taken for a sealed value, were it stored as it is. Headers and problems are
-    /// objects.
+    /// Whether a member would be mistaken for a sealed value if stored as it is. Headers and problems are objects.
     var looksSealed: Bool {
         payload.map { SealedText.needsEscape(json: $0) } ?? false
             || lastError.map { SealedText.needsEscape(text: $0) } ?? false
     }
 
-    /// Puts everything into the form in which it is stored.
+    /// Seals all members for storage.
     func seal(_ seal: LaneSeal) throws(SealError) {
         let id = new.mutation.id
         payload = try seal.seal(json: payload.map { Array($0) }, .payload, of: id).map { $0[...] }

@@ -1,13 +1,13 @@
 package import SyncModel
 
 extension MutationStatus {
-    /// SQL: this status, where the row called `row` may be moved to it, else NULL, which the column refuses. In what is
-    /// written, never in a condition: no plan hangs on it.
+    /// SQL: this status, where the row called `row` may change to it, else NULL, which the column refuses. For written
+    /// values, never for a condition: no plan depends on it.
     func reached(from row: String) -> String {
         "CASE WHEN \(row).status IN (\(Self.list(Self.allCases.filter { $0.canBecome(self) }))) THEN '\(rawValue)' END"
     }
 
-    /// SQL: what is final, between the parentheses of IN.
+    /// SQL: the final statuses, between the parentheses of IN.
     static let finalList = list(allCases.filter(\.isFinal))
 
     /// SQL: some statuses, between the parentheses of IN.

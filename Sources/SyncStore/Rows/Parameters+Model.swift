@@ -2,7 +2,7 @@ package import Foundation
 public import Postgres
 public import SyncModel
 
-// What nearly every statement begins with.
+// The first parameters of nearly every statement.
 extension Parameters {
     /// $1: an organization; then what follows.
     package init<each Value: ParameterValue>(of organization: UUID, _ values: repeat each Value) {

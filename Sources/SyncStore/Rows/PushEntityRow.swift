@@ -1,17 +1,16 @@
 import Postgres
 import SyncModel
 
-/// An entity that a push writes, named in one of three ways: by server id, by a client id of the user, by an id of the
-/// device's own.
+/// An entity that a push writes, named by server id, by a client id of the user, or by a local id of the device.
 struct PushEntityRow: Hashable {
     let push: Int
     let device: DeviceKey
     let entity: EntityName
 
-    /// Whether it has to be found by an id of the device's own.
+    /// Whether only a local id can find it.
     var needsNumber: Bool { entity.serverID == nil && entity.localID != nil }
 
-    /// What its open mutations are found by.
+    /// Finds its open mutations.
     static let open = Columns<PushEntityRow>(
         .int4("push") { Int32($0.push) },
         .lane(\.device.lane),
@@ -20,7 +19,7 @@ struct PushEntityRow: Hashable {
         .text("server_id", \.entity.serverID?.text)
     )
 
-    /// The same where some are named by an id of a device's own.
+    /// The same where some are named by a local id.
     static let openOwn = Columns(open, .uuid("device_id", \.device.id), .int8("local_number", \.entity.client?.number))
 
     /// By a client id of the user.
@@ -30,7 +29,7 @@ struct PushEntityRow: Hashable {
         .text("entity_type", \.entity.type)
     )
 
-    /// By an id of the device's own.
+    /// By a local id of the device.
     static let own = Columns<PushEntityRow>(
         .device(\.device),
         .text("entity_type", \.entity.type),

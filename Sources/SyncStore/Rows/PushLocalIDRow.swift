@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// An id that a device counts.
+/// A local id of a device.
 struct PushLocalIDRow {
     let push: Int
     let device: DeviceKey

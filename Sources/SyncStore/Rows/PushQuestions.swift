@@ -1,6 +1,6 @@
 import Postgres
 
-// What a group of pushes asks for. Each row bears its push's place in the group, and so does each answer.
+// The questions of a group of pushes. Each row carries its push's place in the group, and so does each answer.
 
 extension RowReader {
     /// Reads a push's place in the group.

@@ -1,7 +1,6 @@
 import Postgres
 import SyncModel
 
-/// A push, and whose it is.
 struct PushRow {
     let push: Int
     let lane: LaneKey

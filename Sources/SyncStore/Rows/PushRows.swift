@@ -1,6 +1,6 @@
 package import Postgres
 
-// What a group of pushes writes beside mutations.
+// The rows that a group of pushes writes beside mutations.
 
 extension MappingName {
     package static let columns = Columns<MappingName>(

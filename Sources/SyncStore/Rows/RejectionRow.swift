@@ -1,11 +1,11 @@
 import Postgres
 import SyncModel
 
-/// A refused entry that is remembered.
+/// A refused entry, recorded so that a repetition gets the same answer.
 struct RejectionRow {
     private let lane: LaneKey
     private let rejection: Rejection
-    /// As it is stored.
+    /// In stored form.
     private let error: [UInt8]?
 
     init(_ lane: LaneKey, _ rejection: Rejection, _ seals: SealTable) throws(SealError) {

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// A type of entities that is in use from now on.
+/// An entity type that is in use from this push on.
 struct TypeRow {
     let organization: UUID
     let type: EntityType

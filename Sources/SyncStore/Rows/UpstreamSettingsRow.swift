@@ -2,13 +2,13 @@ import JSONText
 package import Postgres
 package import SyncModel
 
-/// How an organization's ``UpstreamSettings`` are read.
+/// Reads an organization's ``UpstreamSettings``.
 package enum UpstreamSettingsRow {
     /// Columns of `upstreams`.
     package static let list =
         "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers"
 
-    /// Reads what ``list`` names, unsealed.
+    /// Reads the columns of ``list``, unsealed.
     package static func read(_ row: inout RowReader, _ seal: Seal) throws -> UpstreamSettings {
         let baseURL = try row.string("base_url")
         let credential = try seal.open(json: row.optionalBytes("credential"), as: .upstream(.credential))

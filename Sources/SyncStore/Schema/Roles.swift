@@ -1,13 +1,13 @@
 package import Postgres
 
-/// The roles that are less than the owner of the tables: what `sql/roles.sql` makes and grants.
+/// The roles with fewer rights than the tables' owner, which `sql/roles.sql` creates and grants.
 package enum Roles {
     /// For the login roles of gateways.
     package static let gateway = "sluice_gateway"
     /// For the login roles of tenants' analysts.
     package static let reader = "sluice_reader"
 
-    /// What a superuser has to execute where the tables' owner may not create roles.
+    /// The statements for a superuser, where the tables' owner may not create roles.
     package static let creation = "CREATE ROLE \(gateway) NOLOGIN; CREATE ROLE \(reader) NOLOGIN"
 
     static let script = String(decoding: PackageResources.roles_sql, as: UTF8.self)
@@ -21,16 +21,16 @@ package enum Roles {
         """
     )
 
-    /// Whether the roles were once granted what they need in this database, so that this is to be kept up to date.
+    /// Whether the roles have been granted their rights in this database, which then have to be kept up to date.
     package static func isGranted(on connection: Connection) async throws(PostgresError) -> Bool {
         try await connection.run(Query(isGrantedStatement)).bool(0, 0)
     }
 
-    /// Makes the roles where they are missing, and brings their grants and the tables' policies up to date. Runners take
-    /// turns with those that migrate.
+    /// Creates the roles where they are missing, and brings their grants and the tables' policies up to date. Runs in
+    /// turns with migrations.
     ///
-    /// The first time it needs every table for itself for a moment. While it waits for somebody who reads for long, all
-    /// others wait behind it: so it gives up after a second, and tries again a little later.
+    /// The first run briefly needs an exclusive lock on every table. While it waits behind a long read, all other
+    /// statements queue behind it: so it gives up after a second, and tries again a little later.
     ///
     /// - Throws: SQLSTATE 42501 where the connection's role may not; then nothing was changed.
     package static func grant(on connection: Connection) async throws(PostgresError) {

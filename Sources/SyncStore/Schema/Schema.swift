@@ -33,9 +33,9 @@ package enum Schema {
         Migration(name: "0015_etags", sql: String(decoding: PackageResources._015_etags_sql, as: UTF8.self)),
     ]
 
-    /// Applies what is missing.
+    /// Applies missing migrations.
     ///
-    /// - Parameter partitions: 1 to 1,024; counts when the tables are made, later runs keep what is there.
+    /// - Parameter partitions: 1 to 1,024; counts when the tables are created, later runs keep their number.
     package static func migrator(partitions: Int = defaultPartitions) -> Migrator {
         Migrator(migrations: migrations, variables: ["partitions": String(partitions)])
     }

@@ -15,7 +15,7 @@ package struct LaneSeal: Sendable {
         try seal.seal(text: plain, as: .mutation(column, user: user, id: id))
     }
 
-    /// Nil also where it stays closed, which its member's name in `unreadable` tells.
+    /// Nil also where the value cannot be opened; `unreadable` then gets its member's name.
     package func read(
         json stored: [UInt8]?,
         _ column: SealedPlace.Column,
@@ -25,7 +25,7 @@ package struct LaneSeal: Sendable {
         try seal.read(json: stored, as: .mutation(column, user: user, id: id), &unreadable)
     }
 
-    /// Nil also where it stays closed, which its member's name in `unreadable` tells.
+    /// Nil also where the value cannot be opened; `unreadable` then gets its member's name.
     package func read(
         text stored: String?,
         _ column: SealedPlace.Column,

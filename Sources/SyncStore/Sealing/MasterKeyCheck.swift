@@ -2,9 +2,9 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Whether the master keys that are configured here wrap what is stored.
+/// Checks whether the master keys configured here wrap the stored data keys.
 final class MasterKeyCheck: Sendable {
-    /// How long an answer is good for: a look reads every data key.
+    /// How long a result is valid: a look reads every data key.
     private static let interval: Duration = .seconds(60)
 
     private struct Look {
@@ -22,8 +22,8 @@ final class MasterKeyCheck: Sendable {
         self.masterKeys = masterKeys
     }
 
-    /// How many data keys are wrapped by master keys that are not configured here, by these (none is where all is well),
-    /// and whether there are data keys that can be had.
+    /// Counts the data keys wrapped by master keys that are not configured here, by master key (empty if all is well),
+    /// and tells whether any data key can be unwrapped.
     func look() async throws -> (unknown: [(label: String, count: Int64)], anyKnown: Bool) {
         let rows = try await pool.run([Query(Self.mastersStatement)])[0]
         let inUse = try rows.read { (label: try $0.string("master_key"), count: try $0.int64("count")) }
@@ -31,7 +31,7 @@ final class MasterKeyCheck: Sendable {
         return (unknown, unknown.count < inUse.count)
     }
 
-    /// The same in words; looks anew when that is a minute old.
+    /// The same in words; looks anew when the last result is a minute old.
     func missing() async throws -> ([String], anyKnown: Bool) {
         if let look = last.withLock({ $0 }), .now - look.at < Self.interval { return (look.missing, look.anyKnown) }
         let found = try await look()
@@ -42,7 +42,7 @@ final class MasterKeyCheck: Sendable {
         return (missing, found.anyKnown)
     }
 
-    /// What the last look has found missing where others are there, so that requests are served.
+    /// The missing master keys of the last look, where others are there, so that requests are served.
     var notices: [String] { last.withLock { $0.flatMap { $0.anyKnown ? $0.missing : nil } ?? [] } }
 
     static let mastersStatement = Statement(

@@ -4,8 +4,8 @@ package import SyncModel
 
 /// Rows of `organization_keys`.
 package enum OrganizationKeys {
-    /// How long after a data key was made a gateway that has not heard of it may still write under the one before, in
-    /// seconds: five until it looks again, and as long as any transaction takes, twice over.
+    /// How long after a data key was made a gateway that does not know it may still write under the one before, in
+    /// seconds: five until it looks again, and the longest transaction, both doubled.
     package static let grace: Double = 60
 
     package static let columns = "k.number, k.master_key, k.wrapped_key"
@@ -16,8 +16,8 @@ package enum OrganizationKeys {
         "SELECT \(columns) FROM organization_keys k WHERE k.organization_id = $1 ORDER BY k.number"
     )
 
-    /// A key of a number that the organization does not have yet: of two replicas that make one, the first counts. Holds
-    /// the organization's row, so that a purge, which changes it first, leaves no key behind.
+    /// Inserts a key with a number that the organization does not have yet: if two replicas make one, the first
+    /// counts. Holds the organization's row, so that a purge, which changes it first, leaves no key behind.
     package static let makeStatement = Statement(
         "organization_keys_make",
         """
@@ -28,7 +28,7 @@ package enum OrganizationKeys {
         """
     )
 
-    /// Reads what ``columns`` names.
+    /// Reads the columns of ``columns``.
     package static func key(_ row: inout RowReader) throws -> WrappedKey {
         WrappedKey(
             number: try row.int32("number"),

@@ -1,10 +1,10 @@
 package import Foundation
 package import SyncModel
 
-/// The seals of the organizations that a group or a reader has to do with.
+/// The seals of the organizations that a group or a reader works with.
 package struct SealTable: Sendable {
     private let seals: [UUID: Seal]
-    /// Whether whatever is written is stored as it is.
+    /// Whether all values are stored unsealed.
     package let arePlain: Bool
 
     package init(_ seals: [UUID: Seal]) {
@@ -12,12 +12,11 @@ package struct SealTable: Sendable {
         arePlain = seals.values.allSatisfy(\.isPlain)
     }
 
-    /// An organization whose keys were not read is locked: nothing of it is written in the plain by mistake.
+    /// An organization whose keys were not read is locked: its values are never written unsealed by mistake.
     subscript(organization: UUID) -> Seal {
         seals[organization] ?? .locked("the organization's keys were not read")
     }
 
-    /// The seal of a lane's rows.
     package func lane(_ lane: LaneKey) -> LaneSeal { LaneSeal(seal: self[lane.organization], user: lane.user) }
 
     /// Why one of the organizations cannot be read or written; nil where all can.
@@ -25,8 +24,8 @@ package struct SealTable: Sendable {
 }
 
 extension Catalog {
-    /// Reads what may be sealed. Where a value is sealed under a key that another replica made a moment ago, the
-    /// organization's keys are read anew, once; what does not open then stays closed.
+    /// Reads values that may be sealed. Where one is sealed under a key that another replica made a moment ago, the
+    /// organization's keys are read anew, once; values that cannot be opened then stay closed.
     ///
     /// - Throws: what `body` does; `store_unavailable` while the organization's data are locked.
     package func opening<Value>(

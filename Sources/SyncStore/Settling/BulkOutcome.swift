@@ -1,7 +1,8 @@
-/// What a bulk call came to.
+/// The result of a bulk call.
 package struct BulkOutcome: Sendable {
-    /// Mutations that fitted the request when they were looked for.
+    /// Mutations that matched the request when they were looked for.
     package var matched = 0
-    /// Mutations that were settled. Fewer than matched where some did not allow it, more where dependants went too.
+    /// Mutations that were settled: fewer than matched where some could not be, more where dependants were discarded
+    /// too.
     package var settled = 0
 }

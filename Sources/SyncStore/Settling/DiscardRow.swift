@@ -1,10 +1,10 @@
 import Postgres
 import SyncModel
 
-/// A mutation that is given up.
+/// A mutation to be discarded.
 final class DiscardRow: Sendable {
     private let discard: MutationDiscard
-    /// As it is stored.
+    /// In stored form.
     private let error: [UInt8]?
 
     init(_ discard: MutationDiscard, _ seal: LaneSeal) throws(SealError) {

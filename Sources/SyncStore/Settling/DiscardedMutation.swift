@@ -1,9 +1,9 @@
 package import Foundation
 
-/// What giving a mutation up has come to.
+/// The result of a discard.
 package struct DiscardedMutation: Sendable {
-    /// The mutation as it then is.
+    /// The mutation after the discard.
     package let mutation: MutationDetail
-    /// All that this call discarded: the mutation, unless it was before, and dependants.
+    /// All that this call discarded: dependants, and the mutation, unless it was discarded before.
     package let ids: [UUID]
 }

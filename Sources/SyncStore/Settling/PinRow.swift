@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// A device's own id that a mutation names which runs again.
+/// A local id named by a mutation that runs again.
 struct PinRow {
     let device: UUID
     let id: LocalID

@@ -5,9 +5,9 @@ import SyncModel
 final class ReleaseRow: Sendable {
     private let release: MutationRelease
     let blockers: JaggedArray.Bounds
-    /// Shown where the mutation fails by it.
+    /// The problem, where the mutation fails by it.
     private let problem: Problem?
-    /// As they are stored.
+    /// In stored form.
     private let error: [UInt8]?
     private let lastError: String?
 
@@ -29,6 +29,6 @@ final class ReleaseRow: Sendable {
         .int4("blockers_to", \.blockers.to)
     )
 
-    /// What mutations wait for: the list that bounds lie in.
+    /// The blockers of all mutations: the list that bounds refer to.
     static let blockerList = columns.parameter(SettleStatements.head + 1)
 }

@@ -5,7 +5,7 @@ import SyncModel
 final class RestartRow: Sendable {
     private let restart: MutationRestart
     let blockers, references: JaggedArray.Bounds
-    /// As they are stored.
+    /// In stored form.
     private let payload, sentPayload: [UInt8]?
 
     init(
@@ -40,7 +40,8 @@ final class RestartRow: Sendable {
         .serverID(\.restart.serverID)
     )
 
-    /// What mutations wait for, the client ids that they name, and the types of these: the lists that bounds lie in.
+    /// The blockers of mutations, the client ids that they name, and the types of these: the lists that bounds refer
+    /// to.
     static let blockerList = columns.parameter(SettleStatements.head + 1)
     static let referenceList = columns.parameter(SettleStatements.head + 2)
     static let typeList = columns.parameter(SettleStatements.head + 3)

@@ -2,8 +2,8 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Finds what a bulk request means, user by user in lane order or in the reverse of it, a page at a time. Every page
-/// looks at a bounded number of open mutations, whatever the filter lets through.
+/// Finds the mutations of a bulk request, user by user in lane order or in the reverse of it, a page at a time. Every
+/// page looks at a bounded number of open mutations, whatever the filter lets through.
 struct SettleCandidates {
     /// The mutations of a page, at most.
     static let limit: Int64 = 500
@@ -19,7 +19,7 @@ struct SettleCandidates {
     /// Mutations of one lane.
     struct Page {
         var lanes: [(user: UUID, ids: [UUID])] = []
-        /// Where to go on; nil at the end.
+        /// Where the next page begins; nil at the end.
         var next: Place?
     }
 
@@ -28,7 +28,7 @@ struct SettleCandidates {
     let request: BulkRequest
     let isReversed: Bool
 
-    /// The page behind a place; nil for the first.
+    /// The page behind a place; from the start for nil.
     func page(after place: Place?) async throws -> Page {
         // one user's mutations lie together
         let first = Place(user: request.userID ?? UUID.least, position: .min)
@@ -68,7 +68,7 @@ struct SettleCandidates {
     static let pageAfter = Statement("settle_page_after", page(">", "<=", "ASC"))
     static let pageBefore = Statement("settle_page_before", page("<", ">=", "DESC"))
 
-    /// The last of the mutations that a page looks at; none when there are fewer.
+    /// The last mutation that a page looks at; no row when there are fewer.
     private static func edge(_ behind: String, _ order: String) -> String {
         """
         SELECT x.user_id, x.position

@@ -38,26 +38,26 @@ package struct SettleReader {
         return (state, subjects)
     }
 
-    /// Mutations as they are now, with all their attributes.
+    /// Mutations in their current state, with all their attributes.
     func details(_ ids: [UUID]) async throws -> [MutationDetail] {
         let rows = try await connection.run(Query(MutationReader.byIDStatement, Parameters(of: lane, ids)))
         return try rows.read { try MutationDetail(&$0, user: lane.user, seal) }
     }
 
-    /// What depends on anything in the lane; nothing does where `count` mutations are all that is open.
+    /// The dependencies in the lane; empty where `count` mutations are all that is open.
     func graph(_ state: LaneState, besides count: Int) async throws -> DependencyGraph {
         guard state.openCount > count else { return DependencyGraph([]) }
         return DependencyGraph(try nodes(await connection.run(Query(SettleStatements.edges, Parameters(of: lane)))))
     }
 
-    /// What is blocked on a mutation.
+    /// The mutations blocked on a mutation.
     func waiters(for id: UUID) async throws -> [DependencyNode] {
         let parameters = Parameters(of: lane, id)
         let waiters = try nodes(await connection.run(Query(SettleStatements.waiters, parameters)))
         return waiters.sorted { $0.position < $1.position }
     }
 
-    /// Those of some mutations that do not satisfy their dependants, and the entities that they write.
+    /// The mutations among `ids` that do not satisfy their dependants, and the entities that they write.
     func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
         guard !ids.isEmpty else { return [:] }
         let rows = try await connection.run(Query(SettleStatements.unmet, Parameters(of: lane, ids)))
@@ -69,7 +69,7 @@ package struct SettleReader {
         return unmet
     }
 
-    /// Which of some mutations need one of the client ids, and which.
+    /// The mutations among `ids` that need one of the client ids, each with that id.
     func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
         guard !ids.isEmpty, !references.isEmpty else { return [:] }
         let clientIDs = references.map(\.clientID)
@@ -93,14 +93,14 @@ package struct SettleReader {
     /// Sealed payloads that are searched at a time.
     private static let sealedPage = 50
 
-    /// Which of some client ids stand in sealed payloads, where it was not noted which these hold.
+    /// The client ids found in sealed payloads whose references were not noted.
     private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
         let parameters = Parameters(of: lane, ids, SealedText.beginning(isJSON: true))
         let rows = try await connection.run(Query(SettleStatements.sealedPayloads, parameters))
         var needs: [UUID: UUID] = [:]
         for var row in rows {
             let id = try row.uuid("id")
-            // one that stays closed fails when its turn comes, and not what a person settles now
+            // a payload that cannot be opened fails when its turn comes, and does not fail this decision
             var unreadable: [String] = []
             let payload = try laneSeal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable) ?? []
             let text = String(decoding: payload, as: UTF8.self).lowercased()
@@ -112,7 +112,8 @@ package struct SettleReader {
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
     private var seals: SealTable { SealTable([lane.organization: seal]) }
 
-    /// Where client ids of the user lead, and ids of one of the user's devices, by what stands for these.
+    /// Where client ids of the user lead, and local ids of one of the user's devices, by the UUIDs that represent
+    /// these.
     func mappings(
         _ clientIDs: [UUID],
         _ localIDs: [LocalID],
@@ -141,11 +142,11 @@ package struct SettleReader {
         return entities[lane.organization]?[key]
     }
 
-    /// Bytes of documents, as they are stored, that one transaction copies to what it gives up: what is long is compressed.
+    /// Bytes of stored documents that one transaction copies into discarded mutations: long documents are compressed.
     private static let currentBytes: Int64 = 1_048_576
 
-    /// What is told to mutations that are to be given up: by mutation its problem with what stands in its place, and how
-    /// many of them, counted from the last, one transaction can tell.
+    /// The errors for mutations that are to be discarded, by mutation, with the entity that stands in its place; and
+    /// the number of them, counted from the last, that one transaction can write.
     func current(_ ids: [UUID]) async throws -> (errors: [UUID: [UInt8]], room: Int) {
         let parameters = Parameters(of: lane, ids, Self.currentBytes)
         let rows = try await connection.run(Query(SettleStatements.current, parameters))
@@ -156,7 +157,7 @@ package struct SettleReader {
             let mutation = try row.uuid("mutation_id")
             var unreadable: [String] = []
             let error = try laneSeal.read(json: row.optionalBytes("error"), .error, of: mutation, &unreadable)
-            // what does not open is given up all the same, and stays
+            // a mutation whose error cannot be opened is discarded all the same, and the error stays
             guard unreadable.isEmpty else { continue }
             let (of, state) = try EntityRows.read(&row, seals)
             let id = ServerID(text: of.key.id, isInteger: state.isIntegerID)

@@ -14,7 +14,7 @@ extension MappingChange {
         .text("last_error", \.lastError)
     )
 
-    /// What frees a device's own id.
+    /// Frees a local id.
     static let freeing = Columns<MappingChange>(
         .uuid("client_id", \.clientID),
         .uuid("mutation_id", \.mutationID)

@@ -1,12 +1,12 @@
 import Postgres
 import SyncModel
 
-/// What settling writes.
+/// The writing statements of settling.
 extension SettleStatements {
-    /// How many parameters stand before the columns of what is written: organization, user, change position, moment.
+    /// Parameters before the columns of the written rows: organization, user, change position, moment.
     static let head = 4
 
-    /// What an upsert has to name beside what it changes; and the same of a row that is called `m`.
+    /// The columns that an upsert has to name beside those that it changes; and the same of a row that is called `m`.
     private static let unchanged = """
         organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
             entity_type, priority, max_attempts, conflict_resolution, created_at, accepted_at, change_position,
@@ -19,7 +19,7 @@ extension SettleStatements {
             m.created_at, m.accepted_at, $3, $4
         """
 
-    /// Mutations that run again, with everything that an attempt leaves behind cleared.
+    /// Mutations that run again, with all traces of earlier attempts cleared.
     static let restart = Statement(
         "settle_restart",
         """
@@ -56,7 +56,7 @@ extension SettleStatements {
         """
     )
 
-    /// Mutations that are given up: final from now on.
+    /// Mutations that are discarded, which is final.
     static let discard = Statement(
         "settle_discard",
         """
@@ -120,9 +120,9 @@ extension SettleStatements {
         """
     )
 
-    // MARK: - Devices' own ids
+    // MARK: - Local ids
 
-    /// Ids of devices that mutations name which run again: they are found by this when its turn comes.
+    /// Local ids that restarted mutations name: they are found by this when the mutation's turn comes.
     static let pinLocalIDs = Statement(
         "settle_pin_local_ids",
         """
@@ -143,7 +143,7 @@ extension SettleStatements {
         """
     )
 
-    /// Ids of creates that were given up: free for other creates.
+    /// Local ids of discarded creates: free for other creates.
     static let freeLocalIDs = Statement(
         "settle_free_local_ids",
         """

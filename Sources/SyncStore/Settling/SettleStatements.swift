@@ -4,8 +4,8 @@ import SyncModel
 /// The statements of settling, each on one lane whose row is locked. Organization and user are $1 and $2 throughout.
 ///
 /// Rows are found by their whole key, in a lateral subquery with a fence, and written by an upsert: both are chains of
-/// index look-ups whatever the tables' size was when the plan was made. An UPDATE joined to a list would read a lane of
-/// a hundred thousand mutations once for each row of the list.
+/// index look-ups whatever the tables' size was when the plan was made. An UPDATE joined to a list would read a lane
+/// of a hundred thousand mutations once for each row of the list.
 package enum SettleStatements {
     /// Plans are made once for a connection; none of them reads a whole table.
     package static let planShape = Statement(
@@ -42,7 +42,7 @@ package enum SettleStatements {
         m.id, m.position, m.accepted_at, m.status, m.operation, \(EntityName.list), m.depends_on
         """
 
-    /// What depends on anything: one pass over the lane's open mutations, in the order of their index.
+    /// All dependencies: one pass over the lane's open mutations, in the order of their index.
     static let edges = Statement(
         "settle_edges",
         """
@@ -53,7 +53,7 @@ package enum SettleStatements {
         """
     )
 
-    /// What is blocked on a mutation.
+    /// The mutations blocked on a mutation.
     static let waiters = Statement(
         "settle_waiters",
         """
@@ -63,7 +63,7 @@ package enum SettleStatements {
         """
     )
 
-    /// Those of some mutations that do not satisfy their dependants yet (product rule 3).
+    /// The mutations of a list that do not satisfy their dependants yet (product rule 3).
     static let unmet = Statement(
         "settle_unmet",
         """
@@ -75,8 +75,8 @@ package enum SettleStatements {
         """
     )
 
-    /// Mutations that need one of some client ids, each of a type: as their entity, in endpoint or payload, or as what
-    /// they depend on. Where it was not noted which client ids these hold, their text is searched.
+    /// Mutations that need one of some client ids, each of a type: as their entity, in endpoint or payload, or as a
+    /// dependency. Where a mutation's client ids were not noted, its text is searched.
     static let needs = Statement(
         "settle_needs",
         """
@@ -101,7 +101,7 @@ package enum SettleStatements {
         """
     )
 
-    /// Payloads that are sealed and of which it was not noted which client ids they hold.
+    /// Sealed payloads whose client ids were not noted.
     static let sealedPayloads = Statement(
         "settle_sealed_payloads",
         """
@@ -132,8 +132,8 @@ package enum SettleStatements {
         document: "CASE WHEN q.bytes_to - q.bytes <= $4 THEN q.document END"
     )
 
-    /// What stands in the place of some mutations that are to be given up, last ones first, as far as their user may see
-    /// it; the documents of so many as there is room for. How much room one takes is known without reading it.
+    /// The entities that stand in the place of mutations to be discarded, last ones first, as far as their user may
+    /// see them; with the documents of as many as there is room for. The size of each is known without reading it.
     static let current = Statement(
         "settle_current",
         """

@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// The queries that write a plan of settling.
+/// The queries that write a settling plan.
 struct SettleWriter {
     /// Rows that one statement changes: a few hundred milliseconds at the most.
     static let rowsPerStatement = 5_000
@@ -30,7 +30,7 @@ struct SettleWriter {
         return known.queries
     }
 
-    /// The queries that write one entity, at the end of the organization's feed. The entity is locked, or there is none.
+    /// The queries that write one entity, at the end of the organization's feed. An existing entity must be locked.
     func queries(_ key: EntityKey, _ state: EntityState) throws(SealError) -> [Query] {
         let writes = [(organization: lane.organization, writes: [(key: key, state: state)])]
         let seals = SealTable([lane.organization: seal])
@@ -85,7 +85,7 @@ struct SettleWriter {
         return Query(SettleStatements.mappings, parameters)
     }
 
-    // MARK: - Devices' own ids
+    // MARK: - Local ids
 
     private func localIDs(_ plan: SettlePlan) -> [Query] {
         let named = plan.restarts.flatMap { restart in

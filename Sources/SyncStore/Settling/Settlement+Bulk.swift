@@ -2,10 +2,10 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Settling over all users of an organization, lane by lane, a bounded number of mutations a transaction. A call that
-/// ends early has settled what it has settled, and can be repeated.
+/// Settles over all users of an organization, lane by lane, a bounded number of mutations a transaction. A call that
+/// ends early keeps what it has settled, and can be repeated.
 extension Settlement {
-    /// Retries whatever the request means and can be retried.
+    /// Retries all mutations of the request that can be retried.
     package func retry(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
         try await settle(request, organization.id, isReversed: false) { lane, ids throws(Problem) in
             let plan = try await commit(lane, ids, "retry mutations") { reader, _, subjects, plan in
@@ -16,7 +16,7 @@ extension Settlement {
                         let planner = try RestartPlanner.retry(subject, RetryRequest(), knowledge)
                         try await add(planner, reader, &graph, to: &plan)
                     } catch is Problem {
-                        // one that cannot be retried as it is stays for a person to look at
+                        // a mutation that cannot be retried unchanged stays for a person to look at
                         continue
                     }
                 }
@@ -26,9 +26,10 @@ extension Settlement {
         }
     }
 
-    /// Discards whatever the request means and can be discarded; with dependants only where it says what becomes of them.
+    /// Discards all mutations of the request that can be discarded; with dependants only where it says what becomes of
+    /// them.
     ///
-    /// Works from the end of each lane, so that what depends on others of the request goes before them.
+    /// Works from the end of each lane, so that dependants within the request are discarded before their dependencies.
     package func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
         try await settle(request, organization.id, isReversed: true) { lane, ids throws(Problem) in
             if request.dependants == nil {
@@ -42,11 +43,11 @@ extension Settlement {
         }
     }
 
-    /// Discards those of some mutations on which nothing depends that stays.
+    /// Discards those of some mutations on which none depends that stays.
     ///
     /// - Parameters:
-    ///   - choose: which of those that were found are meant; called under the lane's lock.
-    ///   - forgetting: what else is written about those that are discarded.
+    ///   - choose: selects from the found mutations; called under the lane's lock.
+    ///   - forgetting: further queries about the discarded mutations.
     package func discardUnneeded(
         _ ids: [UUID],
         _ lane: LaneKey,
@@ -58,7 +59,7 @@ extension Settlement {
             let plan = try await commit(lane, ids, "discard mutations") { reader, state, found, plan in
                 var meant = try await choose(reader, found)
                 let graph = try await reader.graph(state, besides: meant.count)
-                // what a kept one depends on is kept, and so on
+                // a kept mutation's dependencies are kept, and so on
                 let unneeded = graph.unneeded(among: Set(meant.map(\.record.id)))
                 meant.removeAll { !unneeded.contains($0.record.id) }
                 guard !meant.isEmpty else { return [] }

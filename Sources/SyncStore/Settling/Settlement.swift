@@ -2,12 +2,12 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// What a person does about mutations that stand still: retry, discard, resolve (product rules 4, 6 and 12). Each is
-/// one transaction under the lane's lock; a mutation that is being sent is never touched.
+/// A person's decisions about mutations that stand still: retry, discard, resolve (product rules 4, 6 and 12). Each is
+/// one transaction under the lane's lock; a mutation in flight is never touched.
 package struct Settlement: Sendable {
-    /// Mutations that one transaction discards or lets go of: it holds the lane for less than a second.
+    /// Mutations that one transaction discards or releases: it holds the lane for less than a second.
     static let batch = 5_000
-    /// Tries of one transaction at an id that another replica takes meanwhile.
+    /// Attempts at one transaction while other replicas take its ids.
     static let attempts = 3
 
     let pool: Pool
@@ -20,7 +20,7 @@ package struct Settlement: Sendable {
 
     /// Makes a failed or conflicting mutation pending again, or blocked where it has to wait.
     ///
-    /// - Returns: the mutation as it then is; nil when the user has none of that id.
+    /// - Returns: the mutation afterwards; nil when the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func retry(
         _ id: UUID,
@@ -37,9 +37,9 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Settles a conflict in the server's or in the client's way.
+    /// Resolves a conflict: the server's or the client's version wins.
     ///
-    /// - Returns: the mutation as it then is; nil when the user has none of that id.
+    /// - Returns: the mutation afterwards; nil when the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func resolve(
         _ id: UUID,
@@ -62,7 +62,7 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Gives a mutation up, and its dependants with it or not.
+    /// Discards a mutation, with or without its dependants.
     ///
     /// More dependants than one transaction takes go in several, those that most depend on first; the mutation itself
     /// goes in the last.
@@ -91,8 +91,8 @@ package struct Settlement: Sendable {
     /// Discards mutations of one lane.
     ///
     /// - Parameters:
-    ///   - show: called with the mutation as it then is, where there is only one; as of ``commit(_:_:_:showing:_:)``.
-    ///   - choose: which of those that were found are meant; called under the lane's lock, each time anew.
+    ///   - show: called with the mutation afterwards, where there is only one; see ``commit(_:_:_:showing:_:)``.
+    ///   - choose: selects from the found mutations; called under the lane's lock, each time anew.
     /// - Returns: the ids of all that were discarded.
     func discard(
         _ ids: [UUID],
@@ -124,8 +124,8 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and tells everybody who gave way what stands in the place of the mutation: no feed brings it again.
-    /// What one transaction cannot tell is left to the next.
+    /// Plans a discard, and writes into the error of each discarded mutation which entity stands in its place: no feed
+    /// brings that again. Mutations that do not fit one transaction are left to the next.
     func tell(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
@@ -147,7 +147,7 @@ package struct Settlement: Sendable {
         plan.show(current.errors)
     }
 
-    /// What the plan of a restart has to know.
+    /// The facts that the plan of a restart needs.
     func knowledge(
         about subject: SettleSubject,
         _ edit: ContentEdit,
@@ -163,10 +163,10 @@ package struct Settlement: Sendable {
         )
     }
 
-    /// Adds a restart, once it is certain that it waits for nothing that waits for it.
+    /// Adds a restart, once it is certain that it creates no cycle of dependencies.
     ///
-    /// - Parameter graph: what depends on what in the lane; read where it is needed and not there yet, once for all
-    ///   restarts of a transaction.
+    /// - Parameter graph: the lane's dependencies; read where they are needed and missing, once for all restarts of a
+    ///   transaction.
     func add(
         _ planner: RestartPlanner,
         _ reader: SettleReader,
@@ -184,8 +184,8 @@ package struct Settlement: Sendable {
     /// Runs a transaction under a lane's lock; an empty plan changes nothing.
     ///
     /// - Parameters:
-    ///   - show: called with each of the mutations as it then is, before the commit: what was committed is answered,
-    ///     whatever happens afterwards. Called anew when the transaction is tried again.
+    ///   - show: called with each of the mutations in its new state, before the commit: what was committed is
+    ///     answered, whatever happens afterwards. Called anew when the transaction is tried again.
     ///   - body: plans with what was found; answers further queries to write.
     /// - Returns: the plan that was committed; nil when there is no such lane.
     @discardableResult
@@ -250,9 +250,7 @@ package struct Settlement: Sendable {
 
     // MARK: - One mutation
 
-    /// Runs a transaction about one mutation.
-    ///
-    /// - Returns: the mutation as it then is; nil when the user has none of that id.
+    /// - Returns: the mutation afterwards; nil when the user has none of that id.
     private func settle(
         _ id: UUID,
         _ organization: Organization,
@@ -269,7 +267,7 @@ package struct Settlement: Sendable {
         return shown?.seen(in: organization, at: now())
     }
 
-    /// Lets the server have its way: what was waiting for the mutation goes on, with the server's entity.
+    /// Resolves for the server: what waited for the mutation goes on, with the server's entity.
     private func adopt(
         _ subject: SettleSubject,
         _ idPointer: String,

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Writes whole lines to a file descriptor.
 ///
-/// Unbuffered, one write(2) a line: a crash loses nothing, and what collects the logs never sees half a line. The
-/// lock keeps lines of two threads apart where the kernel does not, in pipes and beyond 4 KiB.
+/// Unbuffered, one write(2) a line: a crash loses nothing, and log collectors never see half a line. The lock keeps
+/// lines of two threads apart where the kernel does not, in pipes and beyond 4 KiB.
 package final class LineWriter: Sendable {
     package static let standardOutput = LineWriter(fileDescriptor: 1)
 
@@ -12,7 +12,7 @@ package final class LineWriter: Sendable {
 
     private let descriptor: Mutex<Int32>
 
-    /// A writer for a descriptor that stays its owner's to close, not before the last line.
+    /// - Parameter fileDescriptor: the caller closes it, not before the last line.
     package init(fileDescriptor: Int32) {
         self.descriptor = Mutex(fileDescriptor)
     }
@@ -22,11 +22,11 @@ package final class LineWriter: Sendable {
         descriptor.withLock { isatty($0) == 1 }
     }
 
-    /// Whether that person wants colours: unless `NO_COLOR` is set.
+    /// Whether to use colours: only on a terminal, and unless `NO_COLOR` is set.
     var showsColours: Bool { isTerminal && getenv("NO_COLOR") == nil }
 
-    /// Writes the bytes, which end in a line feed. What the descriptor refuses is dropped: a full disk or a closed
-    /// pipe is no reason for a gateway to stop.
+    /// Writes the bytes, which end in a line feed. Bytes that the descriptor refuses are dropped: a full disk or a
+    /// closed pipe is no reason for a gateway to stop.
     func write(_ line: [UInt8]) {
         descriptor.withLock { descriptor in
             line.withUnsafeBytes { bytes in
@@ -36,7 +36,7 @@ package final class LineWriter: Sendable {
                     if written > 0 {
                         rest = rest.dropFirst(written)
                     } else if written < 0, errno == EAGAIN {
-                        // Somebody made the descriptor non-blocking; wait until it takes more.
+                        // Another process made the descriptor non-blocking; wait until it takes more.
                         var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                         guard poll(&ready, 1, 1_000) > 0 else { return }
                     } else if written == 0 || errno != EINTR {

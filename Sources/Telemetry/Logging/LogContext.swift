@@ -1,9 +1,9 @@
 package import Logging
 
-/// The request that a task works for. Whatever is logged meanwhile carries its ids, also by those who know of no
+/// The request that a task works for. All log lines of the task carry its ids, also those of code that knows no
 /// request: a line about a refused SQL statement is found by the id that the client was given.
 package struct LogContext: Sendable {
-    /// What the current task works for; nil for what belongs to no request.
+    /// The current task's request; nil for work that belongs to none.
     @TaskLocal package static var current: LogContext?
 
     private let requestID: String
@@ -17,7 +17,7 @@ package struct LogContext: Sendable {
         self.traceID = traceID
     }
 
-    /// Puts the ids beside what a line says by itself.
+    /// Adds the ids to a line's own metadata.
     package static let provider = Logger.MetadataProvider {
         guard let current else { return [:] }
         var metadata: Logger.Metadata = [LogKeys.requestID: .string(current.requestID)]

@@ -1,8 +1,7 @@
 import Logging
 
-/// How a log line looks.
 package enum LogFormat: String, Sendable, CaseIterable {
-    /// One JSON object a line, for what collects logs: see ``JSONLogLine``.
+    /// One JSON object a line, for log collectors: see ``JSONLogLine``.
     case json
     /// For a person: see ``TextLogLine``.
     case text

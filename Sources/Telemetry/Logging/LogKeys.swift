@@ -1,6 +1,6 @@
 /// The metadata keys of log lines, in one place, so that a search for one finds every line that carries it.
 ///
-/// The message is constant text; what varies stands beside it under one of these keys.
+/// The message is constant text; variable parts stand beside it under one of these keys.
 package enum LogKeys {
     /// The request's id, as in `X-Request-ID`.
     package static let requestID = "request_id"
@@ -9,20 +9,18 @@ package enum LogKeys {
     /// The organization's UUID.
     package static let organization = "organization"
     package static let method = "method"
-    /// The route's template, `/v1/mutations/{id}`; never the path that was asked for.
+    /// The route's template, `/v1/mutations/{id}`; never the requested path.
     package static let route = "route"
     package static let status = "status"
-    /// How long it took, in milliseconds.
     package static let durationMS = "duration_ms"
-    /// What went wrong, for the operator.
+    /// The failure, for the operator.
     package static let error = "error"
     /// The machine-readable code that the client was given.
     package static let code = "code"
-    /// Why something was done or refused.
+    /// Why an action was taken or refused.
     package static let reason = "reason"
     /// A network address and port.
     package static let address = "address"
-    /// A setting's name.
     package static let setting = "setting"
     /// The version of a program or schema.
     package static let version = "version"

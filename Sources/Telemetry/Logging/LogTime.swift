@@ -11,7 +11,7 @@ struct LogTime {
         return LogTime(milliseconds: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000)
     }
 
-    /// `2026-11-20T07:00:00.000Z` (RFC 3339), for the years 0 to 9999; people get a space between date and time.
+    /// `2026-11-20T07:00:00.000Z` (RFC 3339), for the years 0 to 9999; text lines have a space between date and time.
     func append(separator: UInt8 = UInt8(ascii: "T"), zone: Bool = true, to bytes: inout [UInt8]) {
         let (days, millisecond) = milliseconds.quotientAndRemainder(flooredBy: 86_400_000)
         let (year, month, day) = Self.civil(fromDays: days)

@@ -1,7 +1,7 @@
 /// The labels of one series, as they stand between the braces of a sample: `method="GET",status="200"`.
 ///
-/// Sorted by name, so the same labels in another order are the same series; the text is escaped once, when the
-/// series is made, and not at each scrape.
+/// Sorted by name, so the same labels in another order are the same series; the text is escaped once, when the series
+/// is made, and not at each scrape.
 struct LabelSet: Hashable, Sendable {
     let text: String
 
@@ -29,6 +29,6 @@ struct LabelSet: Hashable, Sendable {
         self.text = String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Where a metric's series go once it has as many as it may have.
+    /// The labels of the series that counts for a metric beyond its limit of series.
     static let overflow = LabelSet([("overflow", "true")])
 }

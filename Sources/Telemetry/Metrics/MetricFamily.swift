@@ -6,8 +6,8 @@ struct MetricFamily {
     var buckets: [Double] = []
     private(set) var series: [LabelSet: any MetricCell] = [:]
 
-    /// The cell for these labels, made on first use; the overflow series' cell for a label set that would be one too
-    /// many. Nil for a cell of another kind.
+    /// The cell for these labels, created on first use; the overflow series' cell for label sets beyond the limit. Nil
+    /// for a cell of another kind.
     mutating func cell<Cell: MetricCell>(for labels: LabelSet, limit: Int) -> (cell: Cell, isOverflow: Bool)? {
         guard kind == Cell.kind else { return nil }
         let isOverflow = series[labels] == nil && series.count >= limit
@@ -17,7 +17,7 @@ struct MetricFamily {
         return (cell as? Cell).map { ($0, isOverflow) }
     }
 
-    /// Shows a counter that was made elsewhere as the series without labels.
+    /// Shows an existing counter as the series without labels.
     mutating func adopt(_ counter: CounterCell) { series[LabelSet([])] = counter }
 
     /// Makes these the gauge's only series, `limit` at most.
@@ -30,7 +30,7 @@ struct MetricFamily {
         }
     }
 
-    /// Forgets the series that `object` counts for, which frees its place under the limit.
+    /// Removes the series of `object`, which frees its place under the limit.
     mutating func remove(_ object: AnyObject) {
         if let labels = series.first(where: { $0.value === object })?.key { series[labels] = nil }
     }

@@ -2,8 +2,8 @@ import Glibc
 
 extension PrometheusRegistry {
     /// Adds what every Prometheus dashboard expects of a process: `process_cpu_seconds_total`,
-    /// `process_resident_memory_bytes`, `process_start_time_seconds`, `process_open_fds` and `process_max_fds`,
-    /// read from the kernel at each scrape. What cannot be read is left out.
+    /// `process_resident_memory_bytes`, `process_start_time_seconds`, `process_open_fds` and `process_max_fds`, read
+    /// from the kernel at each scrape. Unreadable ones are left out.
     package func addProcessMetrics() {
         addCounter("process_cpu_seconds_total", "User and system CPU time spent, in seconds.", ProcessMetrics.cpuTime)
         addGauge("process_resident_memory_bytes", "Resident memory size, in bytes.", ProcessMetrics.residentMemory)

@@ -4,11 +4,11 @@ package import CoreMetrics
 ///
 /// `Counter` and `FloatingPointCounter` are counters (`_total` is added where it is missing), `Meter` and `Gauge`
 /// gauges, `Recorder` a histogram, `Timer` a histogram in seconds (`_seconds` is added where it is missing). A series
-/// that is destroyed disappears from the scrape, for everyone who shares it.
+/// that is destroyed disappears from the scrape, for all that share it.
 package struct PrometheusMetricsFactory: MetricsFactory {
     package let registry: PrometheusRegistry
 
-    /// A factory over `registry`; give it to `MetricsSystem.bootstrap`.
+    /// A factory over `registry`, for `MetricsSystem.bootstrap`.
     package init(_ registry: PrometheusRegistry) {
         self.registry = registry
     }

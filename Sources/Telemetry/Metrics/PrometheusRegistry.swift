@@ -6,13 +6,13 @@ import Synchronization
 /// small. Handlers are found under a lock once, and then count without one (or, for histograms, with one of their
 /// own), so hold on to them.
 ///
-/// Bounded: a metric has at most ``seriesLimit`` label sets; what comes above that counts in one series labelled
+/// Bounded: a metric has at most ``seriesLimit`` label sets; further ones count in one series labelled
 /// `overflow="true"`, and `sluice_metrics_dropped_series_total` says how often that happened.
 package final class PrometheusRegistry: Sendable {
-    /// What `Content-Type` goes with ``render(into:)``.
+    /// The `Content-Type` of ``render(into:)``.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// The most label sets a metric may have, the overflow series not counted.
+    /// Label sets that a metric may have, the overflow series not counted.
     package let seriesLimit: Int
 
     private struct Description {
@@ -30,9 +30,7 @@ package final class PrometheusRegistry: Sendable {
     private let state = Mutex(State())
     private let dropped: CounterCell
 
-    /// An empty registry.
-    ///
-    /// - Parameter seriesLimit: the most label sets a metric may have; at least 1.
+    /// - Parameter seriesLimit: label sets that a metric may have; at least 1.
     package init(seriesLimit: Int = 1_000) {
         self.seriesLimit = max(1, seriesLimit)
         let name = "sluice_metrics_dropped_series_total"
@@ -44,7 +42,7 @@ package final class PrometheusRegistry: Sendable {
         state.withLock { $0.families[name] = family }
     }
 
-    /// Says what a metric means. Comes before the metric's first use; a later call changes nothing that is shown.
+    /// Describes a metric. To be called before the metric's first use; a later call changes nothing that is shown.
     ///
     /// - Parameters:
     ///   - name: the exposed name, with `_total` or the unit at its end.
@@ -58,9 +56,9 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// Runs `collect` at the start of every scrape, on the scraper's thread: it copies numbers that others keep
-    /// (a pool's size, the kernel's counters) by ``setGauge(_:_:to:)`` and ``setCounter(_:_:to:)``. It must not
-    /// wait for anything.
+    /// Runs `collect` at the start of every scrape, on the scraper's thread: it copies numbers that are kept elsewhere
+    /// (a pool's size, the kernel's counters) by ``setGauge(_:_:to:)`` and ``setCounter(_:_:to:)``. It must not wait
+    /// for anything.
     package func onScrape(_ collect: @escaping @Sendable (_ registry: PrometheusRegistry) -> Void) {
         state.withLock { $0.collectors.append(collect) }
     }
@@ -70,8 +68,8 @@ package final class PrometheusRegistry: Sendable {
         gauge(name, labels).set(value)
     }
 
-    /// Sets all series of a gauge at once, and forgets those that are not among them; for collectors whose labels come
-    /// and go. A name that is taken by another kind is left alone.
+    /// Sets all series of a gauge at once, and removes the others; for collectors whose labels come and go. A name
+    /// that is taken by another kind is left alone.
     package func setGauges(_ name: String, _ values: [(labels: [(String, String)], value: Double)]) {
         let series = values.map { (LabelSet($0.labels), $0.value) }
         let name = MetricNames.exposed(name, as: .gauge)
@@ -124,10 +122,10 @@ package final class PrometheusRegistry: Sendable {
         cell(MetricNames.exposed(name, as: .gauge), labels)
     }
 
-    /// The one place where a series comes to be. A name that is taken by another kind gets a cell that counts and
-    /// is not shown: two kinds under one name would make the whole page unreadable.
+    /// The only place that creates series. A name that is taken by another kind gets a cell that counts and is not
+    /// shown: two kinds under one name would make the whole page unreadable.
     ///
-    /// - Parameter buckets: the bounds of a histogram that nobody described.
+    /// - Parameter buckets: the bounds of a histogram without a description.
     func cell<Cell: MetricCell>(_ name: String, _ dimensions: [(String, String)], buckets: [Double] = []) -> Cell {
         let labels = LabelSet(dimensions)
         let found: (cell: Cell, isOverflow: Bool)? = state.withLock { state in
@@ -145,7 +143,7 @@ package final class PrometheusRegistry: Sendable {
 
     private static let undescribed = "Not described."
 
-    /// Forgets the series behind a handler that its owner destroyed.
+    /// Removes the series behind a handler that its owner destroyed.
     func remove(_ object: AnyObject) {
         state.withLock { state in
             for name in state.families.keys { state.families[name]?.remove(object) }
@@ -157,7 +155,7 @@ package final class PrometheusRegistry: Sendable {
     /// Appends the text of all metrics, sorted by name and labels. Runs the collectors first.
     package func render(into bytes: inout [UInt8]) {
         for collect in state.withLock({ $0.collectors }) { collect(self) }
-        // A copy, so that nobody who makes a handler waits for the writing.
+        // A copy, so that creating a handler does not wait for the writing.
         let families = state.withLock { $0.families }
         for family in families.values.sorted(by: { $0.name < $1.name }) where !family.series.isEmpty {
             PrometheusText.appendHeader(family.name, kind: family.kind, help: family.help, to: &bytes)

@@ -1,4 +1,4 @@
-/// The atoms of the text exposition format 0.0.4: escaping, numbers, lines.
+/// The parts of the text exposition format 0.0.4: escaping, numbers, lines.
 enum PrometheusText {
     /// Backslash and line feed are escaped everywhere, the double quote only in label values.
     static func appendEscaped(_ text: String, quotes: Bool, to bytes: inout [UInt8]) {

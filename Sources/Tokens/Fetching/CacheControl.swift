@@ -1,6 +1,6 @@
-/// As much of `Cache-Control` (RFC 9111, 5.2) as says how long a key set is good for.
+/// The part of `Cache-Control` (RFC 9111, 5.2) that says how long a key set is good for.
 enum CacheControl {
-    /// Seconds; nil where nothing is said. What must not be kept is good for 0.
+    /// Seconds; nil where the field does not say. A response that must not be stored is good for 0.
     static func maximumAge(_ text: String?) -> Int64? {
         guard let text else { return nil }
         var age: Int64?
@@ -11,7 +11,7 @@ enum CacheControl {
             switch (parts.first, parts.count) {
             case ("no-store", _), ("no-cache", _): return 0
             case ("max-age", 2) where !parts[1].isEmpty && parts[1].utf8.allSatisfy { (48...57).contains($0) }:
-                // what is too large for a number is long enough for anything
+                // a number that does not fit is long enough for any use
                 age = min(age ?? .max, Int64(parts[1]) ?? .max)
             default: continue
             }

@@ -4,19 +4,19 @@ package import SyncModel
 import Synchronization
 
 /// Keeps the keys of a ``TokenVerifier`` fresh: fetches those that providers publish, and looks whether files of keys
-/// and issuers have changed. What it cannot get leaves in force what is in force.
+/// and issuers have changed. Where that fails, the keys in force stay in force.
 package final class KeyKeeper: Service, Sendable {
     /// Reads all issuers anew, files included.
     package typealias Load = @Sendable () throws -> TokenConfiguration
 
     /// How often files are read, in seconds. They are small, and reading one tells more than its times do.
     static let filePause: Double = 5
-    /// How often it is looked what is due.
+    /// How often due fetches and files are looked for.
     private static let tick: Duration = .seconds(1)
 
     private struct Files {
         var readAt: Timestamp
-        /// What was complained of last: said once.
+        /// The last complaint, so that each is logged once.
         var complaint: String?
     }
 
@@ -43,7 +43,7 @@ package final class KeyKeeper: Service, Sendable {
         files = Mutex(Files(readAt: now()))
     }
 
-    /// Whether files of keys or issuers are not as they must be, so that older ones are in force.
+    /// Whether a file of keys or issuers is invalid, so that older ones are in force.
     package var isFileBroken: Bool { files.withLock { $0.complaint != nil } }
 
     package func run() async throws {
@@ -119,7 +119,7 @@ package final class KeyKeeper: Service, Sendable {
     private func readFiles() async {
         let now = now()
         let isDue = files.withLock { files in
-            // a time to come was noted before the clock was set back
+            // a time in the future was noted before the clock was set back
             guard files.readAt > now || files.readAt.adding(seconds: Self.filePause) <= now else { return false }
             files.readAt = now
             return true
@@ -148,6 +148,6 @@ package final class KeyKeeper: Service, Sendable {
 }
 
 extension KeyKeeper: CustomStringConvertible {
-    /// Short, for logs of services: what it is made of holds secrets.
+    /// Short, for logs of services: the members hold secrets.
     package var description: String { "KeyKeeper" }
 }

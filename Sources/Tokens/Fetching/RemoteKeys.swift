@@ -1,14 +1,14 @@
 import SyncModel
 import Synchronization
 
-/// The keys that a provider publishes at a URL, as they were fetched last.
+/// The keys that a provider publishes at a URL, as last fetched.
 final class RemoteKeys: Sendable {
     /// How long a request waits for a fetch.
     static let patience: Duration = .seconds(3)
 
     private struct State {
         var schedule = RemoteKeysState()
-        /// Nil until they were fetched once.
+        /// Nil before the first successful fetch.
         var keys: [TokenKey]?
         var text: [UInt8] = []
         var etag: String?
@@ -19,13 +19,13 @@ final class RemoteKeys: Sendable {
     private let wake: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// - Parameter wake: makes whoever fetches look at ``begin(at:)``.
+    /// - Parameter wake: makes the fetching task look at ``begin(at:)``.
     init(url: String, wake: @escaping @Sendable () -> Void) {
         self.url = url
         self.wake = wake
     }
 
-    /// The keys; nil when they have never been fetched.
+    /// The keys; nil before the first successful fetch.
     var keys: [TokenKey]? { state.withLock { $0.keys } }
 
     /// When they were last fetched or found unchanged; nil: never.
@@ -35,7 +35,7 @@ final class RemoteKeys: Sendable {
 
     // MARK: - Requests
 
-    /// Asks for a newer set and waits for it, if that may be.
+    /// Requests a newer set and waits for it, if the rules allow that.
     ///
     /// - Returns: whether it is worth looking again.
     func demand(at now: Timestamp) async -> Bool {
@@ -59,11 +59,11 @@ final class RemoteKeys: Sendable {
     // MARK: - Fetching
 
     struct Start: Sendable {
-        /// The `ETag` of what is at hand.
+        /// The `ETag` of the current keys.
         let etag: String?
     }
 
-    /// The fetch that is to be made now, if one is; the caller tells ``finish(_:at:)``.
+    /// The fetch that is due now, if any; the caller reports its end by ``finish(_:at:)``.
     func begin(at now: Timestamp) -> Start? {
         state.withLock { $0.schedule.begin(at: now) ? Start(etag: $0.etag) : nil }
     }
@@ -76,14 +76,14 @@ final class RemoteKeys: Sendable {
         var count = 0
     }
 
-    /// Takes in what a fetch answered. Keys that are no longer published are gone; after a failure they are what they
-    /// were. Those who wait go on later, by ``release()``, when the keys are in force.
+    /// Applies a fetch's answer. Keys that are no longer published are dropped; after a failure the keys stay. Waiting
+    /// requests go on later, by ``release()``, when the keys are in force.
     func finish(_ answer: KeySetAnswer, at now: Timestamp) async -> Result {
         switch answer {
         case .failed(let reason):
             return fail(reason, at: now)
         case .unchanged(let cacheControl):
-            // to one that was never answered, nothing is unchanged
+            // without keys from an earlier answer, "unchanged" is an error
             guard keys != nil else { return fail("nothing was sent, though nothing is known", at: now) }
             return succeed(cacheControl, at: now) { _ in .unchanged }
         case .document(let text, let etag, let cacheControl):
@@ -97,7 +97,7 @@ final class RemoteKeys: Sendable {
         }
     }
 
-    /// Lets go on who waits.
+    /// Lets waiting requests go on.
     func release() {
         let waiters = state.withLock { state in
             defer { state.waiters = [] }
@@ -118,7 +118,7 @@ final class RemoteKeys: Sendable {
         guard !published.keys.isEmpty || published.withdrawsAll else {
             return fail("the document holds no usable key", at: now)
         }
-        // in case that it was a mistake, it is looked at again soon
+        // it may have been a mistake, so look again soon
         let age = published.keys.isEmpty ? "no-cache" : cacheControl
         var result = succeed(age, at: now) { state in
             state.keys = published.keys

@@ -2,31 +2,31 @@ import SyncModel
 
 /// When the keys of a provider are fetched, and who may wait for that: the rules, without I/O.
 ///
-/// A set is fetched anew when it is about to expire, after a failure with growing pauses, and when a token names a key
-/// that nobody knows, which anybody can write: so that happens once in ``demandPause`` for all callers together, and
-/// only so many wait for it.
+/// A set is fetched anew when it is about to expire, after a failure with growing pauses, and when a token names an
+/// unknown key. Any client can write such a token, so that happens once in ``demandPause`` for all callers together,
+/// and only so many wait for it.
 struct RemoteKeysState: Sendable {
     /// How long a set is good for at least, at most, and where its provider does not say; in seconds.
     static let ages: ClosedRange<Double> = 60...3_600
     static let defaultAge: Double = 600
     /// The pause after a failure, doubled with each further one, and its cap; in seconds.
     static let failurePauses: ClosedRange<Double> = 2...60
-    /// How often unknown keys may make us fetch, in seconds.
+    /// How often unknown keys may cause a fetch, in seconds.
     static let demandPause: Double = 30
-    /// How many requests may wait for a fetch.
+    /// Requests that may wait for a fetch.
     static let maximumWaiters = 64
-    /// How often a provider that goes on failing is warned of, in seconds.
+    /// How often a provider that keeps failing is warned of, in seconds.
     static let warningPause: Double = 600
 
-    /// What a request that names an unknown key does.
+    /// What a request that names an unknown key has to do.
     enum Demand: Equatable {
-        /// Waits for the fetch that is due to it, or under way.
+        /// Wait for the fetch that it causes, or for the one under way.
         case wait
-        /// Is refused at once.
+        /// Refuse the token at once.
         case refuse
     }
 
-    /// What has come of a fetch.
+    /// The result of a fetch.
     enum Outcome: String, CaseIterable {
         case changed, unchanged, failed
     }
@@ -40,10 +40,10 @@ struct RemoteKeysState: Sendable {
     private var warnedAt: Timestamp?
     private var isDemanded = false
 
-    /// A request names a key that nobody knows.
+    /// A request names an unknown key.
     mutating func demand(at now: Timestamp, waiting: Int) -> Demand {
         if !isFetching, !isDemanded {
-            // a time to come was noted before the clock was set back
+            // a time in the future was noted before the clock was set back
             if let demandedAt, demandedAt <= now, demandedAt.adding(seconds: Self.demandPause) > now { return .refuse }
             demandedAt = now
             isDemanded = true
@@ -51,7 +51,7 @@ struct RemoteKeysState: Sendable {
         return waiting < Self.maximumWaiters ? .wait : .refuse
     }
 
-    /// Whether to fetch now; the caller does it then, and tells ``finish(_:maximumAge:at:luck:)``.
+    /// Whether to fetch now; the caller then does so, and reports the end by ``finish(_:maximumAge:at:luck:)``.
     mutating func begin(at now: Timestamp) -> Bool {
         guard !isFetching, isDemanded || isDue(at: now) else { return false }
         isFetching = true
@@ -59,12 +59,12 @@ struct RemoteKeysState: Sendable {
         return true
     }
 
-    /// A fetch has ended.
+    /// Notes the end of a fetch.
     ///
     /// - Parameters:
-    ///   - maximumAge: what the provider says, in seconds.
-    ///   - luck: 0 to 1, drawn anew each time, so that replicas do not all come at once.
-    /// - Returns: whether a failure should be warned of.
+    ///   - maximumAge: from the provider, in seconds.
+    ///   - luck: 0 to 1, drawn anew each time, so that replicas do not all fetch at once.
+    /// - Returns: whether to warn of a failure.
     mutating func finish(_ outcome: Outcome, maximumAge: Int64?, at now: Timestamp, luck: Double) -> Bool {
         isFetching = false
         guard outcome == .failed else {
@@ -94,7 +94,7 @@ struct RemoteKeysState: Sendable {
 
     private func isDue(at now: Timestamp) -> Bool {
         guard let dueAt else { return true }
-        // the clock was set back if it is longer than it can have been
+        // a longer wait than possible means that the clock was set back
         return dueAt <= now || now.adding(seconds: Self.ages.upperBound) < dueAt
     }
 }

@@ -1,11 +1,11 @@
 /// An issuer in force.
 struct IssuerEntry: Sendable {
     let rules: TokenRules
-    /// Keys that the operator gave.
+    /// Keys that the operator configured.
     let given: [TokenKey]
-    /// Keys that it publishes; nil where it publishes none.
+    /// Keys that the issuer publishes; nil where it publishes none.
     let remote: RemoteKeys?
-    /// All of them.
+    /// The keys of both kinds.
     private(set) var keys: TokenKeySet
 
     init(rules: TokenRules, given: [TokenKey], remote: RemoteKeys?) {

@@ -1,14 +1,14 @@
 import SyncModel
 
-/// All issuers in force. A token says which is its own, before anything in it is believed; the keys of that one alone
-/// are tried then, so nobody's key verifies a token that names somebody else.
+/// All issuers in force. A token says which issuer is its own, before anything in it is believed; only that issuer's
+/// keys are tried then, so no issuer's key verifies a token that names another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
     private let byName: [String: Int]
-    /// Who takes what names none of the others.
+    /// The issuer for tokens that name none of the others.
     private let fallback: Int?
 
-    /// - Throws: `TokenConfigurationError` where two have one name.
+    /// - Throws: `TokenConfigurationError` where two issuers have one name.
     init(_ entries: [IssuerEntry]) throws {
         guard !entries.isEmpty else {
             throw TokenConfigurationError("No JWT key is configured: set a secret or a file of public keys.")
@@ -30,9 +30,9 @@ struct IssuerTable: Sendable {
         self.fallback = fallback
     }
 
-    /// Whose token this claims to be, with its payload where that was read for it.
+    /// The issuer that a token claims, with the payload where it had to be read for that.
     ///
-    /// Where there is one issuer, nothing but the header is read before the signature is verified; its name is compared
+    /// With a single issuer, only the header is read before the signature is verified; the issuer's name is compared
     /// afterwards.
     func issuer(of text: TokenText) throws(TokenError) -> (IssuerEntry, TokenPayload?) {
         if entries.count == 1 { return (entries[0], nil) }
@@ -46,8 +46,8 @@ struct IssuerTable: Sendable {
         for index in entries.indices where entries[index].remote === remote { entries[index].takeRemoteKeys() }
     }
 
-    /// The issuers of a configuration, with the keys that they gave; those that are fetched come from ``RemoteKeys`` by
-    /// their URLs, which are taken over as far as they are known.
+    /// The issuers of a configuration, with their configured keys; published ones come from ``RemoteKeys`` by URL, and
+    /// known ones are kept.
     ///
     /// - Throws: ``TokenConfigurationError``.
     static func table(

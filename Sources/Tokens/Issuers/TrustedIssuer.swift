@@ -1,12 +1,12 @@
 package import FoundationEssentials
 
-/// Somebody whose tokens are accepted, with the keys that they are signed by and the organizations that they may name.
+/// An issuer whose tokens are accepted, with the keys that sign them and the organizations that they may name.
 package struct TrustedIssuer: Sendable, Equatable {
-    /// Whom an issuer speaks for.
+    /// The organizations that an issuer speaks for.
     package enum Organizations: Sendable, Equatable {
         /// Every organization of the gateway.
         case any
-        /// These alone. A token that names another is answered as if that organization did not exist.
+        /// Only these. A token that names another is answered as if that organization did not exist.
         case only(Set<UUID>)
 
         func covers(_ organization: UUID) -> Bool {
@@ -17,9 +17,9 @@ package struct TrustedIssuer: Sendable, Equatable {
         }
     }
 
-    /// The `iss` of its tokens. Nil takes tokens without one and those whose `iss` is no other issuer's.
+    /// The `iss` of its tokens. With nil, it issues the tokens without one and those whose `iss` is no other issuer's.
     package var issuer: String?
-    /// What `aud` must be, or hold; nil accepts any, or none.
+    /// What `aud` must be, or contain; nil accepts any, or none.
     package var audience: String?
     /// The claim that holds the user's UUID.
     package var userClaim: String
@@ -28,15 +28,15 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var organizations: Organizations
     /// The secret of its HS256 tokens, at least 16 bytes; nil: it has none.
     package var secret: [UInt8]?
-    /// Public keys at hand, for RS256, ES256 and EdDSA.
+    /// Configured public keys, for RS256, ES256 and EdDSA.
     package var keys: [TokenKeySource]
     /// Where it publishes its public keys; nil: nowhere.
     package var jwksURL: String?
 
-    /// Whether there is anything that could verify its tokens.
+    /// Whether any key could verify its tokens.
     var hasKey: Bool { secret != nil || !keys.isEmpty || jwksURL != nil }
 
-    /// An issuer; it is checked when a ``TokenVerifier`` is made of it.
+    /// An unchecked issuer; ``TokenVerifier`` checks it.
     package init(
         issuer: String?,
         audience: String? = nil,
@@ -59,6 +59,6 @@ package struct TrustedIssuer: Sendable, Equatable {
 }
 
 extension TrustedIssuer: CustomStringConvertible {
-    /// Its name: what it is made of holds a secret.
+    /// Its name alone: the members hold a secret.
     package var description: String { "TrustedIssuer(\(issuer ?? "without a name"))" }
 }

@@ -5,7 +5,7 @@ import SyncMaintenance
 import SyncModel
 import SyncStore
 
-/// Seals rows that are stored in the plain or under older data keys.
+/// Seals rows that are stored in plain text or under older data keys.
 struct SealRowsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "seal",
@@ -40,7 +40,7 @@ struct SealRowsCommand: AsyncParsableCommand {
             for (index, organization) in organizations.enumerated() {
                 let place = " (\(index + 1) of \(organizations.count))"
                 do throws(Problem) {
-                    // one that was purged meanwhile is no trouble
+                    // an organization that was purged meanwhile is no error
                     let one = try await seal(organization, place, store.keyRotation)
                     if one == .incomplete { outcome = .incomplete }
                 } catch {
@@ -62,7 +62,7 @@ struct SealRowsCommand: AsyncParsableCommand {
         case sealed
         /// There is no such organization.
         case unknown
-        /// Something is left in the plain or under an older key.
+        /// Some rows are left in plain text or under an older key.
         case incomplete
     }
 

@@ -6,21 +6,21 @@ import SyncMaintenance
 import SyncModel
 import SyncStore
 
-/// What the commands that work on the database have in common.
+/// Options of the commands that work on the database.
 struct AdministrationOptions: ParsableArguments {
     @Flag(help: "Print JSON in place of words.")
     var json = false
 
     @OptionGroup var options: ConfigurationOptions
 
-    /// Does something to the database and closes it; a problem is said, and ends the command.
+    /// Runs `body` on the database and closes it; prints a problem, and ends the command.
     func run<Value: Sendable>(
         _ body: (Administration) async throws(Problem) -> Value
     ) async throws -> Value {
         try await withStore { store, _ throws(Problem) in try await body(store.administration) }
     }
 
-    /// Does something to the database, by the settings, and closes it; a problem is said, and ends the command.
+    /// Runs `body` on the database and the settings, and closes it; prints a problem, and ends the command.
     func withStore<Value: Sendable>(_ body: (Store, Settings) async throws(Problem) -> Value) async throws -> Value {
         var settings = try await options.load()
         settings[.databasePoolSize] = "1"
@@ -40,7 +40,7 @@ struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Says what keeps the database from being used in an operator's words, before a statement fails in SQL's.
+    /// Explains to the operator why the database cannot be used, before a statement fails with an SQL error.
     private func requireSchema(_ settings: Settings) async throws {
         let finding = await SchemaCheck.look(at: settings.databaseURL)
         switch finding {
@@ -52,7 +52,7 @@ struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Puts an organization into a status and says so.
+    /// Changes an organization's status and prints it.
     func put(_ id: UUID, into status: OrganizationStatus) async throws {
         let organization = try await run { administration throws(Problem) -> OrganizationRow? in
             guard try await administration.organization(id) != nil else { return nil }
@@ -62,7 +62,7 @@ struct AdministrationOptions: ParsableArguments {
         say(organization.json(), "\(id.lowercased) is \(status.rawValue)")
     }
 
-    /// Says what was done: in JSON where that is wanted, else in words.
+    /// Prints the result: in JSON if requested, else in words.
     func say(_ json: [UInt8], _ words: String) {
         Terminal.say(self.json ? String(decoding: json, as: UTF8.self) : words)
     }

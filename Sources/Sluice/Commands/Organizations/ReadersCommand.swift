@@ -23,7 +23,7 @@ struct ReadersCommand: AsyncParsableCommand {
     )
 }
 
-/// Whose rows a role reads.
+/// The organization whose rows a role reads.
 struct ReaderArguments: ParsableArguments {
     @Argument(help: "The organization's UUID.", transform: uuidArgument)
     var id: UUID

@@ -1,10 +1,10 @@
-/// What it answers, and why in words for a terminal.
+/// The API's answer, and its reason in words for a terminal.
 struct DemoAnswer: Sendable {
     var status: Int
     /// JSON; nil for none.
     var body: [UInt8]?
     var etag: String?
     var location: String?
-    /// For whoever watches; empty when the status says it all.
+    /// For the operator's screen; empty when the status says it all.
     var remark = ""
 }

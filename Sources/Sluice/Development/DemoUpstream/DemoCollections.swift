@@ -1,18 +1,18 @@
 import JSONText
 
-/// A small REST API over documents in memory, such as a backend team might have: what it holds, and what it answers.
+/// A small REST API over documents in memory, such as a backend team might have: its documents and answers.
 ///
-/// `/contacts` is a collection, `/contacts/1` a document in it; collections come into being with their first document.
+/// `/contacts` is a collection, `/contacts/1` a document in it; a collection begins to exist with its first document.
 /// One thing no backend would have: a document with a text "fail once" is refused with 503 when it is first sent.
 struct DemoCollections: Sendable {
-    /// Documents, and keys remembered, at most: a demo that never ends shall not eat the memory.
+    /// Documents, and idempotency keys, that are kept at most: a demo that never ends must not use up the memory.
     static let capacity = 2_000
-    /// What a document says to see a request fail and be tried again.
+    /// The text of a document whose first request fails, to show a retry.
     static let failing = "fail once"
 
     private struct Remembered {
         let request: DemoRequest
-        /// Nil: it was refused for the time being, and is welcome again.
+        /// Nil: the request was refused for the time being, and may be retried.
         var answer: DemoAnswer?
     }
 

@@ -1,6 +1,6 @@
 import JSONText
 
-/// A document that the demo's REST API holds, as JSON text without its id.
+/// A document in the demo's REST API, as JSON text without its id.
 struct DemoDocument: Sendable {
     /// The longest text, and the longest body of a request, in bytes.
     static let maximumBytes = 262_144
@@ -9,7 +9,7 @@ struct DemoDocument: Sendable {
     private(set) var version = 1
     private(set) var text: [UInt8]
 
-    /// Keeps an object; a member `id` gives way to the document's own.
+    /// Stores an object; the document's own id replaces a member `id`.
     init(id: Int, _ object: JSONValue) {
         self.id = id
         text = Self.withoutID(object)

@@ -1,4 +1,4 @@
-/// What the terminal shows of a request to the demo's REST API: a line.
+/// The terminal's line about a request to the demo's REST API.
 enum DemoLine {
     /// Characters of a target and of a body, at most.
     private static let limit = 120
@@ -10,7 +10,7 @@ enum DemoLine {
         return line
     }
 
-    /// Without what a terminal would take for a command.
+    /// Without control characters, which a terminal would interpret.
     private static func cut(_ text: String) -> String {
         let shown = text.unicodeScalars.prefix(limit).filter { $0.properties.generalCategory != .control }
         return String(String.UnicodeScalarView(shown)) + (text.unicodeScalars.count > limit ? "…" : "")

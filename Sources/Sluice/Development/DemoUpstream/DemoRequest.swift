@@ -1,6 +1,6 @@
 struct DemoRequest: Sendable {
     var method: String
-    /// As it stands in the request line, with the query if there is one.
+    /// As in the request line, with the query if there is one.
     var target: String
     var idempotencyKey: String?
     /// `If-Match`.
@@ -10,7 +10,7 @@ struct DemoRequest: Sendable {
     /// Without the query.
     var path: Substring { target.prefix { $0 != "?" } }
 
-    /// Whether another request asks for the same, whatever it is conditional on.
+    /// Whether another request asks for the same, whatever its conditions.
     func isRepeated(by other: DemoRequest) -> Bool {
         method == other.method && target == other.target && body == other.body
     }

@@ -1,7 +1,7 @@
 import JSONText
 
-/// What a phone pushes that is to see its mutations replayed against a REST API. All ids are fixed. Free of quotes that
-/// a shell would see.
+/// Pushes that show mutations replayed against a REST API. All ids are fixed. Free of quotes that a shell would
+/// interpret.
 enum DemoTour {
     /// A contact, an edit of it, and a visit to it.
     static let replay = push(
@@ -31,10 +31,10 @@ enum DemoTour {
         """
     )
 
-    /// Where the API has the contact, which is its first.
+    /// The contact's path at the API, whose first it is.
     static let contactPath = "/contacts/1"
 
-    /// What a colleague changes at the API.
+    /// A colleague's change at the API.
     static let colleaguesEdit = #"{"phone": "+47 23 00 00 00", "city": "Bergen"}"#
 
     /// Another edit of the contact, made on the second version of it.

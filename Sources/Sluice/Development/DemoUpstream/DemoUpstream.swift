@@ -6,7 +6,7 @@ import SyncHTTP
 import Synchronization
 
 /// The demo's REST API on a port of this machine. It takes connections from the first moment on; as a service it ends
-/// with the gateway, and what it holds with it.
+/// with the gateway, and its documents are lost.
 final class DemoUpstream: Service {
     let address: ListenAddress
     private let channel: any Channel
@@ -16,8 +16,6 @@ final class DemoUpstream: Service {
         self.address = address
     }
 
-    /// Listens.
-    ///
     /// - Parameters:
     ///   - port: on 127.0.0.1; 0 takes any.
     ///   - report: gets a line on each request.
@@ -55,7 +53,7 @@ final class DemoUpstream: Service {
 
     private static let host = "127.0.0.1"
 
-    /// What all connections share.
+    /// The state that all connections share.
     private final class Shared: Sendable {
         private let collections = Mutex(DemoCollections())
 

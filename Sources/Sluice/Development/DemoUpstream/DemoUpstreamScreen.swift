@@ -1,6 +1,7 @@
 import SyncHTTP
 
-/// What `sluice dev --demo-upstream` shows below the rest: a replay, a retry and a conflict, ready to be pasted.
+/// The part of `sluice dev --demo-upstream`'s output below the rest: a replay, a retry and a conflict, ready to be
+/// pasted.
 enum DemoUpstreamScreen {
     static func text(public address: ListenAddress, upstream: ListenAddress, token: String) -> String {
         """

@@ -3,18 +3,18 @@ import HummingbirdCore
 import NIOCore
 import SyncModel
 
-/// What an endpoint answers with.
+/// An endpoint's answer.
 struct Answer: Sendable {
     var status: HTTPResponse.Status
     /// Nil: no body at all.
     var body: [UInt8]?
-    /// A body that all such answers share; goes before ``body``.
+    /// A body that all such answers share; takes precedence over ``body``.
     var sharedBody: ByteBuffer?
     var contentType = "application/json"
     var headers = HTTPFields()
-    /// What a push left of its user's quota.
+    /// What is left of the user's quota after a push.
     var standing: QuotaStanding?
-    /// Takes the connection over, to go on behind the head; goes before ``body``.
+    /// Takes the connection over behind the head; takes precedence over ``body``.
     var successor: SocketHandover.Successor?
 
     init(_ status: HTTPResponse.Status, json body: [UInt8]) {
@@ -31,7 +31,7 @@ struct Answer: Sendable {
         self.status = status
     }
 
-    /// The response, complete: the answer's own fields and those that every response carries.
+    /// The complete response: the answer's own fields and those that every response carries.
     func response(to method: HTTPRequest.Method, requestID: String, date: String?) -> Response {
         var fields = headers
         fields.append(HTTPField(name: .xRequestID, value: requestID))

@@ -1,9 +1,9 @@
 import HTTPTypes
 package import JSONText
 
-/// A value that answers show as a JSON object, in whose making nothing can go wrong.
+/// A value that answers show as a JSON object, written without errors.
 package protocol AnswerBody {
-    /// How long the text is, or a little less: as many bytes are made room for at once.
+    /// The text's length or a little less: the capacity to reserve.
     var expectedBytes: Int { get }
 
     func writeMembers(to writer: inout JSONWriter)
@@ -12,7 +12,6 @@ package protocol AnswerBody {
 extension AnswerBody {
     package var expectedBytes: Int { 256 }
 
-    /// The text.
     package func json() -> [UInt8] { JSONWriter.object(capacity: expectedBytes) { writeMembers(to: &$0) } }
 }
 
@@ -26,13 +25,13 @@ extension Answer {
         self.init(status, json: JSONWriter.object(capacity: capacity, members))
     }
 
-    /// 200 with what was looked for; 404 where there is none.
+    /// 200 with the value found; 404 where there is none.
     static func found(_ body: (some AnswerBody)?) throws(Refusal) -> Answer {
         guard let body else { throw .notFound }
         return Answer(.ok, body)
     }
 
-    /// 201 with what was created, 200 with what was changed; 404 where there is nothing that it could belong to.
+    /// 201 with what was created, 200 with what was changed; 404 where its parent does not exist.
     static func written<Body: AnswerBody>(_ written: (isNew: Bool, value: Body)?) throws(Refusal) -> Answer {
         guard let written else { throw .notFound }
         return Answer(written.isNew ? .created : .ok, written.value)

@@ -1,6 +1,6 @@
 import Crypto
 
-/// What an `ETag` says of a body (RFC 9110, 8.8.3): strong, so the same for the same bytes alone.
+/// The `ETag` of a body (RFC 9110, 8.8.3): strong, so the same for the same bytes alone.
 struct EntityTag: Sendable {
     /// With its quotes.
     let text: String
@@ -13,11 +13,11 @@ struct EntityTag: Sendable {
         text = "\"\(String(decoding: name, as: UTF8.self))\""
     }
 
-    /// Whether an `If-None-Match` field names it, or anything (`*`). Its comparison is the weak one: what is marked as
-    /// weak by a cache on the way counts too (RFC 9110, 13.1.2).
+    /// Whether an `If-None-Match` field names it, or anything (`*`). The comparison is weak: a tag that a cache has
+    /// marked as weak counts too (RFC 9110, 13.1.2).
     func isAmong(_ field: String?) -> Bool {
         guard let field else { return false }
-        // our tags have no comma in them, so one inside of another's quotes does no harm
+        // our tags hold no comma, so one within the quotes of another tag does no harm
         return field.utf8.split(separator: UInt8(ascii: ",")).map(\.trimmed).contains { part in
             let name = Substring(part)
             return name == "*" || (name.hasPrefix("W/") ? name.dropFirst(2) : name) == text

@@ -5,7 +5,6 @@ import Synchronization
 final class HTTPDate: Sendable {
     private let cached = Mutex((seconds: Int64.min, text: ""))
 
-    /// The text for a moment.
     func text(at now: Timestamp) -> String {
         let seconds = now.seconds
         return cached.withLock { cached in

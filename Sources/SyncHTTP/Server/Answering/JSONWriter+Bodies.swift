@@ -2,7 +2,7 @@ import Foundation
 import JSONText
 
 extension JSONWriter {
-    /// A member with an array of whatever `write` makes of the values.
+    /// A member with an array of values that `write` writes.
     mutating func member<Values: Sequence>(
         _ name: StaticString,
         _ values: Values,
@@ -14,17 +14,14 @@ extension JSONWriter {
         endArray()
     }
 
-    /// A member with an array of strings.
     mutating func member(_ name: StaticString, _ texts: [String]) {
         member(name, texts) { $0.string($1) }
     }
 
-    /// A member with an array of UUIDs.
     mutating func member(_ name: StaticString, _ ids: [UUID]) {
         member(name, ids) { $0.uuid($1) }
     }
 
-    /// A member with an array of bodies.
     mutating func member(_ name: StaticString, _ bodies: some Sequence<some AnswerBody>) {
         member(name, bodies) { writer, body in writer.object { body.writeMembers(to: &$0) } }
     }

@@ -2,11 +2,11 @@ import HTTPTypes
 import JSONText
 import SyncModel
 
-/// A problem on its way out, with what belongs to it on HTTP's side. Endpoints throw it or a bare ``Problem``.
+/// A problem with its HTTP headers. Endpoints throw it or a bare ``Problem``.
 struct Refusal: Error, Sendable {
     var problem: Problem
     var headers: HTTPFields
-    /// What nobody expected, for the log.
+    /// The unexpected error, for the log.
     private(set) var cause: (any Error)?
 
     init(_ problem: Problem, headers: HTTPFields = HTTPFields()) {
@@ -16,7 +16,7 @@ struct Refusal: Error, Sendable {
 }
 
 extension Refusal {
-    /// The one place where errors become HTTP. What nobody expected is told to the log alone.
+    /// The one place where errors become HTTP. Unexpected errors go to the log alone.
     init(of error: any Error) {
         switch error {
         case let refusal as Refusal:
@@ -35,7 +35,7 @@ extension Refusal {
 
     static let notFound = Refusal(Problem(.notFound, "There is nothing here."))
 
-    /// The answer, with the headers that the problem's code asks for.
+    /// The answer, with the headers that the problem's code needs.
     func answer(requestID: String) -> Answer {
         var writer = JSONWriter(capacity: 512)
         problem.write(to: &writer, requestID: requestID)

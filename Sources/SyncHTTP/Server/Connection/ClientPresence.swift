@@ -2,9 +2,10 @@ import NIOCore
 import ServiceLifecycle
 import SyncModel
 
-/// Waiting on behalf of a client, for as long as there is one.
+/// Runs waits on behalf of a client, for as long as the client is connected.
 enum ClientPresence {
-    /// Reads what a client may wait for; as it is now where it does not, or where its wait ended early.
+    /// Reads a value that a client may wait for; without waiting where the client does not, or where its wait ended
+    /// early.
     static func reading<Value: Sendable>(
         on exchange: Exchange,
         wait: Duration,
@@ -17,8 +18,8 @@ enum ClientPresence {
     /// Runs an operation that may take long; cancels it and answers nil when the client goes away or the server shuts
     /// down.
     ///
-    /// - Throws: `overloaded` where the caller's organization waits with its part of all connections already; what the
-    ///   operation throws, or why the caller is not served any more.
+    /// - Throws: `overloaded` where the caller's organization already waits with its share of all connections; what
+    ///   the operation throws, or why the caller is not served any more.
     static func whileWaited<Value: Sendable>(
         on exchange: Exchange,
         _ operation: @escaping @Sendable () async throws -> Value
@@ -44,7 +45,7 @@ enum ClientPresence {
                     do {
                         try await check()
                     } catch let problem as Problem where problem.code.status == 503 {
-                        // nobody knows just now
+                        // unknown just now: ask again later
                     }
                 }
             }

@@ -5,8 +5,8 @@ import NIOCore
 import NIOHTTPTypes
 import SyncModel
 
-/// Keeps one connection within its bounds: late bodies, clients that do not read, requests sent ahead, `Connection:
-/// close`. Lives on the connection's event loop.
+/// Enforces one connection's limits: late bodies, clients that do not read, requests sent ahead, `Connection: close`.
+/// Lives on the connection's event loop.
 ///
 /// A request that arrives in one piece, as almost all do, costs no timer.
 final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
@@ -17,9 +17,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// How long the receiving half stays open after a response that ends the connection.
     private static let lingering = TimeAmount.seconds(2)
-    /// What the system may keep of large answers that the client has not read, about.
+    /// Roughly, the bytes of large answers that the system may keep while the client does not read.
     private static let systemBytes: SocketOptionValue = 262_144
-    /// What one read may take from the system at most: with thousands of connections, this is the memory they hold.
+    /// Bytes that one read may take from the system at most: with thousands of connections, this is the memory they
+    /// hold.
     private static let readBytes = 8_192
 
     private var state: ConnectionState
@@ -29,7 +30,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var isMalformed = false
     private var isGone = false
     private var onGone: (@Sendable () -> Void)?
-    /// What the next response takes.
+    /// The room that the next response holds.
     private var hold: AnswerHold?
     private let cutOffs: CutOffs
 
@@ -43,20 +44,20 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         )
     }
 
-    /// Calls `action` as soon as the client is known to be gone. The last action given is the one that counts: a
-    /// connection has one request in hand.
+    /// Calls `action` as soon as the client is known to be gone. The last action set counts: a connection handles one
+    /// request at a time.
     func whenGone(_ action: @escaping @Sendable () -> Void) {
         if isGone { action() } else { onGone = action }
     }
 
-    /// Gives back what an answer takes once the system has taken the next response for the client, or the connection has
+    /// Gives back an answer's room once the system has taken the next response for the client, or the connection has
     /// ended.
     static func release(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) async {
         let handing = channel.eventLoop.submit {
             let connection = try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self)
             connection.hold?.leave()
             connection.hold = hold
-            // what the system keeps for a client that does not read is memory, too
+            // bytes that the system keeps for a client that does not read are memory, too
             try channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: Self.systemBytes)
         }
         // the pipeline may be gone, and the client with it
@@ -173,7 +174,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// A promise that gives back what the response has taken.
+    /// A promise that gives back the response's room.
     private func releasing(_ context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) -> EventLoopPromise<
         Void
     >? {
@@ -184,7 +185,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         return written
     }
 
-    /// What is not HTTP gets the same kind of answer as everything else.
+    /// Malformed requests get the same kind of answer as all others.
     private func writeMalformed(_ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
         let requestID = RequestID.make()
         let refusal = Refusal(Problem(.invalidRequest, "The request is not valid HTTP/1.1."))
@@ -203,7 +204,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Deadlines
 
-    /// Makes sure that the timer fires at the next deadline or before it; an early one looks again.
+    /// Makes sure that the timer fires no later than the next deadline; if early, it looks again.
     private func scheduleTimer(_ context: ChannelHandlerContext) {
         guard let deadline = state.deadline else { return }
         if let timer {

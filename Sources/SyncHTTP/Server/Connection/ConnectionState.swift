@@ -1,6 +1,6 @@
 import NIOCore
 
-/// What a connection is in the middle of, and what is due when. Decides; ``ConnectionGuard`` acts.
+/// A connection's state and deadlines. Decides; ``ConnectionGuard`` acts.
 struct ConnectionState {
     /// What to do about a deadline.
     enum TimerAction: Equatable {
@@ -11,7 +11,7 @@ struct ConnectionState {
         case nothing
     }
 
-    /// What to do when a response was written.
+    /// What to do after a response was written.
     enum EndAction: Equatable {
         case keep
         case close
@@ -28,13 +28,13 @@ struct ConnectionState {
 
     /// Requests whose head was read and whose response is not written to its end.
     private(set) var requestsInHand = 0
-    /// When the body that is being read must be complete. Of requests sent ahead that is the last one's.
+    /// When the body that is being read must be complete; with requests sent ahead, the last one's.
     private var bodyDeadline: NIODeadline?
-    /// The last request that was read asks for the end of the connection.
+    /// The last request read asks to close the connection.
     private var closesAfterLast = false
-    /// When the client must have accepted what fills the send buffer, or some of it.
+    /// When the client must have accepted all bytes in the send buffer, or some of them.
     private var writeDeadline: NIODeadline?
-    /// How much the send buffer held when the deadline was set.
+    /// Bytes in the send buffer when the deadline was set.
     private var unsent = 0
     private var closesAfterResponse = false
     private var isRefused = false
@@ -47,10 +47,9 @@ struct ConnectionState {
         self.leastProgress = leastProgress
     }
 
-    /// Whether more may be read. A request that was sent ahead waits in the system's buffers, not in ours.
+    /// Whether to read more. A request that was sent ahead waits in the system's buffers, not in ours.
     var mayRead: Bool { requestsInHand < 2 }
 
-    /// The next deadline, if there is one.
     var deadline: NIODeadline? {
         switch (runningBodyDeadline, writeDeadline) {
         case (let body?, let write?): min(body, write)
@@ -58,7 +57,7 @@ struct ConnectionState {
         }
     }
 
-    /// While an earlier request is in hand nothing is read, so the time of the last one's body does not run.
+    /// While an earlier request is in hand nothing is read, so the last body's time does not run.
     private var runningBodyDeadline: NIODeadline? { requestsInHand == 1 ? bodyDeadline : nil }
 
     mutating func readHead(closes: Bool, at now: NIODeadline) {
@@ -71,7 +70,7 @@ struct ConnectionState {
         bodyDeadline = nil
     }
 
-    /// A response whose request has not arrived in full ends the connection: what is left of the request is not wanted.
+    /// A response whose request has not arrived in full ends the connection: the rest of the request is dropped.
     /// - Returns: whether the response has to announce the end.
     mutating func writeHead() -> Bool {
         let isLast = requestsInHand == 1
@@ -81,7 +80,7 @@ struct ConnectionState {
         return closesAfterResponse
     }
 
-    /// What arrives can't be understood.
+    /// The input is not HTTP.
     mutating func readNonsense() {
         isRefused = true
     }
@@ -101,7 +100,7 @@ struct ConnectionState {
         writeDeadline = isWritable ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
     }
 
-    /// Shortens what is under way.
+    /// Shortens the running deadlines.
     mutating func shutDown(at now: NIODeadline) {
         isShuttingDown = true
         bodyDeadline = bodyDeadline.map { min($0, now + shutdownTimeout) }
@@ -111,7 +110,7 @@ struct ConnectionState {
     /// - Parameter unsent: bytes that the client has not accepted.
     mutating func timerFired(at now: NIODeadline, unsent: Int = 0) -> TimerAction {
         if let writeDeadline, writeDeadline <= now {
-            // a slow client is no dead one
+            // a slow client is not a dead one
             guard !isShuttingDown, self.unsent - unsent >= leastProgress else { return .close }
             becameWritable(false, unsent: unsent, at: now)
         }

@@ -2,21 +2,21 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPTypesHTTP1
 
-/// Looks at heads while they still are what was sent: further on, nobody can tell the version of a request or how often
-/// it names its host.
+/// Checks heads as they were sent: further on, neither the version of a request nor its number of `Host` fields can be
+/// told.
 ///
-/// Lets a client of HTTP/1.0 have its connection closed behind the answer, which is how it knows that this was all, and
-/// refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that takes another one would send them elsewhere.
-/// Nor does it take a transfer coding other than `chunked`, or that of a client of HTTP/1.0 (6.1): nobody would decode it,
-/// and a proxy may read the request in another way.
+/// Closes the connection of a client of HTTP/1.0 after the answer, which is how it knows that this was all, and
+/// refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that takes another one would send them
+/// elsewhere. It also refuses a transfer coding other than `chunked`, or any from a client of HTTP/1.0 (6.1): the
+/// gateway would not decode it, and a proxy may read the request in another way.
 final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
 
-    /// What comes behind a request that was refused is none.
+    /// Bytes behind a refused request are not read as a request.
     private var isRefused = false
 
-    /// Puts one where heads are still what they were.
+    /// Adds a check where heads are still as sent.
     static func look(on pipeline: ChannelPipeline) throws {
         let operations = pipeline.syncOperations
         let codec = try operations.handler(type: HTTP1ToHTTPServerCodec.self)

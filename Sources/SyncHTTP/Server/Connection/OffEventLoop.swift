@@ -1,12 +1,12 @@
 import GroupCommit
 import SyncModel
 
-/// What takes longer than the other connections of an event loop should wait for: it runs elsewhere.
+/// Runs work elsewhere that would keep the other connections of an event loop waiting.
 enum OffEventLoop {
-    /// A body that is read within a millisecond or so.
+    /// A body up to this size, in bytes, is read within a millisecond or so.
     private static let quicklyRead = 65_536
 
-    /// A body that takes so long that even other threads should not wait for it.
+    /// A body from this size on, in bytes, takes so long that even other threads should not wait for it.
     private static let slowlyRead = 131_072
 
     /// Runs an operation away from the connection's event loop.

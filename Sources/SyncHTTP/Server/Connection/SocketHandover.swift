@@ -6,13 +6,13 @@ import SyncModel
 
 /// A connection's socket on its way to an owner that needs no HTTP any more.
 ///
-/// An HTTP connection holds its parser, its buffers and its task with all that the task's deepest call has needed: some
-/// 30 KB. Whoever is silent for hours should not cost that.
+/// An HTTP connection holds its parser, its buffers and its task with all that the task's deepest call has needed:
+/// some 30 KB. A listener that is silent for hours should not cost that.
 struct SocketHandover: Sendable {
     /// Goes on with the socket, beginning with the head.
     typealias Successor = @Sendable (SocketHandover) async throws -> Void
 
-    /// A descriptor of its own for the same connection. Whoever takes it closes it.
+    /// A descriptor of its own for the same connection. The new owner closes it.
     let descriptor: NIOBSDSocket.Handle
     let eventLoop: any EventLoop
     /// The response's head, not written yet. The body ends with the connection (RFC 9112, 6.3).
@@ -32,7 +32,7 @@ struct SocketHandover: Sendable {
                 of: NIOBSDSocket.Handle.self
             ) { fcntl($0, F_DUPFD_CLOEXEC, 0) }
             guard let copy, copy >= 0 else { throw IOError(errnoCode: errno, reason: "the socket can't be copied") }
-            // at once, before anybody closes the sending half, which would be the copy's too
+            // at once, before the channel's sending half is closed, which would be the copy's too
             channel.close(promise: nil)
             return copy
         }.get()

@@ -3,15 +3,15 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// The room that one request's answer takes, from before it is made until the client has taken it.
+/// The memory of one request's answer, from before it is made until the client has taken it.
 final class AnswerHold: Sendable {
-    /// Answers up to this size are not counted: connections hold more by themselves.
+    /// Answers up to this size, in bytes, are not counted: connections hold more by themselves.
     static let small = 16_384
-    /// What a page is taken for before it is read: as many bytes as its readers end at.
+    /// The bytes reserved for a page before it is read: the limit at which its readers end.
     static let page = 2_097_152
-    /// What one mutation with all that belongs to it is taken for, and a backlog.
+    /// The bytes reserved for one mutation with all that belongs to it, and for a backlog.
     static let mutation = 262_144
-    /// What one id mapping is taken for.
+    /// The bytes reserved for one id mapping.
     static let mapping = 256
 
     private struct State {
@@ -34,15 +34,15 @@ final class AnswerHold: Sendable {
         self.pages = pages
     }
 
-    /// Settles whose answer it will be.
+    /// Sets the answer's user.
     ///
-    /// - Throws: `overloaded` where the organization leaves so much unread already that it holds more than its part.
+    /// - Throws: `overloaded` where the organization's unread answers already exceed its share.
     func belongs(to user: LaneKey) throws(Problem) {
         state.withLock { $0.user = user }
         try gate.requireShare(of: user)
     }
 
-    /// Takes room for what is read, once there is some; does nothing where it was taken.
+    /// Takes room for the answer, once there is some; does nothing where it was taken.
     ///
     /// - Throws: `overloaded` when room did not come in time.
     func enter(_ bytes: Int = AnswerHold.page) async throws(Problem) {
@@ -56,9 +56,9 @@ final class AnswerHold: Sendable {
         state.withLock { $0.isReading = true }
     }
 
-    /// Counts the answer as large as it has become.
+    /// Counts the answer with its actual size.
     ///
-    /// - Returns: whether something is held until ``leave()``.
+    /// - Returns: whether bytes are held until ``leave()``.
     func settle(at size: Int) -> Bool {
         let size = size > Self.small ? size : 0
         let before = state.withLock { state in
@@ -74,7 +74,6 @@ final class AnswerHold: Sendable {
         return size > 0
     }
 
-    /// Gives back what is held.
     func leave() {
         _ = settle(at: 0)
     }
@@ -90,7 +89,7 @@ final class AnswerHold: Sendable {
 }
 
 extension LaneKey {
-    /// Who asks without a user: operators, and whoever asks for what everybody may have.
+    /// Requests without a user: those of operators, and those for public resources.
     static let nobody = LaneKey(
         organization: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
         user: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))

@@ -2,9 +2,9 @@ import Metrics
 
 /// Counts connections that are ended because their client is too slow.
 struct CutOffs: Sendable {
-    /// It did not take an answer.
+    /// The client did not take an answer.
     let unread = Self.counter("unread")
-    /// It did not send a body.
+    /// The client did not send a body.
     let lateBody = Self.counter("late_body")
 
     private static func counter(_ reason: String) -> Counter {

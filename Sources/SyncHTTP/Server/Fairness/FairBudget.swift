@@ -2,10 +2,10 @@ import Metrics
 import SyncModel
 import Synchronization
 
-/// Room that nobody waits for: bytes that may be held at the same time, or places. Who may have none is told at once.
+/// Room without a queue: bytes that may be held at the same time, or places. A request that gets none is refused at
+/// once.
 ///
-/// What clients make us hold is bounded by this and not by how many of them there are; ``FairShares`` says how much of it
-/// is whose.
+/// It bounds what clients make the gateway hold, whatever their number; ``FairShares`` divides it.
 final class FairBudget: Sendable {
     private let overload: Overload
     private let shares: Mutex<FairShares>
@@ -18,10 +18,8 @@ final class FairBudget: Sendable {
         meter = Meter(label: label)
     }
 
-    /// How much is held now.
     var held: Int { shares.withLock { $0.taken } }
 
-    /// How much a user holds now.
     func held(by user: LaneKey) -> Int { shares.withLock { $0.held(by: user) } }
 
     /// Reserves room if there is some for the user.
@@ -31,7 +29,7 @@ final class FairBudget: Sendable {
         guard offers(amount, for: user, besides: own) else { throw overload.problem() }
     }
 
-    /// Reserves room if there is some; who is refused comes back by itself.
+    /// Reserves room if there is some, without counting a refusal: the caller tries again by itself.
     func offers(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
         let isTaken = shares.withLock { shares in
             guard shares.mayTake(amount, for: user, besides: own) else { return false }
@@ -42,7 +40,7 @@ final class FairBudget: Sendable {
         return isTaken
     }
 
-    /// Counts what is too little to be refused.
+    /// Counts an amount too small to be refused.
     func count(_ amount: Int, for user: LaneKey) {
         shares.withLock { $0.take(amount, for: user) }
         meter.increment(by: Double(amount))

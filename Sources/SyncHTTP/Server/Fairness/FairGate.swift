@@ -2,10 +2,10 @@ import Metrics
 import SyncModel
 import Synchronization
 
-/// Room that one may wait for, for a while: organizations take turns (``FairRoom``).
+/// Room that requests may wait for, for a while: organizations take turns (``FairRoom``).
 ///
-/// A decoded push takes about five times the memory of its body. Beyond what keeps the committers busy that buys nothing,
-/// so the rest wait as bytes: the memory under load is bounded by this and not by the number of clients.
+/// A decoded push takes about five times the memory of its body. Decoding more than keeps the committers busy gains
+/// nothing, so the rest wait as bytes: this bounds the memory under load, and not the number of clients.
 final class FairGate: Sendable {
     private struct State {
         var room: FairRoom
@@ -19,8 +19,9 @@ final class FairGate: Sendable {
     private let meter: Meter?
 
     /// - Parameters:
-    ///   - limit: bytes; what is larger than a quarter of it counts as that.
-    ///   - patience: who has waited longer is turned away: its client has given up, or will do better to come back.
+    ///   - limit: bytes; larger requests than a quarter of it count as that.
+    ///   - patience: a request that has waited longer is turned away: its client has given up, or does better to come
+    ///     back.
     ///   - label: of the metric that shows how much is held.
     init(
         _ kind: Overload.Kind,
@@ -36,13 +37,11 @@ final class FairGate: Sendable {
         meter = label.map { Meter(label: $0) }
     }
 
-    /// How many wait for room.
     var waiting: Int { state.withLock { $0.room.waiting } }
 
-    /// How much is held now.
     var held: Int { state.withLock { $0.room.shares.taken } }
 
-    /// What is asked for at most: a few of the largest always fit together.
+    /// The weight of a request, limited so that a few of the largest always fit together.
     func weight(_ bytes: Int) -> Int { min(bytes, max(1, limit / 4)) }
 
     /// Runs an operation as soon as there is room for it.
@@ -55,7 +54,7 @@ final class FairGate: Sendable {
         return try await operation()
     }
 
-    /// Takes room, as soon as there is some. Whoever took it gives it back by ``leave(_:of:)``.
+    /// Takes room, as soon as there is some. The caller gives it back by ``leave(_:of:)``.
     ///
     /// - Throws: `overloaded` when room did not come in time.
     func enter(_ weight: Int, for user: LaneKey) async throws(Problem) {
@@ -70,25 +69,24 @@ final class FairGate: Sendable {
         meter?.increment(by: Double(weight))
     }
 
-    /// Gives room back.
     func leave(_ weight: Int, of user: LaneKey) {
         guard weight > 0 else { return }
         settle { state, _ in state.room.giveBack(weight, of: user) }
         meter?.decrement(by: Double(weight))
     }
 
-    /// Counts what is there already, whether or not there is room for it.
+    /// Counts bytes that are held already, whether or not there is room for them.
     func count(_ weight: Int, for user: LaneKey) {
         state.withLock { $0.room.take(weight, for: user) }
         meter?.increment(by: Double(weight))
     }
 
-    /// Refuses who holds more than its part.
+    /// Refuses a user whose organization holds more than its share.
     func requireShare(of user: LaneKey) throws(Problem) {
         guard !state.withLock({ $0.room.shares.isOver(user) }) else { throw overload.problem() }
     }
 
-    /// Turns away who has waited too long.
+    /// Turns away requests that have waited too long.
     func expire() {
         let late = state.withLock { state in
             state.room.expire(now: now()).compactMap { state.waiters.removeValue(forKey: $0) }
@@ -96,7 +94,7 @@ final class FairGate: Sendable {
         for waiter in late { waiter.resume(returning: false) }
     }
 
-    /// Makes a change, then lets in who has room by now and turns away who has waited too long.
+    /// Makes a change, then admits requests that have room by then and turns away those that have waited too long.
     private func settle(_ change: (inout State, ContinuousClock.Instant) -> Void) {
         var admitted: [CheckedContinuation<Bool, Never>] = []
         var refused: [CheckedContinuation<Bool, Never>] = []

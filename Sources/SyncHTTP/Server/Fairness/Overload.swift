@@ -1,7 +1,7 @@
 import Metrics
 import SyncModel
 
-/// A budget that may be used up, counts whom it refuses, and says what a client is told whose organization has its part.
+/// Counts a budget's refusals, and words the problem for clients whose organization has used its share.
 struct Overload: Sendable {
     /// Its name in metrics.
     enum Kind: String {
@@ -16,7 +16,7 @@ struct Overload: Sendable {
         refusals = Counter(label: HTTPMetrics.overloads, dimensions: [("budget", kind.rawValue)])
     }
 
-    /// Counts a refusal, and says why.
+    /// Counts a refusal, and returns its problem.
     func problem() -> Problem {
         refusals.increment()
         var problem = Problem(.overloaded, explanation)

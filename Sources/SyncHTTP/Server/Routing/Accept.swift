@@ -1,8 +1,9 @@
 import HTTPTypes
 
-/// Whether a caller takes a media type (RFC 9110, 12.5.1).
+/// Whether a client accepts a media type (RFC 9110, 12.5.1).
 enum Accept {
-    /// Whether the `Accept` fields allow a media type; the most specific range decides, and none allows anything.
+    /// Whether the `Accept` fields allow a media type; the most specific range decides, and an absent field allows
+    /// all.
     static func allows(_ mediaType: String, _ headers: HTTPFields) -> Bool {
         guard let value = headers[.accept] else { return true }
         return allows(mediaType, value)

@@ -4,7 +4,7 @@ import HummingbirdCore
 import JSONText
 import SyncModel
 
-/// The parameters of a request's query, decoded; those that an endpoint does not know are an error that names them.
+/// The parameters of a request's query, decoded; unknown ones are an error that names them.
 struct Query: Sendable {
     private var values: [(name: String, value: String)] = []
 
@@ -23,7 +23,6 @@ struct Query: Sendable {
         }
     }
 
-    /// Of a request.
     init(of exchange: Exchange, allowing names: Set<String> = []) throws(Problem) {
         let path = exchange.request.head.path ?? ""
         guard let mark = path.utf8.firstIndex(of: UInt8(ascii: "?")) else {
@@ -35,7 +34,7 @@ struct Query: Sendable {
 
     // MARK: - Values
 
-    /// The value of a parameter that is given at most once.
+    /// The value of a parameter that may be given once.
     func text(_ name: String) throws(Problem) -> String? {
         let found = values.filter { $0.name == name }
         guard found.count <= 1 else { throw Self.invalid(name, "is given more than once") }

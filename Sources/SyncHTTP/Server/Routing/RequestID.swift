@@ -2,11 +2,11 @@ import Foundation
 import HTTPTypes
 import JSONText
 
-/// The id that a request has in answers, logs and problems.
+/// The request's id in answers, logs and problems.
 enum RequestID {
     static let maximumLength = 128
 
-    /// The caller's `X-Request-ID` if it is sane, otherwise a new UUID.
+    /// The client's `X-Request-ID` if it is sane, otherwise a new UUID.
     static func of(_ headers: HTTPFields) -> String {
         if let given = headers[.xRequestID], isSane(given) { return given }
         return make()

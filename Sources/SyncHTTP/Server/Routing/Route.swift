@@ -5,7 +5,7 @@ struct Route: Sendable {
     typealias Endpoint = @Sendable (Exchange) async throws -> Answer
 
     let method: HTTPRequest.Method
-    /// What its answers are, which `Accept` must allow; nil where nobody is asked.
+    /// The media type of its answers, which `Accept` must allow; nil where `Accept` is not checked.
     let mediaType: String?
     let meters: RouteMeters
     let endpoint: Endpoint

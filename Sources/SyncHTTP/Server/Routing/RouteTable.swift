@@ -2,10 +2,10 @@ import HTTPTypes
 
 /// Finds the route of a request. Literal paths are looked up, templates tried one after the other: there are few.
 struct RouteTable: Sendable {
-    /// What a request met.
+    /// The result of a look-up.
     enum Match: Sendable {
         case route(Route, parameters: [Substring])
-        /// The path exists, the method does not; the methods it has.
+        /// The path exists, but not with this method; its methods.
         case otherMethods(String)
         case nothing
     }
@@ -13,9 +13,9 @@ struct RouteTable: Sendable {
     private var literal: [String: Resource] = [:]
     private var templates: [Resource] = []
 
-    /// Adds a method to a path. Segments of the template like `{id}` stand for any one segment.
+    /// Adds a method to a path. Segments of the template like `{id}` match any one segment.
     ///
-    /// A literal path wins over a template that fits, so add `/a/b` and `/a/{id}` in any order.
+    /// A literal path wins over a matching template, so add `/a/b` and `/a/{id}` in any order.
     mutating func add(
         _ method: HTTPRequest.Method,
         _ template: String,
@@ -66,7 +66,7 @@ private struct Resource: Sendable {
         segments = template.split(separator: "/", omittingEmptySubsequences: false)
     }
 
-    /// What stands at the template's `{…}`, or nil if the path is another one.
+    /// The values of the template's `{…}`, or nil if the path does not match.
     func parameters(of path: String) -> [Substring]? {
         let given = path.split(separator: "/", omittingEmptySubsequences: false)
         guard given.count == segments.count else { return nil }

@@ -4,12 +4,12 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// What is known of one device's numbers.
+/// The known numbers of one device.
 final class DeviceNumbers: Sendable {
-    /// What a device costs beside its ids, in ids.
+    /// The memory that a device costs beside its ids, counted in ids.
     static let overhead = 20
 
-    /// Numbers of entities of one type. Most ids are UUIDs, and are told apart without their text.
+    /// Numbers of entities of one type. Most ids are UUIDs, and are kept without their text.
     struct OfType {
         private var byUUID: [UUID: Int64] = [:]
         private var byText: [String: Int64] = [:]
@@ -34,7 +34,7 @@ final class DeviceNumbers: Sendable {
     private struct State {
         var types: [String: OfType] = [:]
         var count = 0
-        /// Whether all were read that there were.
+        /// Whether all of the device's numbers were read.
         var isLoaded = false
     }
 
@@ -42,7 +42,7 @@ final class DeviceNumbers: Sendable {
 
     var count: Int { state.withLock { $0.count } }
 
-    /// Lends what is known for the time of a call.
+    /// Gives access to the numbers during a call.
     func look<Value, Failure: Error>(_ body: ([String: OfType]) throws(Failure) -> sending Value) throws(Failure)
         -> sending Value
     {
@@ -61,7 +61,8 @@ final class DeviceNumbers: Sendable {
         }
     }
 
-    /// Whether all of the device's numbers are worth to be read at once: it pulls page after page, and much is not known.
+    /// Whether reading all of the device's numbers at once pays: the device pulls page after page, and many are
+    /// unknown.
     func isWorthLoading(missing: Int) -> Bool {
         state.withLock { !$0.isLoaded && $0.count > 0 && missing >= 256 }
     }

@@ -4,13 +4,14 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// Shows the feed in a device's own ids (seed 002): what the device has not seen yet gets the next free numbers.
+/// Shows the feed in a device's local ids (seed 002): entities that the device has not seen yet get the next free
+/// numbers.
 ///
-/// Such an assignment is tentative. The page's cursor names it; pulling from there confirms it, and pulled again from the
-/// old cursor it is made anew. The feed is read first and the device's numbers after it: a push commits both together, so
-/// whatever the page shows of the device's own has its number.
+/// Such an assignment is tentative. The page's cursor names it; pulling from there confirms it, and a pull that
+/// repeats the old cursor gets a new assignment. The feed is read before the device's numbers: a push commits both
+/// together, so every entity on the page that the device created has its number.
 package struct DevicePuller: Sendable {
-    /// What is counted: numbers given to devices.
+    /// Counts numbers assigned to devices.
     package static let assigned = "sluice_local_ids_assigned_total"
 
     let feed: FeedReader
@@ -54,15 +55,15 @@ package struct DevicePuller: Sendable {
         }
     }
 
-    /// A page of changes in a device's own ids.
+    /// A page of changes in a device's local ids.
     ///
     /// - Parameters:
-    ///   - device: any id; a device that is not registered is when it is given its first number.
+    ///   - device: any id; an unknown device is registered when it gets its first number.
     ///   - wait: how long to wait for something to show, while there is nothing.
     ///   - room: taken for what is read.
-    /// - Throws: `invalid_request` for a cursor that is not ours, and for counters of types without device ids;
-    ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where what a page
-    ///   assigned is not known any more; `validation_failed` where a type has no numbers left.
+    /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
+    ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where a page's
+    ///   assignments are no longer known; `validation_failed` where a type has no numbers left.
     package func pull(
         _ request: PullRequest,
         device: UUID,
@@ -89,7 +90,7 @@ package struct DevicePuller: Sendable {
         }
     }
 
-    /// Types that nobody has registered are let pass: their entities may come.
+    /// Unregistered types pass: entities of such a type may still come.
     private static func check(_ request: PullRequest, _ types: [String: EntityType]) throws(Problem) {
         let other = request.nextLocalIDs.keys.sorted().first { types[$0].map { $0.idSpace != .device } ?? false }
         guard let other else { return }
@@ -115,7 +116,7 @@ package struct DevicePuller: Sendable {
         var standing = known.standing(of: cursor)
         switch reading {
         case .expired(let isOfThisEpoch):
-            // what the device has, it has, wherever it starts over
+            // a device keeps its numbers, wherever it starts over
             if isOfThisEpoch { _ = try await confirm(standing, cursor, call.device) }
             throw expired(call.device)
         case .page(let page):
@@ -176,7 +177,7 @@ package struct DevicePuller: Sendable {
             next.page = page
         } else if !assignments.isEmpty {
             next.page = known.nextNumber
-            // the first that it is given: whatever has numbers is registered, and there are only so many of a user
+            // its first numbers: a device with numbers is registered, and a user may have only so many devices
             if known.pages.isEmpty {
                 _ = try await devices.register(
                     call.device.id,
@@ -191,8 +192,8 @@ package struct DevicePuller: Sendable {
         return pulled.page(next: next)
     }
 
-    /// The organization's types. An id space is fixed once a type is in use, and whatever has an entity is: of one that
-    /// is not known so, another replica may have heard more.
+    /// The organization's types. An id space is fixed once a type is in use, as every type with an entity is. A type
+    /// not known as in use may be stale in the cache: another replica may know more.
     private func types(of page: FeedPage, in organization: UUID) async throws -> [String: EntityType] {
         let types = try await catalog.entry(organization).types
         if PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }
@@ -202,7 +203,7 @@ package struct DevicePuller: Sendable {
 
     // MARK: - Numbers
 
-    /// Reads all numbers of a device, or as many as are kept.
+    /// Reads all numbers of a device, or as many as the cache keeps.
     private func load(_ numbers: DeviceNumbers, of device: DeviceKey) async throws {
         let parameters = Parameters(of: device, Int64(NumberCache.deviceLimit))
         let rows = try await pool.run([Query(PullStatements.allNumbers, parameters)])[0]
@@ -215,9 +216,9 @@ package struct DevicePuller: Sendable {
         cache.trim()
     }
 
-    /// Finds the numbers that the device has, and gives it those that it lacks.
+    /// Finds the device's numbers, and assigns those that are missing.
     ///
-    /// - Parameter rivals: asked for where numbers are given.
+    /// - Parameter rivals: read only where numbers are assigned.
     private func number(
         _ planner: inout PullPlanner,
         of device: DeviceKey,
@@ -259,7 +260,7 @@ package struct DevicePuller: Sendable {
 }
 
 extension PullPlanner {
-    /// The parameters that ask for the numbers of what the page names.
+    /// The parameters that ask for the numbers of the page's entities.
     fileprivate func numbered(_ device: Parameters) -> Parameters {
         var parameters = device
         var (first, last): ([Int32], [Int32]) = ([], [])

@@ -2,21 +2,21 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Numbers that devices have of entities, kept in memory for devices that pull page after page: a look-up in the database
-/// costs microseconds for each id, a page of the feed names thousands, and a number that a device has never changes.
+/// Caches the numbers of devices that pull page after page: a database look-up costs microseconds for each id, a page
+/// of the feed names thousands, and a device's number never changes.
 ///
-/// Nothing rests on what is kept: an id that is not here is looked up. Numbers go with the tombstones of their entities,
-/// which raises the feed's horizon; so what was kept under another horizon or epoch is dropped, and anything after some
-/// minutes.
+/// Correctness does not rest on the cache: an id that is missing is looked up. Numbers are deleted with the tombstones
+/// of their entities, which raises the feed's horizon; so entries of another horizon or epoch are dropped, and all
+/// entries after some minutes.
 final class NumberCache: Sendable {
-    /// Ids that are kept of all devices, some fifty bytes each; beyond it the devices that pulled longest ago go.
+    /// Ids cached for all devices, some fifty bytes each; beyond it the devices that pulled longest ago are dropped.
     static let limit = 500_000
-    /// Ids that are kept of one device.
+    /// Ids cached for one device.
     static let deviceLimit = 200_000
-    /// How long ids of a device are kept, in seconds.
+    /// How long the ids of a device are cached, in seconds.
     static let lifetime: Double = 300
 
-    /// What a page of the feed says of the time that it is of.
+    /// The feed state that a page was read in.
     struct Stamp: Sendable, Hashable {
         let epoch: Int64
         let horizon: Int64
@@ -42,7 +42,7 @@ final class NumberCache: Sendable {
         self.now = now
     }
 
-    /// What is known of a device; nothing, of one that has not pulled for a while.
+    /// The known numbers of a device; empty for one that has not pulled for a while.
     func numbers(of device: DeviceKey, at stamp: Stamp) -> DeviceNumbers {
         let moment = now()
         return state.withLock { state in
@@ -59,10 +59,10 @@ final class NumberCache: Sendable {
         }
     }
 
-    /// Lets devices go until few enough ids are kept. To be called after ids were added.
+    /// Drops devices until few enough ids are cached. To be called after ids were added.
     func trim() {
         state.withLock { state in
-            // adding them up is not for every pull
+            // summing up on every pull would cost too much
             state.trims += 1
             guard state.trims % 64 == 1 else { return }
             var count = state.devices.values.reduce(0) { $0 + $1.numbers.count + DeviceNumbers.overhead }

@@ -1,10 +1,10 @@
 import Postgres
 
-/// The statements of a pull. All are set-based, and each look-up is a lateral subquery with a fence: for each type by an
-/// index, in one partition. A test EXPLAINs them.
+/// The statements of a pull. All are set-based, and each look-up is a lateral subquery with a fence: for each type by
+/// an index, in one partition. A test EXPLAINs them.
 enum PullStatements {
-    /// Numbers that a device has of entities, as two arrays: places of ids, and the numbers of those. The ids of all types
-    /// stand one after the other.
+    /// The device's numbers of entities, as two arrays: places of ids, and their numbers. The ids of all types stand
+    /// one after the other.
     static let numbers = Statement(
         "pull_numbers",
         """
@@ -26,7 +26,7 @@ enum PullStatements {
         """
     )
 
-    /// All numbers that a device has of entities, by type.
+    /// All numbers of a device, by type.
     static let allNumbers = Statement(
         "pull_all_numbers",
         """
@@ -41,7 +41,7 @@ enum PullStatements {
         """
     )
 
-    /// Numbers in use, also by creates that have not taken effect: so many from a base on, and the highest.
+    /// Numbers in use, also by creates that have not taken effect: a count from a base on, and the highest.
     static let taken = Statement(
         "pull_taken",
         """
@@ -65,7 +65,7 @@ enum PullStatements {
         """
     )
 
-    /// The pages of a device that are outstanding, and the last that was confirmed.
+    /// The outstanding pages of a device, and the last confirmed one.
     static let pages = Statement(
         "pull_pages",
         """
@@ -77,7 +77,7 @@ enum PullStatements {
 
     // MARK: - Tentative pages
 
-    /// What the pages gave that are outstanding, and in which state of the device.
+    /// The assignments of the outstanding pages, and the device's state that each was made in.
     static let rivals = Statement(
         "pull_rivals",
         """
@@ -88,8 +88,8 @@ enum PullStatements {
         """
     )
 
-    /// Keeps what a page assigned. What is made here holds the organization's row, as a new lane does: a purged
-    /// organization takes no new rows. No row says that it is gone, or that another pull was faster.
+    /// Stores a page's assignments. Holds the organization's row, as creating a lane does: a purged organization takes
+    /// no new rows. No row in the result: the organization is gone, or another pull was faster.
     static let keepPage = Statement(
         "pull_keep_page",
         """
@@ -112,7 +112,7 @@ enum PullStatements {
         """
     )
 
-    /// Drops the oldest of more outstanding pages than are kept.
+    /// Drops the oldest outstanding pages beyond the limit.
     static let dropPages = Statement(
         "pull_drop_pages",
         """
@@ -142,11 +142,12 @@ enum PullStatements {
         """
     )
 
-    /// A number that the device has by now, or has given to an entity of its own, goes before what a page assigned.
+    /// A number that the device has by now, or has given to an entity of its own, takes precedence over a page's
+    /// assignment.
     static let confirm = confirming("pull_confirm", as: "server_id", onConflict: "")
 
-    /// Numbers of entities that the device knows by another number as well, for it has created what the page gave it: both
-    /// lead there.
+    /// Numbers of entities that the device knows by another number as well, for it created the entity that the page
+    /// assigned a number to: both numbers lead there.
     static let confirmSecond = confirming(
         "pull_confirm_second",
         as: "same_as",

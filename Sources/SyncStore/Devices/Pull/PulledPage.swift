@@ -1,9 +1,9 @@
 import JSONText
 import SyncModel
 
-/// A page of the feed on its way into a device's own ids.
+/// A page of the feed while it is translated into a device's local ids.
 struct PulledPage: Sendable {
-    /// What the device calls an entity: what it is known to, or what the planner finds.
+    /// The device's number of an entity: known, or still to be found by the planner.
     fileprivate enum Name {
         case known(Int64)
         case named(PullPlanner.Name)
@@ -24,7 +24,7 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// An id that stands in a relation, and what it names.
+    /// An id in a relation, and the entity that it names.
     fileprivate struct Target {
         let value: JSONValue
         let name: Name
@@ -32,9 +32,9 @@ struct PulledPage: Sendable {
 
     fileprivate struct Change {
         let name: Name?
-        /// As it was written; translated already where all of it is known.
+        /// The document as written; translated at once where all its ids are known.
         var document: [UInt8]?
-        /// Set where the document holds ids of the device.
+        /// Set where the document contains ids to translate.
         var parsed: JSONValue?
         var targets: [Target] = []
     }
@@ -43,14 +43,14 @@ struct PulledPage: Sendable {
     private var changes: [Change] = []
     var planner: PullPlanner
 
-    /// What a page has to know of one of its types; made once, for most changes of a page are of one type.
+    /// The facts about one of a page's types; made once, for most changes of a page are of one type.
     fileprivate struct TypeView {
         struct Relation {
             /// The member's name in UTF-8.
             let member: [UInt8]
             let entityType: String
             let known: DeviceNumbers.OfType?
-            /// The highest number that is known and was shown.
+            /// The highest known number that was shown.
             var shown: Int64?
         }
 
@@ -58,9 +58,9 @@ struct PulledPage: Sendable {
         /// Whether entities of the type have numbers.
         let isNumbered: Bool
         let known: DeviceNumbers.OfType?
-        /// The highest number that is known and was shown.
+        /// The highest known number that was shown.
         var shown: Int64?
-        /// Those that lead to types with device ids.
+        /// Those that lead to types with local ids.
         var relations: [Relation]
 
         init(_ name: String, _ type: EntityType?, _ known: [String: DeviceNumbers.OfType]) {
@@ -76,7 +76,7 @@ struct PulledPage: Sendable {
             }
         }
 
-        /// Tells what was shown.
+        /// Passes the highest number shown on to the planner.
         func tell(_ planner: inout PullPlanner) {
             if let shown { planner.show(shown, of: name) }
             for relation in relations {
@@ -85,9 +85,9 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// Opens and reads the changes. Only documents of types with relations to types with device ids are parsed.
+    /// Opens and reads the changes. Only documents of types with relations to types with local ids are parsed.
     ///
-    /// - Parameter known: numbers that the device has; those of the other entities are for the planner to find.
+    /// - Parameter known: the device's numbers; the planner finds those of the other entities.
     init(
         _ page: FeedPage,
         _ types: [String: EntityType],
@@ -140,12 +140,11 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// The types of the page.
     static func types(_ page: FeedPage) -> Set<String> { Set(page.changes.lazy.map(\.entityType)) }
 
-    /// The page as the device gets it: what is shown, in its own ids.
+    /// The page as the device gets it, in its local ids.
     ///
-    /// - Parameter next: from where it goes on to pull.
+    /// - Parameter next: the cursor of the next pull.
     func page(next: FeedCursor) -> FeedPage {
         var page = page
         page.next = next
@@ -160,7 +159,7 @@ struct PulledPage: Sendable {
 }
 
 extension PulledPage.Change {
-    /// Numbers and strings in relations are permanent ids; anything else there leads nowhere. A document of which all is
+    /// Numbers and strings in relations are permanent ids; other values lead nowhere. A document whose ids are all
     /// known is translated at once.
     fileprivate mutating func read(
         _ root: JSONValue,
@@ -211,8 +210,8 @@ extension PulledPage.Change {
     }
 }
 
-/// Documents of a page that are to be read, side by side as the elements of an array: parsed one by one they would cost
-/// several times as much.
+/// Documents of a page, parsed together as the elements of one array: parsing them one by one would cost several times
+/// as much.
 private struct DocumentTexts {
     private var text: [UInt8] = [UInt8(ascii: "[")]
     private var places: [Int] = []

@@ -2,32 +2,29 @@ import JSONText
 import Postgres
 import SyncModel
 
-/// What pulls have assigned and no device has confirmed.
+/// Assignments of pulls that their devices have not confirmed.
 struct TentativePages: Sendable {
-    /// Outstanding pages of a device that are kept: as many pulls may be lost in a row, each in another state.
+    /// Outstanding pages kept per device: as many pulls in a row may be lost, each in another state.
     static let limit: Int64 = 8
-    /// Tries at a page while other pulls of the device make pages.
+    /// Attempts at a page while other pulls of the device make pages.
     static let attempts = 5
 
     let pool: Pool
 
-    /// The pages of a device that are known.
+    /// The known pages of a device.
     struct Known: Sendable {
         /// Whether each is outstanding; one that is not is the last confirmed.
         var pages: [(page: Int64, isOutstanding: Bool)]
 
-        /// The number that the next page gets.
         var nextNumber: Int64 { (pages.map(\.page).max() ?? 0) + 1 }
         var areOutstanding: Bool { pages.contains { $0.isOutstanding } }
 
-        /// Where the page of a cursor stands.
         func standing(of cursor: FeedCursor?) -> PageStanding { PageStanding(of: cursor?.page ?? 0, among: pages) }
 
-        /// What is known once a page is confirmed.
+        /// The state after a page is confirmed.
         static func confirmed(_ page: Int64) -> Known { Known(pages: [(page, false)]) }
     }
 
-    /// Asks for ``Known``.
     static func look(of device: DeviceKey) -> Query { Query(PullStatements.pages, Parameters(of: device)) }
 
     static func known(_ rows: Rows) throws -> Known { Known(pages: try pages(rows)) }
@@ -36,7 +33,6 @@ struct TentativePages: Sendable {
         try rows.read { (try $0.int64("page"), try $0.bool("is_outstanding")) }
     }
 
-    /// How many numbers a page gave.
     private static func count(of page: Int64, _ rows: Rows) throws -> Int {
         for var row in rows where try row.int64("page") == page {
             row.skip("is_outstanding")
@@ -45,7 +41,7 @@ struct TentativePages: Sendable {
         return 0
     }
 
-    /// Makes what a page has assigned the device's own.
+    /// Makes a page's assignments permanent.
     ///
     /// - Returns: where the page stood, for another pull may have been faster.
     func confirm(_ page: Int64, of device: DeviceKey) async throws -> PageStanding {
@@ -65,7 +61,7 @@ struct TentativePages: Sendable {
 
     // MARK: - New pages
 
-    /// A page on its way into the table.
+    /// A page to be stored.
     struct New {
         let number: Int64
         /// The page from whose cursor it was pulled; 0 for none.
@@ -74,7 +70,7 @@ struct TentativePages: Sendable {
         let assignments: [PullPlanner.Assignment]
     }
 
-    /// What a new page has to get along with.
+    /// The unconfirmed pages that a new page must not contradict.
     func rivals(_ base: Int64, _ counters: [String: Int64], of device: DeviceKey) async throws -> UnconfirmedPages {
         let rows = try await pool.run([Query(PullStatements.rivals, Parameters(of: device))])[0]
         let pages = try rows.read { row in
@@ -115,11 +111,11 @@ struct TentativePages: Sendable {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// Keeps what a page has assigned until it is confirmed, or too many others come.
+    /// Stores a page's assignments until it is confirmed, or too many newer pages come.
     ///
-    /// - Returns: whether its number was free: another pull may have been faster, and then this one is to be made again
-    ///   with that in sight.
-    /// - Throws: `organization_unknown` for one that was taken away a moment ago.
+    /// - Returns: whether its number was free. If not, another pull was faster, and this page has to be made again
+    ///   with that one in sight.
+    /// - Throws: `organization_unknown` if it was deleted a moment ago.
     func keep(_ new: New, superseding superseded: [Int64], of device: DeviceKey) async throws -> Bool {
         let page = Parameters(
             of: device,
@@ -143,7 +139,8 @@ struct TentativePages: Sendable {
             }
             return false
         }
-        // cut off before this, a push that uses what two pages gave differently is refused, and the device pulls again
+        // cut off before this, a push that uses an id which two pages assigned differently is refused, and the device
+        // pulls again
         if !superseded.isEmpty {
             let void = Parameters(of: device, superseded)
             _ = try await pool.run([Query(PullStatements.supersede, void)])
