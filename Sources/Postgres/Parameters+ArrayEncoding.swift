@@ -91,8 +91,8 @@ extension Parameters {
         }
     }
 
-    /// Elements of any length, written to space made once. `length` is nil for NULL; `copy` fills no more than the space
-    /// it is given.
+    /// Elements of any length, written to space made once. `length` is nil for NULL; `copy` fills no more than the
+    /// space it is given.
     @inline(__always)
     mutating func addVariable<Value>(
         _ values: [Value],

@@ -76,7 +76,7 @@ final class ReplicaHints: Sendable {
             if let listening = try? await Connection.open(configuration) {
                 _ = try? await listening.run(Query(Self.listenStatement))
                 await send(.presence)
-                // hints sent meanwhile are lost
+                // hints sent before this connection are lost: look at everything
                 onHint(.everything)
                 while listening.isUsable, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(500)) }
                 listening.close()

@@ -99,8 +99,8 @@ extension EventReader {
         """
     )
 
-    /// Input: the place, as the last mutation and the last mapping at its change position. One row without a change says
-    /// that there is none.
+    /// Input: the place, as the last mutation and the last mapping at its change position. One row without a change
+    /// says that there is none.
     static let keysStatement = Statement(
         "events_keys",
         """

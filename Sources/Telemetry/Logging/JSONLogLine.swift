@@ -1,10 +1,10 @@
 import Logging
 
-/// A JSON object: `time` (RFC 3339, UTC, milliseconds), `level`, `message`, `logger`, and each metadata key as a further
-/// member.
+/// A JSON object: `time` (RFC 3339, UTC, milliseconds), `level`, `message`, `logger`, and each metadata key as a
+/// further member.
 ///
-/// Numbers and truth values given as `.stringConvertible` stay JSON numbers and booleans; dictionaries and arrays
-/// keep their shape. A metadata key that is one of the four names above gets an underscore at its end.
+/// Numbers and truth values given as `.stringConvertible` stay JSON numbers and booleans; dictionaries and arrays keep
+/// their shape. A metadata key that is one of the four names above gets an underscore at its end.
 struct JSONLogLine {
     private static let reserved: [String] = ["time", "level", "message", "logger"]
 
