@@ -7,7 +7,7 @@ extension Store {
     }
 
     package var retention: RetentionStore {
-        RetentionStore(pool: pool, settling: settling, now: now, failure: failure)
+        RetentionStore(pool: pool, settling: settling, now: now, failure: failure, requested: retentionRequested)
     }
 
     /// Data keys, and rows that are to be sealed anew.

@@ -37,6 +37,8 @@ package final class Store: Sendable {
     package let logger: Logger
     /// Wraps the organizations' data keys; nil where nothing is sealed.
     package let masterKeys: MasterKeys?
+    /// Rings when a run of retention is requested here. The store's, since those who ask and who run are made apart.
+    package let retentionRequested = Doorbell()
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessPatience: Duration = .seconds(2)

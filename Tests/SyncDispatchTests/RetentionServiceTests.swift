@@ -12,7 +12,8 @@ import Testing
 @testable import SyncStore
 
 @Suite struct RetentionServiceTests {
-    private static func service(_ gateway: Gateway) -> RetentionService {
+    /// - Parameter lookInterval: so long that nothing but a request makes a second run.
+    private static func service(_ gateway: Gateway, lookInterval: Double = 15) -> RetentionService {
         let clock = gateway.clock
         var logger = Logger(label: "test")
         logger.logLevel = .critical
@@ -20,6 +21,7 @@ import Testing
             store: gateway.store,
             policy: RetentionPolicy(),
             interval: 3_600,
+            lookInterval: lookInterval,
             now: { clock.now },
             logger: logger
         )
@@ -88,7 +90,7 @@ import Testing
         let phone = Phone(gateway, try await gateway.organization())
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let service = Self.service(gateway)
+        let service = Self.service(gateway, lookInterval: 86_400)
         let group = ServiceGroup(services: [service], logger: logger)
         async let running: Void = group.run()
         try await waitUntil("it has run") { service.state.finishedAt != nil }

@@ -90,6 +90,19 @@ import Testing
         #expect(bucket.left(of: Quota(.mutations, limit: 1)) == 0)
     }
 
+    @Test func `a lowered limit owes no more than the largest push`() {
+        var bucket = TokenBucket(fullAt: Self.start)
+        #expect(bucket.take(1_000_000, of: Quota(.mutations, limit: 1_000_000), at: Self.start) == .taken)
+        let low = Quota(.mutations, limit: 1_000)
+        let wait = bucket.take(1, of: low, at: Self.start)
+        #expect(wait == .fits(after: 10_001 * 86_400_000 / 1_000))
+        var requests = TokenBucket(fullAt: Self.start)
+        #expect(requests.take(upTo: 1_000, of: Quota(.requests, limit: 1_000), at: Self.start) == 1_000)
+        let one = Quota(.requests, limit: 1)
+        #expect(requests.take(upTo: 1, of: one, at: Self.start) == 0)
+        #expect(requests.millisecondsToNext(of: one) == 1_000)
+    }
+
     @Test func `a clock that goes back gives nothing and one that was far ahead locks nobody out`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(7, of: Self.daily, at: Self.start) == .taken)
@@ -156,6 +169,14 @@ import Testing
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1)) == .unknown)
         // a clock that was set back
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: -3_600)) == .unknown)
+    }
+
+    @Test func `a bucket that is deep in debt refuses and is not asked without end`() {
+        var portion = RequestPortion(Quota(.requests, limit: 1))
+        portion.add(0, wanted: 1, from: TokenBucket(missing: 250_000, asOf: Self.start), at: Self.start)
+        let none = QuotaStanding(quota: portion.quota, left: 0, seconds: 1)
+        #expect(portion.ask(portion.quota, at: Self.start) == .refused(none))
+        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.001)) == .unknown)
     }
 
     @Test func `another limit counts at once`() {

@@ -8,8 +8,6 @@ import Synchronization
 /// Runs retention when it is due or requested: on one replica at a time, in small steps, with pauses that grow under
 /// load.
 package final class RetentionService: Service {
-    /// How often a replica looks whether a run is due, in seconds.
-    static let lookInterval: Double = 15
     /// How often a run logs its progress, in seconds.
     static let reportInterval: Double = 10
 
@@ -26,6 +24,7 @@ package final class RetentionService: Service {
     private let store: Store
     private let policy: RetentionPolicy
     private let interval: Double
+    private let lookInterval: Double
     private let now: TimeSource
     private let logger: Logger
     private let metrics = RetentionMetrics()
@@ -34,11 +33,21 @@ package final class RetentionService: Service {
 
     /// Opens nothing yet.
     ///
-    /// - Parameter interval: from the end of a run to the next, in seconds.
-    package init(store: Store, policy: RetentionPolicy, interval: Double, now: @escaping TimeSource, logger: Logger) {
+    /// - Parameters:
+    ///   - interval: from the end of a run to the next, in seconds.
+    ///   - lookInterval: how often a replica looks whether a run is due, in seconds.
+    package init(
+        store: Store,
+        policy: RetentionPolicy,
+        interval: Double,
+        lookInterval: Double = 15,
+        now: @escaping TimeSource,
+        logger: Logger
+    ) {
         self.store = store
         self.policy = policy
         self.interval = interval
+        self.lookInterval = lookInterval
         self.now = now
         self.logger = logger
     }
@@ -53,7 +62,7 @@ package final class RetentionService: Service {
             group.addTask {
                 while !Task.isCancelled {
                     // replicas that were started together look at different moments
-                    try? await Task.sleep(for: .seconds(Self.lookInterval * Double.random(in: 0.8...1.2)))
+                    try? await Task.sleep(for: .seconds(self.lookInterval * Double.random(in: 0.8...1.2)))
                     bell.continuation.yield()
                 }
             }

@@ -20,15 +20,7 @@ package struct RetentionStore: Sendable {
     let settling: Settlement
     let now: TimeSource
     let failure: StoreFailure
-    /// Signals in this process that a run was requested.
-    private let asked = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-
-    init(pool: Pool, settling: Settlement, now: @escaping TimeSource, failure: StoreFailure) {
-        self.pool = pool
-        self.settling = settling
-        self.now = now
-        self.failure = failure
-    }
+    let requested: Doorbell
 
     // MARK: - The lease
 
@@ -80,11 +72,11 @@ package struct RetentionStore: Sendable {
         try await failure.reporting("ask for retention") { [parameters] in
             _ = try await run(RetentionStatements.ask, parameters)
         }
-        asked.continuation.yield()
+        requested.ring()
     }
 
     /// A value for each run requested in this process. For one reader.
-    package var requests: AsyncStream<Void> { asked.stream }
+    package var requests: AsyncStream<Void> { requested.rings }
 
     package func status() async throws(Problem) -> RetentionStatus {
         try await failure.reporting("read how retention stands") {

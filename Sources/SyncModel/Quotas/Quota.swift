@@ -16,6 +16,15 @@ public struct Quota: Sendable, Hashable {
             }
         }
 
+        /// The most tokens that are taken in one piece, and so the deepest debt: those of the
+        /// largest push that `SLUICE_MAX_MUTATIONS` can allow.
+        var overdraft: Int64 {
+            switch self {
+            case .requests: 0
+            case .mutations: 10_000
+            }
+        }
+
         /// The window, in seconds.
         public var seconds: Int64 { window / 1_000 }
     }

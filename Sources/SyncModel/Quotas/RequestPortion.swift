@@ -59,8 +59,9 @@ public struct RequestPortion: Sendable {
         heldUntil = Timestamp(microseconds: now.microseconds + Self.lifetime)
         leftBehind = bucket.left(of: quota)
         guard granted < wanted else { return }
-        let milliseconds = Swift.max(Self.pause, bucket.millisecondsToNext(of: quota))
-        emptyUntil = Timestamp(microseconds: now.microseconds + milliseconds * 1_000)
+        // no longer than `ask` believes, which would ask the bucket again at once, and again
+        let wait = Swift.max(Self.pause, bucket.millisecondsToNext(of: quota)) * 1_000
+        emptyUntil = Timestamp(microseconds: now.microseconds + Swift.min(wait, Self.lifetime))
     }
 
     /// Gives up the tokens beyond the portion, once the waiting requests are served.

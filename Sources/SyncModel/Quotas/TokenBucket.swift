@@ -72,6 +72,8 @@ public struct TokenBucket: Sendable, Hashable {
 
     private mutating func refill(_ quota: Quota, at now: Timestamp) {
         if asOf.microseconds - now.microseconds > Self.skew { asOf = now }
+        // what was used under a higher limit: no client pays for that longer than for its largest debt
+        missing = min(missing, Self.capacity(of: quota) + quota.kind.overdraft * quota.kind.window)
         // less than a millisecond is kept for the next time
         let elapsed = (now.microseconds - asOf.microseconds) / 1_000
         guard elapsed > 0 else { return }
