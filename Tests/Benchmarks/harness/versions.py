@@ -9,7 +9,7 @@ from . import figures
 from .cluster import Cluster
 from .figures import Figure
 from .gateway import Gateway
-from .runs import ORGANIZATIONS, Run, Runner
+from .runs import Run, Runner
 
 Pair = tuple[Run, Run]
 """The gateway's run and the other one's, one right after the other."""
@@ -31,7 +31,7 @@ def compare(
     with own, against:
         gateways = {"own": own, "other": against}
         for database, gateway in gateways.items():
-            gateway.create_organizations(ORGANIZATIONS)
+            gateway.create_organizations(runner.organizations)
             if age >= 1:
                 runner.push("age", gateway, database, figures.PUSHES["push-50"], seconds=age)
         cluster.vacuum(*gateways)
