@@ -167,6 +167,12 @@ final class Stage: Sendable {
     }
 
     /// A lane as its row says.
+    /// The lane once no worker holds it: one that found an outcome by itself gives the lane back in a step of its own.
+    func restingLane(of other: Phone? = nil) async throws -> LaneState {
+        try await waitUntil("the lane is given back") { try await lane(of: other).leaseOwner == nil }
+        return try await lane(of: other)
+    }
+
     func lane(of other: Phone? = nil) async throws -> LaneState {
         let key = LaneKey(organization: organization.id, user: (other ?? phone).user)
         let connection = try await gateway.database.connect()
