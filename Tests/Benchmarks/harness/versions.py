@@ -17,6 +17,7 @@ Pair = tuple[Run, Run]
 
 def compare(
     binary: Path, other: Path, names: list[str], cluster: Cluster, runner: Runner, *, turns: int, age: float,
+    partitions: int | None,
     settings: dict[str, str], say: Callable[[str], None],
 ) -> list[Figure]:
     """Runs each of the pushes `names` so many times on both sides, each with a database of its own."""
@@ -24,7 +25,8 @@ def compare(
     for database, _ in sides:
         cluster.create_database(database)
     own, against = (
-        Gateway(file, cluster.uri(database), cluster.directory / f"{database}.log", settings=settings)
+        Gateway(file, cluster.uri(database), cluster.directory / f"{database}.log", settings=settings,
+                partitions=partitions if database == "own" else None)
         for database, file in sides
     )
     results: list[Figure] = []
