@@ -1,5 +1,6 @@
 /// How many desks share the light jobs. Most of a small group's cost does not depend on its jobs, so little load goes to
-/// one desk; with more load, groups are large anyway and further desks use further cores of the database.
+/// two desks, of which one prepares its group while the database works for the other; with more load, groups are large
+/// anyway and further desks use further cores of the database.
 public struct DeskCount: Sendable {
     private let most: Int
     private let weightPerDesk: Int
@@ -14,7 +15,7 @@ public struct DeskCount: Sendable {
     }
 
     /// The desks that take part: at least one.
-    public var count: Int { min(most, 1 + Int(usual) / weightPerDesk) }
+    public var count: Int { min(most, 2 + Int(usual) / weightPerDesk) }
 
     public mutating func add(_ weight: Int) {
         load += weight

@@ -51,6 +51,7 @@ final class MutationRow {
         .int8("base_version", \.new.mutation.baseVersion),
         .choice("status") { MutationStatus.pending.moved(to: $0.new.record.status) },
         .int8("version", \.new.record.version),
+        .int2("response_status", \.new.record.responseStatus),
         .moment("created_at", \.new.mutation.createdAt),
         .moment("synced_at", \.new.record.syncedAt)
     )
@@ -61,7 +62,6 @@ final class MutationRow {
         .text("endpoint", \.new.mutation.endpoint?.text),
         .json("headers", \.headers),
         .choice("resolution", \.new.record.resolution),
-        .int2("response_status", \.new.record.responseStatus),
         .json("error", \.error),
         .text("last_error", \.lastError),
         .text("traceparent", \.traceparent)
@@ -70,7 +70,7 @@ final class MutationRow {
     /// Whether ``usual`` says all of it: the mutation is final, nothing else has a value, and no list an element.
     var isUsual: Bool {
         new.record.syncedAt != nil && new.mutation.endpoint == nil && headers == nil && new.record.resolution == nil
-            && new.record.responseStatus == nil && error == nil && lastError == nil && traceparent == nil
+            && error == nil && lastError == nil && traceparent == nil
             && dependencies.isEmpty && blockers.isEmpty && references.isEmpty
     }
 
