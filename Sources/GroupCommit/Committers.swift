@@ -47,10 +47,9 @@ package final class Committers<Work: GroupWork>: Service {
         ofPartition partition: Int,
         _ job: (OnceReply<Value>) -> Work.Job
     ) async throws(Problem) -> Value {
-        let desk = partition % queue.desks
         let result = await withCheckedContinuation { continuation in
             let reply = OnceReply<Value>(continuation)
-            if !queue.add(job(reply), desk: desk) {
+            if !queue.add(job(reply), partition: partition) {
                 reply.send(.failure(Problem.overloaded("too much is waiting to be written")))
             }
         }

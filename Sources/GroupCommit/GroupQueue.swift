@@ -13,9 +13,17 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         /// Committers that wait for work, by desk.
         var consumers: [Int: CheckedContinuation<Void, Never>] = [:]
         var isClosed = false
+        var deskCount: DeskCount
+        /// What is being done, by desk.
+        var weights: [Int: Int] = [:]
 
         mutating func jobs(of items: [GroupLine.Item]) -> [Job] {
             items.compactMap { jobs.removeValue(forKey: $0.ticket) }
+        }
+
+        mutating func giveUp(_ items: [GroupLine.Item]) -> [Job] {
+            deskCount.remove(items.reduce(0) { $0 + $1.weight })
+            return jobs(of: items)
         }
     }
 
@@ -27,20 +35,23 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     package init(desks: Int, hasHeavyDesk: Bool, limits: GroupLimits = GroupLimits()) {
         self.desks = desks
         let line = GroupLine(desks: desks, hasHeavyDesk: hasHeavyDesk, capacity: Self.capacity, limits: limits)
-        state = Mutex(State(line: line))
+        state = Mutex(State(line: line, deskCount: DeskCount(most: desks, limits: limits)))
     }
 
     package var count: Int { state.withLock { $0.line.count } }
 
     /// Adds a job; false when the queue is full or closed.
     ///
-    /// - Parameter desk: the desk of the organization's light jobs.
-    package func add(_ job: Job, desk: Int) -> Bool {
+    /// - Parameter partition: the organization's. One desk does a partition's light jobs, since the first row that a
+    ///   statement writes to a partition costs more than the next ten; which one depends on how many desks take part.
+    package func add(_ job: Job, partition: Int) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (false, nil) }
             let ticket = state.lastTicket + 1
             let item = GroupLine.Item(ticket: ticket, lane: job.lane, weight: job.weight, bytes: job.bytes)
+            let desk = partition % state.deskCount.count
             guard let woken = state.line.add(item, desk: desk) else { return (false, nil) }
+            state.deskCount.add(item.weight)
             state.lastTicket = ticket
             state.jobs[ticket] = job
             return (true, state.consumers.removeValue(forKey: woken))
@@ -56,6 +67,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         while true {
             let (group, isOver) = state.withLock { state in
                 let items = state.line.take(at: desk)
+                state.weights[desk] = items.reduce(0) { $0 + $1.weight }
                 // jobs being committed elsewhere may leave more for this desk
                 return (state.jobs(of: items), state.isClosed && state.line.isIdle(for: desk))
             }
@@ -78,6 +90,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     private func finish(at desk: Int) {
         let consumers = state.withLock { state in
             let woken = state.line.finish(at: desk)
+            state.deskCount.remove(state.weights.removeValue(forKey: desk) ?? 0)
             // at the end every consumer looks whether anything is left
             let desks = state.isClosed ? Set(state.consumers.keys) : woken
             return desks.compactMap { state.consumers.removeValue(forKey: $0) }
@@ -90,13 +103,13 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         state.withLock { state in
             let late = Set(state.jobs.lazy.filter { now - $0.value.enqueuedAt >= age }.map(\.key))
             guard !late.isEmpty else { return [] }
-            return state.jobs(of: state.line.remove { late.contains($0.ticket) })
+            return state.giveUp(state.line.remove { late.contains($0.ticket) })
         }
     }
 
     /// Removes all jobs that wait for a desk.
     func drain(at desk: Int) -> [Job] {
-        state.withLock { state in state.jobs(of: state.line.drain(at: desk)) }
+        state.withLock { state in state.giveUp(state.line.drain(at: desk)) }
     }
 
     /// Accepts no more jobs; those that wait are still handed out.

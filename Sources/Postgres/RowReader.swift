@@ -5,7 +5,7 @@ public import FoundationEssentials
 /// The name is checked in builds with assertions, so that a column which is taken for another fails a test at once.
 /// Types and NULLs are checked in all builds: each reads what the getter of ``Rows`` of its name does, `optional…`
 /// NULL too.
-public struct RowReader {
+public struct RowReader: Sendable {
     private let rows: Rows
     private let row: Int
     private var column = 0

@@ -7,6 +7,8 @@ public struct GroupLimits: Sendable {
     public var weight = 1_000
     /// Bytes of all jobs.
     public var bytes = 524_288
+    /// The weight that one desk has in hand before another takes part.
+    public var weightPerDesk = 400
     /// A job that weighs more is heavy.
     public var lightWeight = 200
     /// A job that has more bytes is heavy.

@@ -35,6 +35,7 @@ package final class Catalog: Sendable {
     }
 
     private let pool: Pool
+    private let reader: CatalogReader
     /// Nil where nothing is sealed.
     private let masterKeys: MasterKeys?
     private let now: TimeSource
@@ -43,6 +44,7 @@ package final class Catalog: Sendable {
 
     init(pool: Pool, masterKeys: MasterKeys?, now: @escaping TimeSource, failure: StoreFailure) {
         self.pool = pool
+        reader = CatalogReader(pool: pool)
         self.masterKeys = masterKeys
         self.now = now
         self.failure = failure
@@ -88,22 +90,18 @@ package final class Catalog: Sendable {
         let moment = now()
         let (cached, generation) = state.withLock { ($0.entries[id], $0.generation) }
         if let cached, Self.isFresh(cached.readAt, at: moment) { return cached }
-        let parameters = Parameters(id)
         let read: Entry
         do {
-            let rows = try await pool.run([
-                Query(Self.organizationStatement, parameters), Query(Self.typesStatement, parameters),
-                Query(Self.upstreamStatement, parameters), OrganizationKeys.read(id),
-            ])
-            let found = try Found(rows[0])
-            var seal = try await seal(of: id, rows[3], found)
+            let rows = try await reader.read(id)
+            let found = try Found(id, rows)
+            var seal = try await seal(of: id, rows.keys, found)
             var organization: Organization?
-            if let found { (organization, seal) = try self.organization(found, upstream: rows[2], seal) }
+            if let found { (organization, seal) = try self.organization(found, upstream: rows.upstream, seal) }
             if let reason = seal.lock { failure.note(locked: id, reason) }
             read = Entry(
                 organization: organization,
-                types: try Self.types(rows[1]),
-                partition: found?.partition ?? Self.spread(id),
+                types: try Self.types(rows.types),
+                partition: rows.partition ?? Self.spread(id),
                 seal: seal,
                 readAt: moment
             )
@@ -119,8 +117,11 @@ package final class Catalog: Sendable {
     }
 
     /// Unwraps an organization's keys; makes the first one if there is none and a master key can wrap it.
-    private func seal(of id: UUID, _ keys: Rows, _ organization: Found?) async throws -> Seal {
-        var wrapped = try OrganizationKeys.keys(keys)
+    private func seal(of id: UUID, _ keys: [RowReader], _ organization: Found?) async throws -> Seal {
+        var wrapped = try keys.map { row in
+            var row = row
+            return try OrganizationKeys.key(&row)
+        }
         if wrapped.isEmpty, let master = masterKeys?.wrapping, let organization, organization.status != .purging {
             let new = try WrappedKey.new(number: 1, of: id, by: master)
             let results = try await pool.run([
@@ -134,7 +135,7 @@ package final class Catalog: Sendable {
     }
 
     /// An organization whose upstream settings cannot be unsealed is locked; other organizations are served as before.
-    private func organization(_ found: Found, upstream: Rows, _ seal: Seal) throws -> (Organization, Seal) {
+    private func organization(_ found: Found, upstream: RowReader?, _ seal: Seal) throws -> (Organization, Seal) {
         func organization(_ upstream: UpstreamSettings?) -> Organization {
             Organization(
                 id: found.id,
@@ -145,7 +146,7 @@ package final class Catalog: Sendable {
             )
         }
         // a locked organization is not served, and none of its lanes runs
-        guard seal.lock == nil, var row = upstream.first else { return (organization(nil), seal) }
+        guard seal.lock == nil, var row = upstream else { return (organization(nil), seal) }
         do {
             return (organization(try UpstreamSettingsRow.read(&row, seal)), seal)
         } catch let error as SealError {
@@ -180,24 +181,6 @@ package final class Catalog: Sendable {
 
     // MARK: - Statements
 
-    static let organizationStatement = Statement(
-        "catalog_organization",
-        """
-        SELECT id, name, status, settings, (
-            SELECT n FROM (SELECT count(*)::int FROM pg_inherits WHERE inhparent = 'lanes'::regclass) p (count),
-                LATERAL generate_series(0, p.count - 1) n
-            WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, id)) AS partition
-        FROM organizations WHERE id = $1
-        """
-    )
-
-    static let typesStatement = Statement(
-        "catalog_entity_types",
-        """
-        SELECT \(EntityTypeRow.list) FROM entity_types t WHERE t.organization_id = $1
-        """
-    )
-
     package static let upstreamStatement = Statement(
         "catalog_upstream",
         """
@@ -215,23 +198,20 @@ package final class Catalog: Sendable {
         let name: String
         let status: OrganizationStatus
         let settings: OrganizationSettings
-        /// Nil where tables are not partitioned.
-        let partition: Int?
 
-        init?(_ rows: Rows) throws {
-            guard var row = rows.first else { return nil }
-            id = try row.uuid("id")
+        init?(_ id: UUID, _ found: CatalogReader.Found) throws {
+            guard var row = found.organization else { return nil }
+            self.id = id
             name = try row.string("name")
             status = OrganizationStatus(rawValue: try row.string("status")) ?? .suspended
             settings = OrganizationSettings(stored: try JSONTree(parsing: row.bytes("settings")).root)
-            partition = try row.optionalInt32("partition").map { Int($0) }
         }
     }
 
     /// Where tables are not partitioned, spreads organizations by their ids.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
-    private static func types(_ rows: Rows) throws -> [String: EntityType] {
+    private static func types(_ rows: [RowReader]) throws -> [String: EntityType] {
         var types: [String: EntityType] = [:]
         for var row in rows {
             let type = try EntityTypeRow.read(&row)
@@ -248,5 +228,5 @@ package final class Catalog: Sendable {
         }
     }
 
-    static let statements = [organizationStatement, typesStatement, upstreamStatement, userStatement]
+    static let statements = [upstreamStatement, userStatement] + CatalogReader.statements
 }

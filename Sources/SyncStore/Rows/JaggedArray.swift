@@ -7,6 +7,8 @@ struct JaggedArray {
     struct Bounds {
         var from: Int32 = 1
         var to: Int32 = 0
+
+        var isEmpty: Bool { to < from }
     }
 
     private(set) var ids: [UUID] = []

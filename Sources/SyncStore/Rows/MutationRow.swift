@@ -28,8 +28,8 @@ final class MutationRow {
         lastError = new.record.lastError
     }
 
-    /// The columns that are never sealed.
-    static let plain = Columns<MutationRow>(
+    /// Columns that a mutation which takes effect at once in the built-in store has values for.
+    static let usual = Columns<MutationRow>(
         .lane(\.lane),
         .uuid("id", \.new.mutation.id),
         .uuid("device_id", \.new.record.deviceID),
@@ -44,23 +44,35 @@ final class MutationRow {
         },
         .choice("operation", \.new.mutation.operation),
         .entity(\.new.record.entity),
-        .text("endpoint", \.new.mutation.endpoint?.text),
         .json("payload", \.payload),
-        .json("headers", \.headers),
         .int2("priority", \.new.priority),
         .int2("max_attempts", \.new.mutation.maxAttempts),
         .choice("conflict_resolution", \.new.conflictResolution),
         .int8("base_version", \.new.mutation.baseVersion),
         .choice("status") { MutationStatus.pending.moved(to: $0.new.record.status) },
         .int8("version", \.new.record.version),
-        .choice("resolution", \.new.record.resolution),
         .int2("response_status", \.new.record.responseStatus),
+        .moment("created_at", \.new.mutation.createdAt),
+        .moment("synced_at", \.new.record.syncedAt)
+    )
+
+    /// All columns but those that are made of lists.
+    static let plain = Columns(
+        usual,
+        .text("endpoint", \.new.mutation.endpoint?.text),
+        .json("headers", \.headers),
+        .choice("resolution", \.new.record.resolution),
         .json("error", \.error),
         .text("last_error", \.lastError),
-        .moment("created_at", \.new.mutation.createdAt),
-        .moment("synced_at", \.new.record.syncedAt),
         .text("traceparent", \.traceparent)
     )
+
+    /// Whether ``usual`` says all of it: the mutation is final, nothing else has a value, and no list an element.
+    var isUsual: Bool {
+        new.record.syncedAt != nil && new.mutation.endpoint == nil && headers == nil && new.record.resolution == nil
+            && error == nil && lastError == nil && traceparent == nil
+            && dependencies.isEmpty && blockers.isEmpty && references.isEmpty
+    }
 
     /// All columns: lists come as bounds.
     static let columns = Columns(

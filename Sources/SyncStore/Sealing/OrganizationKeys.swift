@@ -16,6 +16,17 @@ package enum OrganizationKeys {
         "SELECT \(columns) FROM organization_keys k WHERE k.organization_id = $1 ORDER BY k.number"
     )
 
+    /// The keys of organizations, oldest first.
+    static let readAll = Statement(
+        "organization_keys_read_all",
+        """
+        SELECT k.organization_id, \(columns)
+        FROM unnest($1::uuid[]) AS o (id)
+        CROSS JOIN LATERAL (SELECT * FROM organization_keys x WHERE x.organization_id = o.id OFFSET 0) k
+        ORDER BY k.number
+        """
+    )
+
     /// Inserts a key with a number that the organization does not have yet: if two replicas make one, the first
     /// counts. Holds the organization's row, so that a purge, which changes it first, leaves no key behind.
     package static let makeStatement = Statement(
@@ -55,5 +66,5 @@ package enum OrganizationKeys {
         return Query(makeStatement, parameters)
     }
 
-    package static let statements = [readStatement, makeStatement]
+    package static let statements = [readStatement, readAll, makeStatement]
 }

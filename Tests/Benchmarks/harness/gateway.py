@@ -28,9 +28,10 @@ class Gateway:
 
     def __init__(
         self, binary: Path, uri: str, log: Path, *, shared: Secrets | None = None,
-        settings: dict[str, str] | None = None,
+        settings: dict[str, str] | None = None, partitions: int | None = None,
     ) -> None:
-        """`settings` are more environment variables."""
+        """`settings` are more environment variables; `partitions` are those of the tables that it makes."""
+        self._partitions = partitions
         self.port, self.operations_port = free_ports(2)
         self.binary = binary
         """What the next start runs."""
@@ -66,7 +67,8 @@ class Gateway:
 
     def migrate(self, binary: Path | None = None) -> str:
         """Brings the schema forward; what the program says."""
-        return children.run([str(binary or self.binary), "migrate"], env=self._environment)
+        partitions = ["--partitions", str(self._partitions)] if self._partitions else []
+        return children.run([str(binary or self.binary), "migrate", *partitions], env=self._environment)
 
     def start(self) -> None:
         """Starts the process, on the ports that it had before."""

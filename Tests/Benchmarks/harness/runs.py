@@ -104,8 +104,11 @@ class Load:
 class Runner:
     """Makes runs against one server."""
 
-    def __init__(self, cluster: Cluster, generator: Path, script: Path, *, seconds: float, warm_up: float) -> None:
+    def __init__(self, cluster: Cluster, generator: Path, script: Path, *, seconds: float, warm_up: float,
+                 organizations: int = ORGANIZATIONS) -> None:
+        """`organizations` are those that push, unless a load says otherwise."""
         self._cluster, self._generator, self._script = cluster, generator, script
+        self.organizations = organizations
         self.seconds, self.warm_up = seconds, warm_up
 
     def ceiling(self, database: str, mutations: int, *, seconds: float | None = None) -> Run:
@@ -144,14 +147,14 @@ class Runner:
 
     def generator_command(
         self, gateway: Gateway, load: Load, seconds: float, *, pushes: int | None = None,
-        organizations: int = ORGANIZATIONS, users: int | None = None,
+        organizations: int | None = None, users: int | None = None,
     ) -> list[str]:
         """With `pushes` it makes so many, all of them measured, in `seconds` at most."""
         return [
             str(self._generator), "--port", str(gateway.port), "--connections", str(load.connections),
             "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
             "--seconds", str(seconds), "--warm-up", str(0 if pushes else self.warm_up),
-            "--organizations", str(organizations), "--users", str(users or load.users),
+            "--organizations", str(organizations or self.organizations), "--users", str(users or load.users),
             "--type", load.type, "--ids", load.ids, *(["--contacts", load.contacts] if load.contacts else []),
             *(["--pushes", str(pushes)] if pushes else []),
         ]

@@ -9,7 +9,7 @@ from . import figures
 from .cluster import Cluster
 from .figures import Figure
 from .gateway import Gateway
-from .runs import ORGANIZATIONS, Run, Runner
+from .runs import Run, Runner
 
 Pair = tuple[Run, Run]
 """The gateway's run and the other one's, one right after the other."""
@@ -17,6 +17,7 @@ Pair = tuple[Run, Run]
 
 def compare(
     binary: Path, other: Path, names: list[str], cluster: Cluster, runner: Runner, *, turns: int, age: float,
+    partitions: int | None,
     settings: dict[str, str], say: Callable[[str], None],
 ) -> list[Figure]:
     """Runs each of the pushes `names` so many times on both sides, each with a database of its own."""
@@ -24,14 +25,15 @@ def compare(
     for database, _ in sides:
         cluster.create_database(database)
     own, against = (
-        Gateway(file, cluster.uri(database), cluster.directory / f"{database}.log", settings=settings)
+        Gateway(file, cluster.uri(database), cluster.directory / f"{database}.log", settings=settings,
+                partitions=partitions if database == "own" else None)
         for database, file in sides
     )
     results: list[Figure] = []
     with own, against:
         gateways = {"own": own, "other": against}
         for database, gateway in gateways.items():
-            gateway.create_organizations(ORGANIZATIONS)
+            gateway.create_organizations(runner.organizations)
             if age >= 1:
                 runner.push("age", gateway, database, figures.PUSHES["push-50"], seconds=age)
         cluster.vacuum(*gateways)

@@ -1,0 +1,128 @@
+import Foundation
+import Postgres
+import SyncModel
+import Synchronization
+
+/// Reads organizations for the catalog, those that are asked for at the same time in one round trip: with thousands of
+/// organizations most pushes of one find that the entry of theirs has expired.
+final class CatalogReader: Sendable {
+    /// The rows of one organization. The caller makes sense of them: what cannot be read concerns nobody else's.
+    struct Found: Sendable {
+        var organization: RowReader?
+        /// The number of the partition that holds its rows; nil where tables are not partitioned.
+        var partition: Int?
+        var types: [RowReader] = []
+        var upstream: RowReader?
+        var keys: [RowReader] = []
+    }
+
+    private typealias Waiter = CheckedContinuation<Result<Found, any Error>, Never>
+
+    private struct State {
+        var waiters: [UUID: [Waiter]] = [:]
+        var isReading = false
+        /// Organizations do not move, and to find the partition costs more than all else.
+        var partitions: [UUID: Int] = [:]
+    }
+
+    /// Organizations that are read at a time.
+    private static let limit = 256
+
+    private let pool: Pool
+    private let state = Mutex(State())
+
+    init(pool: Pool) { self.pool = pool }
+
+    /// Reads an organization; the rows are of a moment after the call.
+    func read(_ id: UUID) async throws -> Found {
+        try await withCheckedContinuation { waiter in
+            let mustBegin = state.withLock { state in
+                state.waiters[id, default: []].append(waiter)
+                defer { state.isReading = true }
+                return !state.isReading
+            }
+            if mustBegin { Task { await readAll() } }
+        }.get()
+    }
+
+    private func readAll() async {
+        while true {
+            let batch = state.withLock { state -> [UUID: [Waiter]] in
+                var batch: [UUID: [Waiter]] = [:]
+                while batch.count < Self.limit, let (id, waiters) = state.waiters.popFirst() { batch[id] = waiters }
+                if batch.isEmpty { state.isReading = false }
+                return batch
+            }
+            if batch.isEmpty { return }
+            let result: Result<[UUID: Found], any Error>
+            do { result = .success(try await read(Array(batch.keys))) } catch { result = .failure(error) }
+            for (id, waiters) in batch {
+                for waiter in waiters { waiter.resume(returning: result.map { $0[id] ?? Found() }) }
+            }
+        }
+    }
+
+    private func read(_ ids: [UUID]) async throws -> [UUID: Found] {
+        let partitions = state.withLock { state in ids.map { state.partitions[$0] } }
+        let parameters = Parameters(ids)
+        let organizations = Parameters(ids, partitions.map { $0 == nil })
+        let results = try await pool.run([
+            .beginReading, Query(SettleStatements.planShape), Query(Self.organizations, organizations),
+            Query(Self.types, parameters), Query(Self.upstreams, parameters),
+            Query(OrganizationKeys.readAll, parameters),
+            .rollback,
+        ])
+        var found: [UUID: Found] = [:]
+        for var row in results[2] {
+            let id = try row.uuid("organization_id")
+            let partition = try row.optionalInt32("partition").map(Int.init)
+            found[id] = Found(organization: row, partition: partition)
+        }
+        for (id, partition) in zip(ids, partitions) where partition != nil { found[id]?.partition = partition }
+        note(found)
+        for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
+        for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
+        for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
+        return found
+    }
+
+    private func note(_ found: [UUID: Found]) {
+        state.withLock { state in
+            if state.partitions.count >= Catalog.capacity { state.partitions.removeAll() }
+            for (id, one) in found { state.partitions[id] = one.partition }
+        }
+    }
+
+    private static let organizations = Statement(
+        "catalog_organizations",
+        """
+        SELECT o.id AS organization_id, CASE WHEN k.is_new THEN (
+                SELECT n FROM (SELECT count(*)::int FROM pg_inherits WHERE inhparent = 'lanes'::regclass) p (count),
+                    LATERAL generate_series(0, p.count - 1) n
+                WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, o.id)) END AS partition,
+            o.name, o.status, o.settings
+        FROM unnest($1::uuid[], $2::bool[]) AS k (id, is_new)
+        CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.id OFFSET 0) o
+        """
+    )
+
+    private static let types = Statement(
+        "catalog_entity_types",
+        """
+        SELECT t.organization_id, \(EntityTypeRow.list)
+        FROM unnest($1::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (SELECT * FROM entity_types x WHERE x.organization_id = k.id OFFSET 0) t
+        """
+    )
+
+    private static let upstreams = Statement(
+        "catalog_upstreams",
+        """
+        SELECT u.organization_id, \(UpstreamSettingsRow.list)
+        FROM unnest($1::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (SELECT * FROM upstreams x WHERE x.organization_id = k.id OFFSET 0) u
+        """
+    )
+
+    static let statements = [organizations, types, upstreams]
+}

@@ -1,0 +1,33 @@
+import SyncModel
+import Testing
+
+@Suite struct DeskCountTests {
+    private var count = DeskCount(most: 4, limits: GroupLimits())
+
+    @Test mutating func `little load goes to two desks`() {
+        #expect(count.count == 2)
+        for _ in 0..<399 { count.add(1) }
+        #expect(count.count == 2)
+        #expect(DeskCount(most: 1, limits: GroupLimits()).count == 1)
+    }
+
+    @Test mutating func `more desks take part as load grows, and never more than there are`() {
+        for _ in 0..<8 { count.add(50) }
+        #expect(count.count == 3)
+        for _ in 0..<100 { count.add(50) }
+        #expect(count.count == 4)
+    }
+
+    @Test mutating func `between two groups the desks stay, and after many they go`() {
+        for _ in 0..<32 { count.add(50) }
+        #expect(count.count == 4)
+        count.remove(1_600)
+        count.add(50)
+        #expect(count.count == 4)
+        for _ in 0..<400 {
+            count.remove(50)
+            count.add(50)
+        }
+        #expect(count.count == 2)
+    }
+}

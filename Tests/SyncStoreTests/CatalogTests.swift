@@ -1,0 +1,41 @@
+import Foundation
+import StoreSupport
+import SyncModel
+import Testing
+
+@testable import SyncStore
+
+/// Organizations that are looked up at the same time are read together.
+@Suite struct CatalogTests {
+    @Test func `each caller gets its own organization, and a stranger none`() async throws {
+        let gateway = try await Gateway()
+        var known: Set<UUID> = []
+        for _ in 0..<20 { known.insert(try await gateway.organization().id) }
+        let strangers = (0..<300).map { _ in UUID() }
+        let found = try await withThrowingTaskGroup(of: (UUID, UUID?, Int).self) { group in
+            for id in Array(known) + strangers {
+                group.addTask {
+                    let entry = try await gateway.store.catalog.entry(id)
+                    return (id, entry.organization?.id, entry.partition)
+                }
+            }
+            return try await group.reduce(into: [:]) { $0[$1.0] = ($1.1, $1.2) }
+        }
+        for id in known { #expect(found[id]?.0 == id) }
+        for id in strangers { #expect(found[id].map { $0.0 == nil } == true) }
+    }
+
+    @Test func `a change is seen after five seconds, and the partition stays`() async throws {
+        let gateway = try await Gateway()
+        let id = try await gateway.organization().id
+        let first = try await gateway.store.catalog.entry(id)
+        let connection = try await gateway.database.connect()
+        try await connection.execute(script: "UPDATE organizations SET status = 'suspended'")
+        connection.close()
+        #expect(try await gateway.store.catalog.organization(id)?.status == .active)
+        gateway.clock.advance(seconds: 5)
+        let second = try await gateway.store.catalog.entry(id)
+        #expect(second.organization?.status == .suspended)
+        #expect(second.partition == first.partition)
+    }
+}
