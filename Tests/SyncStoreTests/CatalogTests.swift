@@ -1,6 +1,8 @@
 import Foundation
+import Postgres
 import StoreSupport
 import SyncModel
+import TestSupport
 import Testing
 
 @testable import SyncStore
