@@ -3,10 +3,10 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Reads organizations for the catalog, those that are asked for at the same time in one round trip: with thousands of
-/// organizations most pushes of one find that the entry of theirs has expired.
+/// Reads organizations for the catalog, concurrent requests in one round trip: with thousands of organizations, most
+/// small pushes find that their organization's entry has expired.
 final class CatalogReader: Sendable {
-    /// The rows of one organization. The caller makes sense of them: what cannot be read concerns nobody else's.
+    /// The rows of one organization. The caller reads them, so that an unreadable row fails its own organization only.
     struct Found: Sendable {
         var organization: RowReader?
         /// The number of the partition that holds its rows; nil where tables are not partitioned.
@@ -21,11 +21,11 @@ final class CatalogReader: Sendable {
     private struct State {
         var waiters: [UUID: [Waiter]] = [:]
         var isReading = false
-        /// Organizations do not move, and to find the partition costs more than all else.
+        /// Found once: an organization never moves, and the search costs more than the rest of the read.
         var partitions: [UUID: Int] = [:]
     }
 
-    /// Organizations that are read at a time.
+    /// Organizations in one round trip at most.
     private static let limit = 256
 
     private let pool: Pool

@@ -51,8 +51,7 @@ extension GroupStatements {
         """
     )
 
-    /// Mutations that ``MutationRow/usual`` describes, as most are: with a third of the columns less Postgres works a sixth
-    /// less on a row.
+    /// Mutations that ``MutationRow/usual`` describes, as most are: a third of the arrays fewer, and no slices of lists.
     static let writeUsualMutations = Statement(
         "group_write_usual_mutations",
         """
