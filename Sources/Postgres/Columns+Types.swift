@@ -8,7 +8,7 @@ extension Columns {
     }
 
     @inlinable public static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID?) -> Self {
-        Self(name, "uuid") { rows, parameters in parameters.add(rows.map(value)) }
+        Self(name, "uuid", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
     }
 
     @inlinable public static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64) -> Self {
@@ -16,7 +16,7 @@ extension Columns {
     }
 
     @inlinable public static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
-        Self(name, "int8") { rows, parameters in parameters.add(rows.map(value)) }
+        Self(name, "int8", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
     }
 
     @inlinable public static func int4(_ name: String, _ value: @escaping @Sendable (Row) -> Int32) -> Self {
@@ -28,7 +28,7 @@ extension Columns {
     }
 
     @inlinable public static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16?) -> Self {
-        Self(name, "int2") { rows, parameters in parameters.add(rows.map(value)) }
+        Self(name, "int2", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
     }
 
     @inlinable public static func bool(_ name: String, _ value: @escaping @Sendable (Row) -> Bool) -> Self {
@@ -40,7 +40,7 @@ extension Columns {
     }
 
     @inlinable public static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String?) -> Self {
-        Self(name, "text") { rows, parameters in parameters.add(rows.map(value)) }
+        Self(name, "text", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
     }
 
     /// Microseconds since the Unix epoch.
@@ -49,20 +49,20 @@ extension Columns {
     }
 
     @inlinable public static func timestamp(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
-        Self(name, "timestamptz") { rows, parameters in parameters.add(timestamps: rows.map(value)) }
+        Self(name, "timestamptz", optional: value) { rows, parameters in parameters.add(timestamps: rows.map(value)) }
     }
 
     @inlinable public static func bytes(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
-        Self(name, "bytea") { rows, parameters in parameters.add(byteas: rows.map(value)) }
+        Self(name, "bytea", optional: value) { rows, parameters in parameters.add(byteas: rows.map(value)) }
     }
 
     /// UTF-8 text, stored as it is.
     @inlinable public static func json(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
-        Self(name, "json") { rows, parameters in parameters.add(jsons: rows.map(value)) }
+        Self(name, "json", optional: value) { rows, parameters in parameters.add(jsons: rows.map(value)) }
     }
 
     @inlinable
     public static func json(_ name: String, _ value: @escaping @Sendable (Row) -> ArraySlice<UInt8>?) -> Self {
-        Self(name, "json") { rows, parameters in parameters.add(jsons: rows.map(value)) }
+        Self(name, "json", optional: value) { rows, parameters in parameters.add(jsons: rows.map(value)) }
     }
 }

@@ -22,6 +22,7 @@ public struct Columns<Row>: Sendable {
         let name: String
         let type: String
         let add: @Sendable ([Row], inout Parameters) -> Void
+        let areNull: @Sendable ([Row]) -> Bool
     }
 
     private let columns: [Column]
@@ -32,11 +33,30 @@ public struct Columns<Row>: Sendable {
     }
 
     @usableFromInline
-    init(_ name: String, _ type: String, _ add: @escaping @Sendable ([Row], inout Parameters) -> Void) {
-        columns = [Column(name: name, type: type, add: add)]
+    init(
+        _ name: String,
+        _ type: String,
+        areNull: @escaping @Sendable ([Row]) -> Bool = { _ in false },
+        _ add: @escaping @Sendable ([Row], inout Parameters) -> Void
+    ) {
+        columns = [Column(name: name, type: type, add: add, areNull: areNull)]
+    }
+
+    /// A column that may be NULL.
+    @inlinable
+    init<Value>(
+        _ name: String,
+        _ type: String,
+        optional value: @escaping @Sendable (Row) -> Value?,
+        _ add: @escaping @Sendable ([Row], inout Parameters) -> Void
+    ) {
+        self.init(name, type, areNull: { rows in rows.allSatisfy { value($0) == nil } }, add)
     }
 
     public var count: Int { columns.count }
+
+    /// Whether no row has a value in any of the columns, so that a statement may leave them out.
+    public func areNull(_ rows: [Row]) -> Bool { columns.allSatisfy { $0.areNull(rows) } }
 
     /// `a, b, c`
     public var names: String { columns.map(\.name).joined(separator: ", ") }

@@ -63,16 +63,18 @@ extension Double: NullableParameterValue {
 }
 
 /// A `json` or `jsonb` from its UTF-8 text, or a `bytea`.
-public struct BytesParameter: ParameterValue {
-    private let add: (inout Parameters) -> Void
+public enum BytesParameter: ParameterValue {
+    case json([UInt8]?)
+    case jsonb([UInt8]?)
+    case bytea([UInt8]?)
 
-    public static func json(_ text: [UInt8]?) -> BytesParameter { BytesParameter { $0.add(json: text) } }
-    public static func jsonb(_ text: [UInt8]?) -> BytesParameter { BytesParameter { $0.add(jsonb: text) } }
-    public static func bytea(_ bytes: [UInt8]?) -> BytesParameter { BytesParameter { $0.add(bytes: bytes) } }
-
-    private init(_ add: @escaping (inout Parameters) -> Void) { self.add = add }
-
-    public func add(to parameters: inout Parameters) { add(&parameters) }
+    public func add(to parameters: inout Parameters) {
+        switch self {
+        case .json(let text): parameters.add(json: text)
+        case .jsonb(let text): parameters.add(jsonb: text)
+        case .bytea(let bytes): parameters.add(bytes: bytes)
+        }
+    }
 }
 
 extension Parameters {

@@ -45,13 +45,11 @@ extension Administration {
     }
 
     private static func key(_ name: String, in organization: UUID) -> Parameters {
-        let parameters = Parameters(of: organization, name)
-        return parameters
+        Parameters(of: organization, name)
     }
 
     private static func hasUpstream(_ organization: UUID, on connection: Connection) async throws -> Bool {
-        let key = Parameters(of: organization)
-        return try await connection.run(Query(Catalog.upstreamStatement, key)).count > 0
+        try await connection.run(Query(getUpstreamStatement, Parameters(of: organization))).count > 0
     }
 
     private static var noUpstream: Problem {

@@ -107,7 +107,7 @@ package struct KeyRotation: Sendable {
         besides label: String
     ) async throws(Problem) -> [(key: Key, wrapped: WrappedKey)] {
         let parameters = Parameters(of: organization, number, label, Self.page)
-        return try await failure.reporting("read data keys") { [parameters] in
+        return try await failure.reporting("read data keys") {
             let rows = try await pool.run([Query(Self.pageStatement, parameters)])[0]
             return try rows.read { row in
                 let wrapped = try OrganizationKeys.key(&row)

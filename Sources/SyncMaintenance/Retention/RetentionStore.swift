@@ -34,7 +34,7 @@ package struct RetentionStore: Sendable {
             RetentionStatus.latestExpiry(at: now()),
             RetentionStatus.latestDue(at: now())
         )
-        return try await failure.reporting("claim retention's turn") { [parameters] in
+        return try await failure.reporting("claim retention's turn") {
             try await run(RetentionStatements.claim, parameters)
                 .read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
         }
@@ -60,7 +60,7 @@ package struct RetentionStore: Sendable {
             BytesParameter.json(report?.json),
             due
         )
-        return try await failure.reporting("give retention's turn back") { [parameters] in
+        return try await failure.reporting("give retention's turn back") {
             _ = try await run(RetentionStatements.release, parameters)
             return moment
         }
@@ -69,7 +69,7 @@ package struct RetentionStore: Sendable {
     /// Requests a run at once, on any replica.
     package func ask() async throws(Problem) {
         let parameters = Parameters(now())
-        try await failure.reporting("ask for retention") { [parameters] in
+        try await failure.reporting("ask for retention") {
             _ = try await run(RetentionStatements.ask, parameters)
         }
         requested.ring()
@@ -90,7 +90,7 @@ package struct RetentionStore: Sendable {
     package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt]
     {
         let parameters = Parameters(organization, Int64(Self.organizationsAtATime), cutoffs.now)
-        return try await failure.reporting("look for what retention has to do") { [parameters] in
+        return try await failure.reporting("look for what retention has to do") {
             let rows = try await pool.transaction { connection in
                 try await connection.run([Self.opening, Query(RetentionStatements.debts, parameters)])[1]
             }

@@ -1,6 +1,6 @@
 package import Foundation
 import JSONText
-package import Postgres
+import Postgres
 package import SyncModel
 import Synchronization
 
@@ -181,13 +181,6 @@ package final class Catalog: Sendable {
 
     // MARK: - Statements
 
-    package static let upstreamStatement = Statement(
-        "catalog_upstream",
-        """
-        SELECT \(UpstreamSettingsRow.list) FROM upstreams WHERE organization_id = $1
-        """
-    )
-
     static let userStatement = Statement(
         "catalog_user",
         "SELECT 1 FROM users WHERE organization_id = $1 AND user_id = $2"
@@ -228,5 +221,5 @@ package final class Catalog: Sendable {
         }
     }
 
-    static let statements = [upstreamStatement, userStatement] + CatalogReader.statements
+    static let statements = [userStatement] + CatalogReader.statements
 }

@@ -23,10 +23,14 @@ final class CatalogReader: Sendable {
         var isReading = false
         /// Found once: an organization never moves, and the search costs more than the rest of the read.
         var partitions: [UUID: Int] = [:]
+        /// Organizations that are read by themselves: the others would wait for their many types.
+        var large: Set<UUID> = []
     }
 
     /// Organizations in one round trip at most.
-    private static let limit = 256
+    private static let limit = 32
+    /// An organization with more entity types is large.
+    private static let fewTypes = 200
 
     private let pool: Pool
     private let state = Mutex(State())
@@ -35,7 +39,8 @@ final class CatalogReader: Sendable {
 
     /// Reads an organization; the rows are of a moment after the call.
     func read(_ id: UUID) async throws -> Found {
-        try await withCheckedContinuation { waiter in
+        if state.withLock({ $0.large.contains(id) }) { return try await read([id])[id] ?? Found() }
+        return try await withCheckedContinuation { waiter in
             let mustBegin = state.withLock { state in
                 state.waiters[id, default: []].append(waiter)
                 defer { state.isReading = true }
@@ -54,22 +59,41 @@ final class CatalogReader: Sendable {
                 return batch
             }
             if batch.isEmpty { return }
-            let result: Result<[UUID: Found], any Error>
-            do { result = .success(try await read(Array(batch.keys))) } catch { result = .failure(error) }
-            for (id, waiters) in batch {
-                for waiter in waiters { waiter.resume(returning: result.map { $0[id] ?? Found() }) }
+            do {
+                let found = try await read(Array(batch.keys))
+                for (id, waiters) in batch { answer(waiters, .success(found[id] ?? Found())) }
+            } catch let error as PostgresError where error.isTooLong && batch.count > 1 {
+                await readSingly(batch)
+            } catch {
+                for waiters in batch.values { answer(waiters, .failure(error)) }
             }
         }
     }
 
+    /// Finds the organization that takes too long; it is read by itself from then on.
+    private func readSingly(_ batch: [UUID: [Waiter]]) async {
+        for (id, waiters) in batch {
+            do {
+                answer(waiters, .success(try await read([id])[id] ?? Found()))
+            } catch {
+                if (error as? PostgresError)?.isTooLong == true { state.withLock { _ = $0.large.insert(id) } }
+                answer(waiters, .failure(error))
+            }
+        }
+    }
+
+    private func answer(_ waiters: [Waiter], _ result: Result<Found, any Error>) {
+        for waiter in waiters { waiter.resume(returning: result) }
+    }
+
     private func read(_ ids: [UUID]) async throws -> [UUID: Found] {
-        let partitions = state.withLock { state in ids.map { state.partitions[$0] } }
+        let known = state.withLock { state in ids.map { state.partitions[$0] } }
         let parameters = Parameters(ids)
-        let organizations = Parameters(ids, partitions.map { $0 == nil })
+        let organizations = Parameters(ids, known.map { $0 == nil })
         let results = try await pool.run([
             .beginReading, Query(SettleStatements.planShape), Query(Self.organizations, organizations),
             Query(Self.types, parameters), Query(Self.upstreams, parameters),
-            Query(OrganizationKeys.readAll, parameters),
+            OrganizationKeys.read(ids),
             .rollback,
         ])
         var found: [UUID: Found] = [:]
@@ -78,18 +102,21 @@ final class CatalogReader: Sendable {
             let partition = try row.optionalInt32("partition").map(Int.init)
             found[id] = Found(organization: row, partition: partition)
         }
-        for (id, partition) in zip(ids, partitions) where partition != nil { found[id]?.partition = partition }
-        note(found)
+        for (id, partition) in zip(ids, known) where partition != nil { found[id]?.partition = partition }
         for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
         for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
         for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
+        note(found)
         return found
     }
 
     private func note(_ found: [UUID: Found]) {
         state.withLock { state in
-            if state.partitions.count >= Catalog.capacity { state.partitions.removeAll() }
-            for (id, one) in found { state.partitions[id] = one.partition }
+            if state.partitions.count >= Catalog.capacity { (state.partitions, state.large) = ([:], []) }
+            for (id, one) in found {
+                state.partitions[id] = one.partition
+                if one.types.count > Self.fewTypes { state.large.insert(id) }
+            }
         }
     }
 

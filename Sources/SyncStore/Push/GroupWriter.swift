@@ -104,7 +104,7 @@ struct GroupWriter {
             }
         }
         guard !rows.isEmpty else { return }
-        if rows.allSatisfy(\.isUsual) { return add(GroupStatements.writeUsualMutations, MutationRow.usual, rows) }
+        if MutationRow.areUsual(rows) { return add(GroupStatements.writeUsualMutations, MutationRow.usual, rows) }
         var parameters = MutationRow.columns.parameters(rows)
         parameters.add(timestamp: now.microseconds)
         parameters.add(dependencies.ids)

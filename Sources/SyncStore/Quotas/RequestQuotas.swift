@@ -33,7 +33,7 @@ package final class RequestQuotas: Service {
     private let now: TimeSource
     private let failure: StoreFailure
     private let state = Mutex(State())
-    private let signal = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+    private let signal = Doorbell()
 
     init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
         draw = RequestDraw(pool: pool)
@@ -65,7 +65,7 @@ package final class RequestQuotas: Service {
 
     /// Draws for waiting organizations until graceful shutdown.
     package func run() async throws {
-        for await _ in signal.stream.cancelOnGracefulShutdown() { await drawDue() }
+        for await _ in signal.rings.cancelOnGracefulShutdown() { await drawDue() }
         let left = state.withLock { state in
             state.isClosed = true
             defer { state.entries = [:] }
@@ -95,7 +95,7 @@ package final class RequestQuotas: Service {
         if answer == .unknown || entry.portion.isLow(at: moment), !entry.isDue {
             entry.isDue = true
             state.due.insert(id)
-            signal.continuation.yield()
+            signal.ring()
         }
         switch answer {
         case .admitted(let standing): return .success(standing)

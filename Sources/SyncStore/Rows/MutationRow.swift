@@ -56,9 +56,8 @@ final class MutationRow {
         .moment("synced_at", \.new.record.syncedAt)
     )
 
-    /// All columns but those that are made of lists.
-    static let plain = Columns(
-        usual,
+    /// Columns that few mutations have a value for.
+    static let rare = Columns<MutationRow>(
         .text("endpoint", \.new.mutation.endpoint?.text),
         .json("headers", \.headers),
         .choice("resolution", \.new.record.resolution),
@@ -67,11 +66,14 @@ final class MutationRow {
         .text("traceparent", \.traceparent)
     )
 
-    /// Whether ``usual`` says all of it: the mutation is final, nothing else has a value, and no list an element.
-    var isUsual: Bool {
-        new.record.syncedAt != nil && new.mutation.endpoint == nil && headers == nil && new.record.resolution == nil
-            && error == nil && lastError == nil && traceparent == nil
-            && dependencies.isEmpty && blockers.isEmpty && references.isEmpty
+    /// All columns but those that are made of lists.
+    static let plain = Columns(usual, rare)
+
+    /// Whether ``usual`` says all of them: they are final, with empty lists and no value in ``rare``.
+    static func areUsual(_ rows: [MutationRow]) -> Bool {
+        rows.allSatisfy { row in
+            row.new.record.syncedAt != nil && row.dependencies.isEmpty && row.blockers.isEmpty && row.references.isEmpty
+        } && rare.areNull(rows)
     }
 
     /// All columns: lists come as bounds.

@@ -10,15 +10,9 @@ package enum OrganizationKeys {
 
     package static let columns = "k.number, k.master_key, k.wrapped_key"
 
-    /// An organization's keys, oldest first.
-    package static let readStatement = Statement(
-        "organization_keys_read",
-        "SELECT \(columns) FROM organization_keys k WHERE k.organization_id = $1 ORDER BY k.number"
-    )
-
     /// The keys of organizations, oldest first.
-    static let readAll = Statement(
-        "organization_keys_read_all",
+    static let readStatement = Statement(
+        "organization_keys_read",
         """
         SELECT k.organization_id, \(columns)
         FROM unnest($1::uuid[]) AS o (id)
@@ -48,12 +42,17 @@ package enum OrganizationKeys {
         )
     }
 
-    package static func keys(_ rows: Rows) throws -> [WrappedKey] { try rows.read(key) }
-
-    package static func read(_ organization: UUID) -> Query {
-        let parameters = Parameters(of: organization)
-        return Query(readStatement, parameters)
+    /// Reads the result of ``read(_:)`` for one organization.
+    package static func keys(_ rows: Rows) throws -> [WrappedKey] {
+        try rows.read { row in
+            row.skip("organization_id")
+            return try key(&row)
+        }
     }
+
+    package static func read(_ organizations: UUID...) -> Query { read(organizations) }
+
+    static func read(_ organizations: [UUID]) -> Query { Query(readStatement, Parameters(organizations)) }
 
     package static func make(_ key: WrappedKey, of organization: UUID, at moment: Timestamp) -> Query {
         let parameters = Parameters(
@@ -66,5 +65,5 @@ package enum OrganizationKeys {
         return Query(makeStatement, parameters)
     }
 
-    package static let statements = [readStatement, readAll, makeStatement]
+    package static let statements = [readStatement, makeStatement]
 }

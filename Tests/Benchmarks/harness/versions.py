@@ -17,9 +17,8 @@ Pair = tuple[Run, Run]
 
 def compare(
     binary: Path, other: Path, names: list[str], cluster: Cluster, runner: Runner, *, turns: int, age: float,
-    partitions: int | None,
-    settings: dict[str, str], say: Callable[[str], None],
-) -> list[Figure]:
+    partitions: int | None, settings: dict[str, str], say: Callable[[str], None],
+) -> tuple[list[Figure], list[Pair]]:
     """Runs each of the pushes `names` so many times on both sides, each with a database of its own."""
     sides = [("own", binary), ("other", other)]
     for database, _ in sides:
@@ -30,6 +29,7 @@ def compare(
         for database, file in sides
     )
     results: list[Figure] = []
+    runs: list[Pair] = []
     with own, against:
         gateways = {"own": own, "other": against}
         for database, gateway in gateways.items():
@@ -41,8 +41,9 @@ def compare(
             say(f"{name}, {turns} times each")
             pairs = [_pair(name, gateways, runner, turn) for turn in range(turns)]
             results += figures_of(name, pairs)
+            runs += pairs
             cluster.vacuum(*gateways)
-    return results
+    return results, runs
 
 
 def _pair(name: str, gateways: dict[str, Gateway], runner: Runner, turn: int) -> Pair:
