@@ -30,6 +30,42 @@ import Testing
         #expect(again["feed"]?.string == first["feed"]?.string)
     }
 
+    /// A device that missed the answer gets it even while something else works on the lane.
+    @Test func `a repetition waits for no lock`() async throws {
+        let phone = try await Phone.new()
+        let (a, b, c) = (phone.create(), phone.create(), phone.create())
+        let first = try await phone.push([a, b])
+        let held = try await HeldLane(phone)
+        for entries in [[a, b], [b, a], [b]] {
+            let again = try await phone.push(entries)
+            #expect(again.results.allSatisfy { $0.isReplayed == true }, "\(again.text)")
+            #expect(again["accepted_sequence"]?.int64 == 2 && again["feed"]?.string == first["feed"]?.string)
+            let mappings = Set(try #require(first["id_mappings"]?.elements).map(\.text))
+            let shown = try #require(again["id_mappings"]?.elements).map(\.text)
+            #expect(shown.count == entries.count && mappings.isSuperset(of: shown))
+        }
+        try await held.release()
+        #expect(try await phone.push([b, c], after: 1).results.map(\.isReplayed) == [true, false])
+    }
+
+    /// Refusals rest on what is read under the lane's lock.
+    @Test func `a repetition with what is unknown or was refused is judged in full`() async throws {
+        let phone = try await Phone.new()
+        let (a, b) = (phone.create(), phone.create())
+        let refused = phone.entry("update", "contact", local: UUID())
+        let first = try await phone.push([a, b, refused])
+        #expect(first.results[2].status == "rejected")
+        let again = try await phone.push([a, b, refused])
+        #expect(again.results.map(\.isReplayed) == [true, true, true], "\(again.text)")
+        #expect(again.results[2].code == first.results[2].code)
+        var late = phone.create()
+        late.number = 2
+        let unknown = try await phone.push([a, late])
+        #expect(unknown.results[0].isReplayed == true && unknown.results[1].status == "rejected", "\(unknown.text)")
+        let gap = await #expect(throws: Problem.self) { try await phone.push([a], after: 4) }
+        #expect(gap?.code == .sequenceGap)
+    }
+
     /// What was taken once is answered as it was then, whatever headers mutations may carry by now.
     @Test func `a header that is struck off the list refuses no repetition`() async throws {
         let gateway = try await Gateway()

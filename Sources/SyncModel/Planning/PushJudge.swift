@@ -53,7 +53,13 @@ struct PushJudge {
         self.upstream = upstream
         deviceID = push.deviceID
         verdicts = Array(repeating: nil, count: push.entries.count)
-        accepted.reserveCapacity(push.entries.count)
+        let count = push.entries.count
+        accepted.reserveCapacity(count)
+        creates.reserveCapacity(count)
+        rankOfMutation.reserveCapacity(count)
+        acceptedByKey.reserveCapacity(count)
+        acceptedByID.reserveCapacity(count)
+        createdBy.reserveCapacity(count)
         for mutation in snapshot.open.sorted(by: { $0.position < $1.position }) {
             open.note(mutation, of: mutation.entity)
         }

@@ -15,6 +15,7 @@ public struct ComparedIDs: Sendable {
     public fileprivate(set) var clientIDs: Set<UUID> = []
     public fileprivate(set) var localIDs: Set<OfDevice> = []
 
+    public var isEmpty: Bool { clientIDs.isEmpty && localIDs.isEmpty }
     fileprivate var count: Int { clientIDs.count + localIDs.count }
 }
 

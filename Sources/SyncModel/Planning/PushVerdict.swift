@@ -8,4 +8,6 @@ public enum PushVerdict: Sendable {
     case rejected(Problem)
     /// A replay of a rejected entry: the problem as it was stored, JSON.
     case rejectedBefore([UInt8])
+
+    public var isReplayed: Bool { if case .replayed = self { true } else { false } }
 }

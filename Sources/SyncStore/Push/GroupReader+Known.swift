@@ -4,31 +4,25 @@ import SyncModel
 
 /// The names in a group's pushes that may be known: mutations, refusals, and ids.
 extension GroupReader {
-    /// - Parameter watermarks: one a push, above which keys are new; nil to look up every key.
-    mutating func addLookUps(_ watermarks: [Int64]?) {
-        let split = group.enumerated().map { PushLookUps.split($1.push, watermark: watermarks?[$0]) }
-        leftOut = split.map(\.rest)
-        let created = leftOut.map(\.created)
-        steps += lookUps(split.map(\.wanted)) { !created[$0].contains($1) }
+    mutating func addLookUps() {
+        let created = group.indices.map { group[$0].localIDs.named.isEmpty ? [] : leftOut(of: $0).created }
+        steps += lookUps(wanted) { !created[$0].contains($1) }
+    }
+
+    /// What is not looked up at first.
+    private func leftOut(of push: Int) -> PushLookUps {
+        PushLookUps.rest(of: group[push].push, above: watermarks?[push], besides: wanted[push])
     }
 
     /// - Parameter isWanted: whether to look up an id of a push's device, given the UUID that represents it.
     private func lookUps(_ wanted: [PushLookUps], _ isWanted: (Int, UUID) -> Bool) -> [Step] {
-        func rows(_ ids: (PushLookUps) -> Set<UUID>) -> [PushIDRow] {
-            group.enumerated().flatMap { index, job in
-                ids(wanted[index]).map { PushIDRow(push: index, lane: job.lane, id: $0) }
-            }
-        }
-        let (keys, ids, clients) = (rows(\.keys), rows(\.ids), rows(\.clients))
-        let seals = group.map { [seals] in seals.lane($0.lane) }
+        let (keys, ids, clients) = (rows(wanted, \.keys), rows(wanted, \.ids), rows(wanted, \.clients))
+        let seals = laneSeals
         var steps: [Step] = []
         if !keys.isEmpty {
-            let columns = PushIDRow.keys
+            steps.append(mutations(keys, seals))
             steps.append(
-                (columns.query(GroupStatements.mutationsByKey, keys), { try Self.readByKey($0, &$1, seals) })
-            )
-            steps.append(
-                (columns.query(GroupStatements.rejections, keys), { try Self.readRejections($0, &$1, seals) })
+                (PushIDRow.keys.query(GroupStatements.rejections, keys), { try Self.readRejections($0, &$1, seals) })
             )
         }
         if !ids.isEmpty {
@@ -43,6 +37,26 @@ extension GroupReader {
         return steps
     }
 
+    private func rows(_ wanted: [PushLookUps], _ ids: (PushLookUps) -> Set<UUID>) -> [PushIDRow] {
+        zip(group, wanted).enumerated().flatMap { index, push in
+            ids(push.1).map { PushIDRow(push: index, lane: push.0.lane, id: $0) }
+        }
+    }
+
+    private func mutations(_ keys: [PushIDRow], _ seals: [LaneSeal]) -> Step {
+        (PushIDRow.keys.query(GroupStatements.mutationsByKey, keys), { try Self.readByKey($0, &$1, seals) })
+    }
+
+    private var laneSeals: [LaneSeal] { group.map { [seals] in seals.lane($0.lane) } }
+
+    /// Looks up the keys of entries, and the client ids that their answer shows the mappings of.
+    mutating func addRepeated() {
+        steps.append(mutations(rows(wanted, \.keys), laneSeals))
+        let clients = rows(wanted, \.clients)
+        guard !clients.isEmpty else { return }
+        steps.append((PushIDRow.clients.query(GroupStatements.mappings, clients), Self.readMappings))
+    }
+
     // MARK: - Completion
 
     /// A further round trip, for pushes with an entry that would be refused: looks up what was assumed to be new.
@@ -55,7 +69,7 @@ extension GroupReader {
     }
 
     private func rest(of pushes: Set<Int>) -> [Step] {
-        let wanted = leftOut.enumerated().map { pushes.contains($0) ? $1 : PushLookUps() }
+        let wanted = group.indices.map { pushes.contains($0) ? leftOut(of: $0) : PushLookUps() }
         return lookUps(wanted) { wanted[$0].created.contains($1) }
     }
 

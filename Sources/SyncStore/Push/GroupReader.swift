@@ -16,11 +16,16 @@ struct GroupReader {
 
     let group: [PushInput]
     private let access: Access
+    private let opening: [Query]
     let seals: SealTable
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
-    /// What is not looked up at first, one a push.
-    var leftOut: [PushLookUps] = []
+    /// What is looked up at first, one a push.
+    let wanted: [PushLookUps]
+    /// One a push, above which keys are new; nil to look up every key.
+    let watermarks: [Int64]?
+    /// Whether that is enough to refuse an entry.
+    private let isComplete: Bool
     /// In the order of the queries.
     var steps: [Step] = []
 
@@ -28,38 +33,62 @@ struct GroupReader {
     ///   everything. A device without one counts as new: its lane is created if need be, and its keys are not looked
     ///   up. What was left out is looked up before anything is refused (``completion(of:)``).
     init(_ group: [PushInput], hints: WatermarkHints?, seals: SealTable, access: Access = .locking) {
+        let remembered = group.map { hints?[$0.device] }
+        self.init(
+            group,
+            seals,
+            access,
+            // read-only connections come from the pool, which plans statements in its own way unless told otherwise
+            opening: access == .locking ? [.begin] : [.beginReading, Query(SettleStatements.planShape)],
+            watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
+            isComplete: hints == nil
+        )
+        addLanes(maybeNew: zip(group, remembered).filter { $1 == nil }.map(\.0.lane).sorted())
+        addAllowances()
+        addLookUps()
+        addEntities()
+    }
+
+    /// Reads, on a committer's connection, what pushes need that only repeat others: nothing that new entries are
+    /// judged by.
+    init(repeating group: [PushInput], seals: SealTable) {
+        self.init(group, seals, .looking, opening: [.beginReading], watermarks: nil, isComplete: false)
+        addLanes(maybeNew: [])
+        addAllowances()
+        addRepeated()
+    }
+
+    private init(
+        _ group: [PushInput],
+        _ seals: SealTable,
+        _ access: Access,
+        opening: [Query],
+        watermarks: [Int64]?,
+        isComplete: Bool
+    ) {
         self.group = group
         self.seals = seals
         self.access = access
+        self.opening = opening
+        self.watermarks = watermarks
+        self.isComplete = isComplete
+        wanted = group.enumerated().map { PushLookUps.wanted(by: $1.push, above: watermarks?[$0]) }
         lanes = group.map(\.lane).sorted()
         for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
-        let watermarks = group.map { hints?[$0.device] }
-        addLanes(maybeNew: zip(group, watermarks).filter { $1 == nil }.map(\.0.lane).sorted())
-        addAllowances()
-        addLookUps(hints == nil ? nil : watermarks.map { $0 ?? 0 })
-        addEntities()
     }
 
     var queries: [Query] { opening + steps.map(\.query) }
 
-    /// Read-only connections come from the pool, which plans statements in its own way unless told otherwise.
-    private var opening: [Query] {
-        switch access {
-        case .locking: [.begin]
-        case .looking: [.beginReading, Query(SettleStatements.planShape)]
-        }
-    }
-
     func snapshot(_ results: [Rows]) throws -> GroupSnapshot {
         var snapshot = GroupSnapshot(
-            pushes: leftOut.map { rest in
+            pushes: group.map { input in
                 var push = PushSnapshot()
-                push.isComplete = rest.isEmpty
+                push.isComplete = isComplete
+                push.localIDs = input.localIDs
                 return push
             },
             hasLane: group.map { _ in false }
         )
-        for index in group.indices { snapshot.pushes[index].localIDs = group[index].localIDs }
         for (step, rows) in zip(steps, results.dropFirst(opening.count)) { try step.read(rows, &snapshot) }
         return snapshot
     }

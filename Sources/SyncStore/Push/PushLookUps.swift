@@ -12,38 +12,49 @@ struct PushLookUps {
     /// The UUIDs of local ids that the push creates; other local ids are always looked up.
     private(set) var created: Set<UUID> = []
 
-    var isEmpty: Bool { keys.isEmpty && ids.isEmpty && clients.isEmpty && created.isEmpty }
-
-    /// Splits the look-ups into those made at first, and those needed only before something is refused.
+    /// The look-ups made at first.
     ///
     /// - Parameter watermark: above which keys are new; nil to look up every key.
-    static func split(_ push: PushRequest, watermark: Int64?) -> (wanted: PushLookUps, rest: PushLookUps) {
-        var (wanted, rest) = (PushLookUps(), PushLookUps())
+    static func wanted(by push: PushRequest, above watermark: Int64?) -> PushLookUps {
+        var wanted = PushLookUps()
         for entry in push.entries {
-            // a number above the watermark has not been judged; the unique indexes catch the exception
-            let isNew = watermark.map { (entry.sequenceNumber ?? 0) > $0 } ?? false
-            if let key = entry.idempotencyKey {
-                if isNew { rest.keys.insert(key) } else { wanted.keys.insert(key) }
-            }
+            let isNew = isNew(entry, above: watermark)
+            if let key = entry.idempotencyKey, !isNew { wanted.keys.insert(key) }
             // below the watermark the key alone decides
-            if let id = entry.id {
-                if watermark == nil { wanted.ids.insert(id) } else { rest.ids.insert(id) }
-            }
+            if let id = entry.id, watermark == nil { wanted.ids.insert(id) }
             guard let mutation = entry.said else { continue }
             wanted.ids.formUnion(mutation.dependencyIDs)
             wanted.clients.formUnion(mutation.dependencyIDs)
             wanted.clients.formUnion(mutation.references)
+            if case .id(let id) = mutation.entity.client, !(isNew && mutation.operation == .create) {
+                wanted.clients.insert(id)
+            }
+        }
+        return wanted
+    }
+
+    /// The look-ups needed only before something is refused: usually nobody asks for them.
+    static func rest(of push: PushRequest, above watermark: Int64?, besides wanted: PushLookUps) -> PushLookUps {
+        var rest = PushLookUps()
+        for entry in push.entries {
+            let isNew = isNew(entry, above: watermark)
+            if let key = entry.idempotencyKey, isNew { rest.keys.insert(key) }
+            if let id = entry.id, watermark != nil { rest.ids.insert(id) }
+            guard isNew, let mutation = entry.said, mutation.operation == .create else { continue }
             switch mutation.entity.client {
-            case .id(let id) where isNew && mutation.operation == .create: rest.clients.insert(id)
-            case .id(let id): wanted.clients.insert(id)
-            case .number(_, let standIn) where isNew && mutation.operation == .create: rest.created.insert(standIn)
-            // local ids are looked up anyway
-            case .number, nil: break
+            case .id(let id): rest.clients.insert(id)
+            case .number(_, let standIn): rest.created.insert(standIn)
+            case nil: break
             }
         }
         rest.keys.subtract(wanted.keys)
         rest.ids.subtract(wanted.ids)
         rest.clients.subtract(wanted.clients)
-        return (wanted, rest)
+        return rest
+    }
+
+    /// A number above the watermark has not been judged; the unique indexes catch the exception.
+    private static func isNew(_ entry: PushEntry, above watermark: Int64?) -> Bool {
+        watermark.map { (entry.sequenceNumber ?? 0) > $0 } ?? false
     }
 }

@@ -32,14 +32,13 @@ struct PushWork: GroupWork {
 
     func commit(_ group: [PushJob], on connection: Connection, _ certainty: Certainty) async throws {
         let moment = now()
-        var seals: [UUID: Seal] = [:]
-        for id in Set(group.map(\.organization.id)) {
-            let seal = try await catalog.seal(of: id)
-            seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
+        let sealing = try await seals(of: group, certainty)
+        var batch = try await batch(group, moment)
+        if !certainty.looksUpAll {
+            batch = try await answerRepetitions(batch, sealing, at: moment, on: connection)
+            if batch.isEmpty { return }
         }
-        let contexts = try await contexts(group, moment)
-        let sealing = SealTable(seals)
-        let inputs = zip(group, contexts).map { job, context in job.input { context.types[$0] } }
+        let (group, contexts, inputs) = (batch.jobs, batch.contexts, batch.inputs)
         let reader = GroupReader(inputs, hints: certainty.looksUpAll ? nil : hints, seals: sealing)
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
         try await LocalIDReader(inputs).readAssigned(&snapshot, .locking, sealing, on: connection)
@@ -78,8 +77,19 @@ struct PushWork: GroupWork {
         for job in group { catalog.invalidate(job.organization.id) }
     }
 
-    private func contexts(_ group: [PushJob], _ moment: Timestamp) async throws -> [PushPlanner.Context] {
-        var contexts: [PushPlanner.Context] = []
+    func watermark(of device: DeviceKey) -> Int64? { hints[device] }
+
+    private func seals(of group: [PushJob], _ certainty: Certainty) async throws -> SealTable {
+        var seals: [UUID: Seal] = [:]
+        for id in Set(group.map(\.organization.id)) {
+            let seal = try await catalog.seal(of: id)
+            seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
+        }
+        return SealTable(seals)
+    }
+
+    private func batch(_ group: [PushJob], _ moment: Timestamp) async throws -> PushBatch {
+        var batch = PushBatch()
         for job in group {
             let entry = try await catalog.entry(job.organization.id)
             var context = PushPlanner.Context(
@@ -91,9 +101,9 @@ struct PushWork: GroupWork {
                 makeID: { [ids] in ids.make(at: moment) }
             )
             context.deviceLimit = deviceLimit
-            contexts.append(context)
+            batch.add(job, context, job.input { entry.types[$0] })
         }
-        return contexts
+        return batch
     }
 
     private func finish(_ group: [PushJob], _ plan: GroupPlan, _ feeds: [UUID: FeedCursor], at moment: Timestamp) {
@@ -101,23 +111,13 @@ struct PushWork: GroupWork {
             switch plan.outcomes[index] {
             case .failure(let problem): job.reply.send(.failure(problem))
             case .success(let planned):
-                let device = job.device
-                hints.note(planned.acceptedSequence, of: device)
+                hints.note(planned.acceptedSequence, of: job.device)
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }
-                var answer = PushAnswer(
-                    acceptedSequence: planned.acceptedSequence,
-                    feed: feeds[job.organization.id]?.text ?? "",
-                    push: job.push,
-                    verdicts: planned.verdicts,
-                    mappings: planned.touchedMappings
-                )
-                answer.standing = planned.standing
                 // its new mutations usually run at once, and are not looked at
-                answer.lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
-                answer.warnings = planned.warnings
-                job.reply.send(.success(answer))
+                let lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
+                answer(job, planned, lane: lane, feed: feeds[job.organization.id])
             }
         }
         let changed = plan.changes
@@ -125,5 +125,19 @@ struct PushWork: GroupWork {
         notifier.changed(changed.map { group[$0.index].lane })
         // another mutation that waits behind it does not end a back-off
         notifier.ready(changed.filter { $0.plan.lane.isReady(at: moment) }.map { group[$0.index].lane })
+    }
+
+    func answer(_ job: PushJob, _ plan: PushPlan, lane: LaneState, feed: FeedCursor?) {
+        var answer = PushAnswer(
+            acceptedSequence: plan.acceptedSequence,
+            feed: feed?.text ?? "",
+            push: job.push,
+            verdicts: plan.verdicts,
+            mappings: plan.touchedMappings
+        )
+        answer.standing = plan.standing
+        answer.lane = lane
+        answer.warnings = plan.warnings
+        job.reply.send(.success(answer))
     }
 }
