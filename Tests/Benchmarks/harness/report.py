@@ -21,6 +21,9 @@ def run_line(run: Run) -> str:
         shares.insert(0, f"gateway {run.cpu_gateway:,.0f}")
     parts.append(f"CPU µs/push: {', '.join(shares)}; others {run.cpu_others:.0%}")
     parts.append(f"WAL {run.wal_per_mutation:,.0f} B/mutation")
+    if run.groups:
+        parts.append(f"{run.groups.statements:.1f}/{run.groups.round_trips:.2f}/{run.groups.pushes:.1f} "
+                     "statements/round trips/pushes a group")
     if run.checkpoint:
         parts.append("checkpoint")
     if run.client_share is not None and run.client_share > 0.7:

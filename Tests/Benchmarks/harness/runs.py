@@ -17,6 +17,15 @@ USERS = 50
 
 
 @dataclass
+class Groups:
+    """What the gateway committed in one transaction, in the mean."""
+
+    statements: float
+    round_trips: float
+    pushes: float
+
+
+@dataclass
 class Run:
     """What was measured. CPU is in microseconds a push, over the whole run with its warm-up."""
 
@@ -39,6 +48,7 @@ class Run:
     cpu_gateway: float | None = None
     cpu_backends: float | None = None
     """The gateway's own database connections alone."""
+    groups: Groups | None = None
     client_share: float | None = None
     """How much of a core the load generator used while measuring; near 1, it was the limit."""
     errors: int = 0
@@ -57,6 +67,7 @@ class Meter:
         """`upstream` is the process that answers what is forwarded."""
         self._cluster, self._gateway, self._database, self._upstream = cluster, gateway, database, upstream
         self._wal, self._checkpoint = cluster.wal_position(), cluster.last_checkpoint()
+        self._counted = gateway.metrics() if gateway else {}
         self._before = self._read()
 
     def _read(self) -> dict[str, float]:
@@ -81,8 +92,20 @@ class Meter:
         known = self.postgres + self.gateway + self.client + self.upstream + spent["own"]
         cores = os.cpu_count() or 1
         self.others = max(0.0, spent["machine"] - known) / (spent["time"] * cores)
+        self.groups = self._groups(self._gateway.metrics()) if self._gateway else None
         self.wal = self._cluster.wal_position() - self._wal
         self.checkpoint = self._cluster.last_checkpoint() != self._checkpoint
+
+    def _groups(self, metrics: dict[str, float]) -> Groups | None:
+        """None for a gateway that does not count them, or has committed nothing."""
+        def grown(name: str) -> float:
+            name = f"sluice_commit_group_{name}"
+            return metrics.get(name, 0.0) - self._counted.get(name, 0.0)
+
+        count = grown("round_trips_count")
+        if not count:
+            return None
+        return Groups(*(grown(f"{name}_sum") / count for name in ("statements", "round_trips", "pushes")))
 
 
 @dataclass
@@ -107,7 +130,7 @@ class Runner:
     def __init__(self, cluster: Cluster, generator: Path, script: Path, *, seconds: float, warm_up: float,
                  organizations: int = ORGANIZATIONS) -> None:
         """`organizations` are those that push, unless a load says otherwise."""
-        self._cluster, self._generator, self._script = cluster, generator, script
+        self._cluster, self.generator, self._script = cluster, generator, script
         self.organizations = organizations
         self.seconds, self.warm_up = seconds, warm_up
 
@@ -151,7 +174,7 @@ class Runner:
     ) -> list[str]:
         """With `pushes` it makes so many, all of them measured, in `seconds` at most."""
         return [
-            str(self._generator), "--port", str(gateway.port), "--connections", str(load.connections),
+            str(self.generator), "--port", str(gateway.port), "--connections", str(load.connections),
             "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
             "--seconds", str(seconds), "--warm-up", str(0 if pushes else self.warm_up),
             "--organizations", str(organizations or self.organizations), "--users", str(users or load.users),
@@ -173,9 +196,9 @@ class Runner:
         meter = Meter(self._cluster, gateway, database)
         client = self.start_generator(gateway, load, self.seconds if seconds is None else seconds)
         output, complaint = _finish(client, watch)
+        gateway.check()
         meter.stop()
         children.stop(client)
-        gateway.check()
         if client.returncode != 0:
             raise Failure(f"{figure}: the load generator failed:\n{complaint}{output}\n{gateway.log_tail}")
         return self._read_generator(figure, output, complaint, load, meter)
@@ -191,7 +214,7 @@ class Runner:
             cpu_postgres=meter.postgres * 1e6 / pushes, cpu_backends=meter.backends * 1e6 / pushes,
             cpu_client=float(said["own_cpu_us_per_push"]), client_share=float(said["own_cpu_share"]),
             cpu_others=meter.others, wal_per_mutation=meter.wal / (pushes * load.mutations),
-            checkpoint=meter.checkpoint, errors=errors,
+            checkpoint=meter.checkpoint, errors=errors, groups=meter.groups,
             extra=({"complaint": complaint.strip()} if complaint else {})
             | {name: int(value) for name, value in said.items() if name.startswith("status_")}
             | {"max_ms": int(said["max_us"]) / 1000},
