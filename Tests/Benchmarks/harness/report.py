@@ -1,5 +1,6 @@
 """Tables for people."""
 
+from .allocations import Allocations
 from .deep_lane import Deep
 from .delivery import Delivery
 from .device_ids import Pulls
@@ -31,6 +32,10 @@ def run_line(run: Run) -> str:
     if run.errors:
         parts.append(f"{run.errors} ERRORS: {run.extra.get('complaint', '')[:300]}")
     return " | ".join(parts)
+
+
+def allocations_line(one: Allocations) -> str:
+    return f"  {one.figure:<13} {one.per_mutation:,.2f} allocations a mutation, {one.per_push:,.1f} a push"
 
 
 def forward_line(run: Forward) -> str:
