@@ -34,8 +34,10 @@ ALLOCATING = ["push-1", "push-50"]
 MEMORY = Load(mutations=50, connections=1000)
 # What --against can compare.
 LOADS = PUSHES | REPLAYS
-ALL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
-       "device-push-50", "device-pull", "deep-lane", "noisy-neighbour"]
+# Without --only.
+USUAL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
+         "device-push-50", "device-pull", "deep-lane", "noisy-neighbour"]
+ALL = [*USUAL, "growth"]
 
 # At least so many times the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
@@ -64,6 +66,8 @@ NEIGHBOUR_BAR = 2.0
 DEVICE_BAR = 1.5
 # What a push into a lane with thousands of open mutations may cost against one into an empty lane.
 DEEP_BAR = 2.0
+# Pushes and pulls of a database that has grown, against those of a fresh one.
+GROWTH_BAR = 0.9
 
 
 @dataclass
