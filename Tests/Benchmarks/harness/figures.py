@@ -32,7 +32,7 @@ MEMORY = Load(mutations=50, connections=1000)
 # What --against can compare.
 LOADS = PUSHES | REPLAYS
 ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet", "listeners", "feed", "retention", "device-push-50",
-       "device-pull", "deep-lane", "noisy-neighbour"]
+       "device-pull", "deep-lane", "noisy-neighbour", "floor"]
 
 # At least so many times the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
