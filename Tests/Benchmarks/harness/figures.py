@@ -36,7 +36,7 @@ MEMORY = Load(mutations=50, connections=1000)
 LOADS = PUSHES | REPLAYS
 # Without --only.
 USUAL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
-         "device-push-50", "device-pull", "deep-lane", "noisy-neighbour"]
+         "device-push-50", "device-pull", "deep-lane", "noisy-neighbour", "floor"]
 ALL = [*USUAL, "growth"]
 
 # At least so many times the ceiling with as many mutations in a call.

@@ -19,7 +19,7 @@ def run_line(run: Run) -> str:
         parts.append(f"p50 {run.p50_ms:>7.1f} ms, p99 {run.p99_ms:>7.1f} ms")
     shares = [f"Postgres {run.cpu_postgres:,.0f}", f"client {run.cpu_client:,.0f}"]
     if run.cpu_gateway is not None:
-        shares.insert(0, f"gateway {run.cpu_gateway:,.0f}")
+        shares.insert(0, f"server {run.cpu_gateway:,.0f}")
     parts.append(f"CPU µs/push: {', '.join(shares)}; others {run.cpu_others:.0%}")
     parts.append(f"WAL {run.wal_per_mutation:,.0f} B/mutation")
     if run.groups:
