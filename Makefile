@@ -33,9 +33,9 @@ lint: ## the formatter's strict check, which target may import what, and where t
 format: ## brings all Swift files into shape
 	swift format --in-place --parallel --recursive $(SWIFT_FOLDERS)
 
-bench: ## what it can do on this machine, beside its peers
-	@scripts/bootstrap --bench
-	@scripts/bench
+bench: ## what it can do on this machine; PEERS=1 measures what others would have taken instead, too
+	@scripts/bootstrap --bench $(if $(PEERS),--peers)
+	@scripts/bench $(if $(PEERS),--peers)
 
 chaos: ## kills, stops and misleads gateways under load, and proves that nothing was lost or done twice
 	@scripts/bootstrap --bench

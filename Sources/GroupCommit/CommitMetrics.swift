@@ -1,4 +1,5 @@
 import Metrics
+import Postgres
 import SyncModel
 
 /// The metrics of group commit.
@@ -23,6 +24,8 @@ package struct CommitMetrics: Sendable {
 
     private let jobs: Recorder
     private let mutations: Recorder
+    private let statements: Recorder
+    private let roundTrips: Recorder
     private let duration: Timer
     private let retries: [Retry: Counter]
 
@@ -32,6 +35,8 @@ package struct CommitMetrics: Sendable {
     package init(prefix: String, jobs: String) {
         self.jobs = Recorder(label: "\(prefix)_\(jobs)")
         mutations = Recorder(label: "\(prefix)_mutations")
+        statements = Recorder(label: "\(prefix)_statements")
+        roundTrips = Recorder(label: "\(prefix)_round_trips")
         duration = Timer(label: "\(prefix)_duration_seconds")
         let retries = Retry.allCases.map { reason in
             (reason, Counter(label: "\(prefix)_retries_total", dimensions: [("reason", reason.rawValue)]))
@@ -39,9 +44,12 @@ package struct CommitMetrics: Sendable {
         self.retries = Dictionary(uniqueKeysWithValues: retries)
     }
 
-    func group(jobs: Int, mutations: Int, took: Duration) {
+    /// - Parameter traffic: all that the group took, retries and halves included.
+    func group(jobs: Int, mutations: Int, traffic: Traffic, took: Duration) {
         self.jobs.record(jobs)
         self.mutations.record(mutations)
+        statements.record(traffic.statements)
+        roundTrips.record(traffic.roundTrips)
         duration.recordNanoseconds(took.nanoseconds)
     }
 

@@ -38,10 +38,16 @@ package final class Committer<Work: GroupWork>: Sendable {
     package func run() async {
         while let group = await queue.next(at: desk) {
             let start = ContinuousClock.now
+            let before = connection.traffic
             inHand.withLock { $0 = group }
             await commit(group, share: 1)
             inHand.withLock { $0 = [] }
-            metrics.group(jobs: group.count, mutations: group.reduce(0) { $0 + $1.weight }, took: .now - start)
+            metrics.group(
+                jobs: group.count,
+                mutations: group.reduce(0) { $0 + $1.weight },
+                traffic: connection.traffic - before,
+                took: .now - start
+            )
         }
         connection.close()
     }

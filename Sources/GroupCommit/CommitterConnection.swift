@@ -5,6 +5,8 @@ import Synchronization
 package final class CommitterConnection: Sendable {
     private struct State {
         var connection: Connection?
+        /// Of the connections before it.
+        var pastTraffic = Traffic()
         /// How long a statement may take on it now.
         var limit: Duration
         var lastFailure: (at: ContinuousClock.Instant, error: PostgresError)?
@@ -20,6 +22,11 @@ package final class CommitterConnection: Sendable {
 
     /// How long a statement usually may take.
     var statementTimeout: Duration { configuration.statementTimeout }
+
+    /// What was sent so far, on this connection and those before it.
+    var traffic: Traffic {
+        state.withLock { $0.pastTraffic + ($0.connection?.traffic ?? Traffic()) }
+    }
 
     /// The open connection.
     ///
@@ -49,6 +56,7 @@ package final class CommitterConnection: Sendable {
         do throws(PostgresError) {
             let connection = try await Connection.open(configuration)
             state.withLock { state in
+                state.pastTraffic = state.pastTraffic + (state.connection?.traffic ?? Traffic())
                 state.connection = connection
                 state.limit = configuration.statementTimeout
             }

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// One session on the server, driven by an operating-system thread of its own.
 ///
 /// Calls from several tasks run one after the other, in the order they were made. Cancelling the task that awaits a
@@ -12,6 +14,8 @@ public final class Connection: Sendable {
 
     private let mailbox: Mailbox
     private let defaultTimeout: Duration?
+    private let statements = Atomic(0)
+    private let roundTrips = Atomic(0)
 
     private init(mailbox: Mailbox, statementTimeout: Duration) {
         self.mailbox = mailbox
@@ -52,6 +56,8 @@ public final class Connection: Sendable {
     /// to each statement.
     public func run(_ queries: [Query], timeout: Duration? = nil) async throws(PostgresError) -> [Rows] {
         if queries.isEmpty { return [] }
+        statements.wrappingAdd(queries.count, ordering: .relaxed)
+        roundTrips.wrappingAdd(1, ordering: .relaxed)
         return try await perform(.pipeline(queries), timeout: timeout ?? defaultTimeout).get()
     }
 
@@ -72,6 +78,14 @@ public final class Connection: Sendable {
 
     public func ping(timeout: Duration = .seconds(1)) async throws(PostgresError) {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
+    }
+
+    /// What `run` was called for so far, whatever came of it.
+    public var traffic: Traffic {
+        var traffic = Traffic()
+        traffic.statements = statements.load(ordering: .relaxed)
+        traffic.roundTrips = roundTrips.load(ordering: .relaxed)
+        return traffic
     }
 
     /// Whether calls can still succeed. When the server closes an idle connection, this shows it at once.

@@ -21,6 +21,8 @@ extension PrometheusRegistry {
         for group in [push, lane] {
             let help = "Time from a group's first read to its commit."
             describe(group + "duration_seconds", kind: .histogram, help: help)
+            describe(group + "statements", kind: .histogram, help: "Statements that a group took, retries included.")
+            describe(group + "round_trips", kind: .histogram, help: "Round trips to the database that a group took.")
         }
         let counters = [
             (

@@ -78,6 +78,24 @@ import Testing
         #expect(!text.contains(worker.organization.lowercased))
     }
 
+    @Test func `a group takes two round trips, and one more where a device is new`() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let gateway = try await GatewayProcess.start(database: database.uri)
+        let worker = try await SingleWorker(gateway)
+        let (trips, statements) = ("sluice_commit_group_round_trips", "sluice_commit_group_statements")
+        #expect(try await worker.push([worker.draft(1)]).status == 200)
+        try await gateway.metric("\(trips)_sum", reaches: 3)
+        #expect(try await worker.push([worker.draft(2), worker.draft(3)]).status == 200)
+        try await gateway.metric("\(trips)_sum", reaches: 5)
+        let text = try await send(.GET, gateway.operations + "/metrics").text
+        #expect(text.contains("\n\(trips)_count 2\n"))
+        #expect(text.contains("\n\(statements)_count 2\n"))
+        // each at least begins, locks, writes and commits
+        let sum = text.split(separator: "\n").first { $0.hasPrefix("\(statements)_sum ") }
+        #expect(try #require(sum.flatMap { Int($0.split(separator: " ")[1]) }) >= 8)
+        withExtendedLifetime(database) {}
+    }
+
     /// While the database is away the page is still there, and says so.
     @Test func `a gateway that is not ready is scraped all the same`() async throws {
         let database = try await LiveGateway.migratedDatabase()

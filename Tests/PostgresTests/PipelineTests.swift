@@ -27,6 +27,18 @@ import Testing
         }
     }
 
+    @Test func `traffic is what was asked for, whatever came of it`() async throws {
+        try await withConnection { connection, _ in
+            let before = connection.traffic
+            _ = try await connection.run([.begin, query("SELECT 1"), query("SELECT 1"), .commit])
+            _ = try await connection.run([])
+            _ = await failure { _ = try await connection.run([query("SELECT 1"), query("SELEC"), query("SELECT 2")]) }
+            let traffic = connection.traffic - before
+            #expect(traffic.statements == 7)
+            #expect(traffic.roundTrips == 2)
+        }
+    }
+
     @Test func `a syntax error names its statement`() async throws {
         try await withConnection { connection, _ in
             let error = await failure {

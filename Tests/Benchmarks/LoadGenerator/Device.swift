@@ -43,13 +43,14 @@ struct Device {
 struct RequestHead {
     let host: String
     let path: String
+    let scheme: String
     let contentLength: Int
 
     func text(token: String) -> String {
         """
         POST \(path) HTTP/1.1\r
         Host: \(host)\r
-        Authorization: Bearer \(token)\r
+        Authorization: \(scheme) \(token)\r
         Content-Type: application/json\r
         Content-Length: \(contentLength)\r
         \r\n

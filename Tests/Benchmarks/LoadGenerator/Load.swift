@@ -16,7 +16,7 @@ struct Load {
     private let address: Address
     private let poller: Poller
     private let connections: [Connection]
-    private let succeeded = ByteFinder(#""status":"succeeded""#)
+    private let succeeded: ByteFinder
     private let pending = ByteFinder(#""status":"pending""#)
     private let inFlight = ByteFinder(#""status":"in_flight""#)
     private let replayed = ByteFinder(#""replayed":true"#)
@@ -31,17 +31,24 @@ struct Load {
     private var knownDevices = 0
     private var total = 0
     private var cpuBefore: UInt64 = 0
-    private var results = Results()
+    private var results: Results
     private var complaint: String?
 
     init(_ options: Options) throws(Failure) {
         self.options = options
-        template = PushTemplate(options, createdAt: Clock.timestamp)
+        succeeded = ByteFinder(options.success)
+        results = Results(success: options.status)
+        if let body = options.body {
+            template = try PushTemplate(readFrom: body, mutations: options.mutations)
+        } else {
+            template = PushTemplate(options, createdAt: Clock.timestamp)
+        }
         address = Address(host: options.host, port: options.port)
         poller = try Poller()
 
         let host = "\(options.host):\(options.port)"
-        let request = RequestHead(host: host, path: options.path, contentLength: template.bytes.count)
+        let length = template.bytes.count
+        let request = RequestHead(host: host, path: options.path, scheme: options.scheme, contentLength: length)
         devices = try Self.devices(options, request: request)
         let shuffled = devices.indices.shuffled(using: &random)
         var own = [[Int]](repeating: [], count: options.connections)
@@ -100,7 +107,7 @@ struct Load {
         case .warmingUp(let end):
             if now >= end {
                 phase = .measuring(since: now, until: now + nanoseconds(options.seconds))
-                results = Results()
+                results = Results(success: options.status)
                 cpuBefore = Clock.cpu
             }
         case .measuring(let start, let end):
@@ -206,7 +213,7 @@ struct Load {
         let expected = connection.isReplay ? template.mutations : 0
         let replays = replayed.count(in: body)
         let isDone = succeeded.count(in: body) == template.mutations
-        let isRight = isDone && status == 200 && replays == expected || isForwarded(status, body)
+        let isRight = isDone && status == options.status && replays == expected || isForwarded(status, body)
         if !isRight, complaint == nil {
             complaint = "HTTP \(status): \(String(decoding: body.prefix(2000), as: UTF8.self))"
         }
@@ -224,7 +231,7 @@ struct Load {
         results.latencies.record(Int((Clock.now - connection.startedAt) / 1000))
         results.statuses[status, default: 0] += 1
         results.replayed += replays
-        if status == 200 || status == 202, !isRight { results.wrong += 1 }
+        if status == options.status || status == 202, !isRight { results.wrong += 1 }
     }
 
     /// Whether a push was taken and none of it is settled otherwise than by an upstream.

@@ -18,6 +18,7 @@ struct Options {
           --host HOST             where the gateway listens (127.0.0.1)
           --port PORT             (8080)
           --path PATH             (/v1/mutations)
+          --scheme SCHEME         of the tokens (Bearer)
           --connections N         open connections (32)
           --mutations N           mutations in a push (1)
           --mode MODE             new: new pushes; replay: some that were sent before; forwarded: new ones that are
@@ -28,6 +29,11 @@ struct Options {
           --contacts TYPE         before it measures, each device creates as many entities of this type as a push has
                                   mutations, and from then on each `contact_id` names one of them by its local id; without
                                   this it is a UUID that nothing knows
+          --body FILE             for other servers: three lines, with what stands before the mutations, a mutation, and what
+                                  stands behind them; each 00000000-0000-4000-8000-000000000000 in the second line
+                                  becomes a random UUID
+          --success TEXT          what a right answer says once for each mutation ("status":"succeeded")
+          --status N              the status of a right answer (200)
           --pool N                pushes sent before a replay begins, of which it then draws (4000)
           --pushes N              so many pushes, and no more, instead of --seconds
           --seconds S             how long to measure (5)
@@ -63,6 +69,10 @@ struct Options {
     var type = "activity"
     var ids = IDs.mapped
     var contacts: String?
+    var scheme = "Bearer"
+    var body: String?
+    var success = #""status":"succeeded""#
+    var status = 200
     var pool = 4000
     var pushes: Int?
     var seconds = 5.0
@@ -84,6 +94,7 @@ struct Options {
         guard users < 1000 else { throw Failure("--users is at most 999") }
         // A replay fills its pool in the time in which contacts would be made.
         if contacts != nil, mode == .replay { throw Failure("--contacts does not go with --mode replay") }
+        if body != nil, contacts != nil || mode != .new { throw Failure("--body is for new pushes without --contacts") }
     }
 
     private mutating func set(_ name: String, to value: String) throws(Failure) {
@@ -103,6 +114,10 @@ struct Options {
             guard let ids = IDs(rawValue: value) else { throw Failure("--ids is mapped or device, not \(value)") }
             self.ids = ids
         case "--contacts": contacts = value
+        case "--scheme": scheme = value
+        case "--body": body = value
+        case "--success": success = value
+        case "--status": status = try Self.count(name, value)
         case "--pool": pool = try Self.count(name, value)
         case "--pushes": pushes = try Self.count(name, value)
         case "--seconds": seconds = try Self.duration(name, value)

@@ -22,7 +22,7 @@ struct PushTemplate {
     let mutations: Int
 
     private let writer = TextWriter()
-    private let deviceOffset: Int
+    private let deviceOffset: Int?
     private let firstOffset: Int
     /// From one mutation to the next.
     private let stride: Int
@@ -91,10 +91,27 @@ struct PushTemplate {
         bytes = body.bytes + list + Array("]}".utf8)
     }
 
+    /// A body for another server; see `--body`.
+    init(readFrom path: String, mutations: Int) throws(Failure) {
+        let lines = try readFile(path).split(separator: "\n").map { Array($0.utf8) }
+        guard lines.count == 3 else { throw Failure("\(path): expected three lines") }
+        let hole = Array(Self.emptyUUID.utf8)
+        let mutation = lines[1]
+        deviceOffset = nil
+        firstOffset = lines[0].count
+        stride = mutation.count + 1
+        uuidOffsets = (0..<max(0, mutation.count - hole.count)).filter { mutation[$0...].starts(with: hole) }
+        numberOffsets = []
+        contacts = nil
+        self.mutations = mutations
+        let list = Array(repeating: mutation, count: mutations).joined(separator: [UInt8(ascii: ",")])
+        bytes = lines[0] + list + lines[2]
+    }
+
     /// Turns a copy of ``bytes`` into this push.
     func fill(_ body: UnsafeMutablePointer<UInt8>, with push: Push, of device: Device) {
         var random = Random(seed: push.seed)
-        writer.writeUUID(device.id.high, device.id.low, at: body + deviceOffset)
+        if let deviceOffset { writer.writeUUID(device.id.high, device.id.low, at: body + deviceOffset) }
         uuidOffsets.withUnsafeBufferPointer { offsets in
             for index in 0..<mutations {
                 let mutation = body + (firstOffset &+ index &* stride)

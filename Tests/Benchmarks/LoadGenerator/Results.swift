@@ -1,5 +1,7 @@
 /// What was counted while measuring.
 struct Results {
+    /// The status of a right answer.
+    let success: Int
     var pushes = 0
     var latencies = Latencies()
     /// By HTTP status.
@@ -15,7 +17,7 @@ struct Results {
     /// The load generator's own CPU in that time, in seconds.
     var cpu = 0.0
 
-    var errors: Int { broken + statuses.filter { $0.key != 200 && $0.key != 202 }.values.reduce(0, +) }
+    var errors: Int { broken + statuses.filter { $0.key != success && $0.key != 202 }.values.reduce(0, +) }
 
     /// One line for machines.
     /// - Parameter total: the pushes of the whole run, with those before and after measuring.

@@ -81,7 +81,7 @@ private func base64URL(_ bytes: some Sequence<UInt8>) -> String {
     return String(decoding: text, as: UTF8.self)
 }
 
-private func readFile(_ path: String) throws(Failure) -> String {
+func readFile(_ path: String) throws(Failure) -> String {
     guard let file = fopen(path, "r") else { throw Failure("\(path) can't be read: \(Failure.systemText)") }
     defer { fclose(file) }
     var bytes: [UInt8] = []

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from . import device_ids
+from .allocations import Allocations
 from .deep_lane import Deep
 from .delivery import Delivery
 from .device_ids import Pulls
@@ -28,11 +29,15 @@ DEVICE_PUSHES = {
     "device-push-50 related": (device_ids.RELATED_PUSH, "push-50 related"),
 }
 MAPPED_RELATED = {"push-50 related": device_ids.MAPPED_RELATED_PUSH}
+# Whose allocations are counted.
+ALLOCATING = ["push-1", "push-50"]
 MEMORY = Load(mutations=50, connections=1000)
 # What --against can compare.
 LOADS = PUSHES | REPLAYS
-ALL = [*PUSHES, *REPLAYS, "memory", "forward", "quiet", "listeners", "feed", "retention", "device-push-50",
-       "device-pull", "deep-lane", "noisy-neighbour"]
+# Without --only.
+USUAL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
+         "device-push-50", "device-pull", "deep-lane", "noisy-neighbour", "floor"]
+ALL = [*USUAL, "growth"]
 
 # At least so many times the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
@@ -46,6 +51,9 @@ FORWARD_BAR, FORWARD_RATE_BAR = 0.5, 10_000
 QUIET_BAR = 2.0
 # In 10^6 bytes.
 MEMORY_BAR = 150.0
+# Heap allocations of the gateway for each mutation: 5 % above those of 2026-11-23. Those of a push of one depend on how
+# many share a group, by some 3 %.
+ALLOCATION_BARS = {"push-1": 178.0, "push-50": 40.4}
 # Milliseconds until the last of an organization's listeners is told of a push.
 HINT_BAR = 1000.0
 # Pulls of a feed's last tenth, against those of its first.
@@ -58,6 +66,8 @@ NEIGHBOUR_BAR = 2.0
 DEVICE_BAR = 1.5
 # What a push into a lane with thousands of open mutations may cost against one into an empty lane.
 DEEP_BAR = 2.0
+# Pushes and pulls of a database that has grown, against those of a fresh one.
+GROWTH_BAR = 0.9
 
 
 @dataclass
@@ -172,6 +182,21 @@ def _ratios(figure: Figure, pairs: list[tuple[Run, Run]]) -> None:
 
 def _rate(runs: list[Run]) -> str:
     return f"{median(run.mutations_per_second for run in runs):,.0f} mutations/s"
+
+
+def compare_allocations(runs: list[Allocations]) -> list[Figure]:
+    """What a mutation costs in heap allocations; they grow by changes, hardly by a slower machine."""
+    figures = []
+    for name in ALLOCATING:
+        own = [one for one in runs if one.figure == name]
+        if not own:
+            continue
+        each, push = median(one.per_mutation for one in own), median(one.per_push for one in own)
+        figures.append(Figure(
+            f"allocations {name}", f"{each:,.1f} a mutation", f"{push:,.0f} a push", None,
+            bar=f"≤ {ALLOCATION_BARS[name]:,.1f}", met=each <= ALLOCATION_BARS[name],
+        ))
+    return figures
 
 
 def compare_forwarding(rounds: list[dict[str, Forward]]) -> list[Figure]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import children
+from . import children, cpu
 from .children import Failure
 
 
@@ -99,6 +99,14 @@ class Gateway:
     def pid(self) -> int:
         assert self._process
         return self._process.pid
+
+    def cpu(self) -> float:
+        """The seconds that the process has used."""
+        return cpu.of_process(self.pid)
+
+    def options(self, mutations: int) -> list[str]:
+        """The load generator speaks to gateways by itself."""
+        return []
 
     def check(self) -> None:
         """Fails when the gateway has ended."""

@@ -1,5 +1,6 @@
 """Tables for people."""
 
+from .allocations import Allocations
 from .deep_lane import Deep
 from .delivery import Delivery
 from .device_ids import Pulls
@@ -18,9 +19,12 @@ def run_line(run: Run) -> str:
         parts.append(f"p50 {run.p50_ms:>7.1f} ms, p99 {run.p99_ms:>7.1f} ms")
     shares = [f"Postgres {run.cpu_postgres:,.0f}", f"client {run.cpu_client:,.0f}"]
     if run.cpu_gateway is not None:
-        shares.insert(0, f"gateway {run.cpu_gateway:,.0f}")
+        shares.insert(0, f"server {run.cpu_gateway:,.0f}")
     parts.append(f"CPU µs/push: {', '.join(shares)}; others {run.cpu_others:.0%}")
     parts.append(f"WAL {run.wal_per_mutation:,.0f} B/mutation")
+    if run.groups:
+        parts.append(f"{run.groups.statements:.1f}/{run.groups.round_trips:.2f}/{run.groups.pushes:.1f} "
+                     "statements/round trips/pushes a group")
     if run.checkpoint:
         parts.append("checkpoint")
     if run.client_share is not None and run.client_share > 0.7:
@@ -28,6 +32,10 @@ def run_line(run: Run) -> str:
     if run.errors:
         parts.append(f"{run.errors} ERRORS: {run.extra.get('complaint', '')[:300]}")
     return " | ".join(parts)
+
+
+def allocations_line(one: Allocations) -> str:
+    return f"  {one.figure:<13} {one.per_mutation:,.2f} allocations a mutation, {one.per_push:,.1f} a push"
 
 
 def forward_line(run: Forward) -> str:

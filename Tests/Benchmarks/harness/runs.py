@@ -6,14 +6,24 @@ import subprocess
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from . import children, cpu
+from .build import BENCHMARKS
 from .children import Failure
 from .cluster import Cluster
-from .gateway import Gateway
 
 ORGANIZATIONS = 200
 USERS = 50
+
+
+@dataclass
+class Groups:
+    """What the gateway committed in one transaction, in the mean."""
+
+    statements: float
+    round_trips: float
+    pushes: float
 
 
 @dataclass
@@ -39,6 +49,7 @@ class Run:
     cpu_gateway: float | None = None
     cpu_backends: float | None = None
     """The gateway's own database connections alone."""
+    groups: Groups | None = None
     client_share: float | None = None
     """How much of a core the load generator used while measuring; near 1, it was the limit."""
     errors: int = 0
@@ -48,15 +59,39 @@ class Run:
         return {name: value for name, value in asdict(self).items() if value not in (None, {})}
 
 
+class Server(Protocol):
+    """What a load is sent to: a gateway, or something that it is compared with."""
+
+    port: int
+
+    @property
+    def secret(self) -> str:
+        """Signs the tokens of the load."""
+
+    def cpu(self) -> float:
+        """The seconds that it has used, in all its processes."""
+
+    def check(self) -> None:
+        """Fails when it has ended."""
+
+    @property
+    def log_tail(self) -> str:
+        """The end of its log."""
+
+    def options(self, mutations: int) -> list[str]:
+        """The load generator's, for pushes with so many mutations."""
+
+
 class Meter:
     """What the machine did between two moments."""
 
     def __init__(
-        self, cluster: Cluster, gateway: Gateway | None, database: str, upstream: int | None = None
+        self, cluster: Cluster, gateway: Server | None, database: str, upstream: int | None = None
     ) -> None:
         """`upstream` is the process that answers what is forwarded."""
         self._cluster, self._gateway, self._database, self._upstream = cluster, gateway, database, upstream
         self._wal, self._checkpoint = cluster.wal_position(), cluster.last_checkpoint()
+        self._counted = gateway.metrics() if gateway else {}
         self._before = self._read()
 
     def _read(self) -> dict[str, float]:
@@ -66,7 +101,7 @@ class Meter:
             "machine": cpu.of_machine(),
             "postgres": cpu.of_server(self._cluster.pid),
             "backends": cpu.of_backends(self._cluster.pid, self._database),
-            "gateway": cpu.of_process(self._gateway.pid) if self._gateway else 0.0,
+            "gateway": self._gateway.cpu() if self._gateway else 0.0,
             "upstream": cpu.of_process(self._upstream) if self._upstream else 0.0,
             # This process and its children, of which the client of the run is one when it has ended.
             "client": own.children_user + own.children_system,
@@ -81,8 +116,20 @@ class Meter:
         known = self.postgres + self.gateway + self.client + self.upstream + spent["own"]
         cores = os.cpu_count() or 1
         self.others = max(0.0, spent["machine"] - known) / (spent["time"] * cores)
+        self.groups = self._groups(self._gateway.metrics()) if self._gateway else None
         self.wal = self._cluster.wal_position() - self._wal
         self.checkpoint = self._cluster.last_checkpoint() != self._checkpoint
+
+    def _groups(self, metrics: dict[str, float]) -> Groups | None:
+        """None for a gateway that does not count them, or has committed nothing."""
+        def grown(name: str) -> float:
+            name = f"sluice_commit_group_{name}"
+            return metrics.get(name, 0.0) - self._counted.get(name, 0.0)
+
+        count = grown("round_trips_count")
+        if not count:
+            return None
+        return Groups(*(grown(f"{name}_sum") / count for name in ("statements", "round_trips", "pushes")))
 
 
 @dataclass
@@ -104,19 +151,27 @@ class Load:
 class Runner:
     """Makes runs against one server."""
 
-    def __init__(self, cluster: Cluster, generator: Path, script: Path, *, seconds: float, warm_up: float,
+    def __init__(self, cluster: Cluster, generator: Path, *, seconds: float, warm_up: float,
                  organizations: int = ORGANIZATIONS) -> None:
         """`organizations` are those that push, unless a load says otherwise."""
-        self._cluster, self._generator, self._script = cluster, generator, script
+        self._cluster, self.generator = cluster, generator
         self.organizations = organizations
         self.seconds, self.warm_up = seconds, warm_up
 
     def ceiling(self, database: str, mutations: int, *, seconds: float | None = None) -> Run:
         """Postgres alone: the writes of a push, called by pgbench."""
+        return self.pgbench(f"ceiling-{mutations}", database, mutations, {"n": mutations}, clients=8,
+                            script=BENCHMARKS / "ceiling.pgb", seconds=seconds)
+
+    def pgbench(self, figure: str, database: str, mutations: int, variables: dict[str, int], *, script: Path,
+                clients: int, pushes: int = 1, seconds: float | None = None, calls: int | None = None) -> Run:
+        """A script that makes the writes of so many pushes, with so many mutations each: for some seconds, or so many
+        times by each client."""
         measured = max(1, round(self.seconds if seconds is None else seconds))
+        length = ["-t", str(calls)] if calls else ["-P", "1", "-T", str(measured + round(self.warm_up))]
         command = self._cluster.command(
-            "pgbench", database, "-n", "-M", "prepared", "-f", str(self._script), "-c", "8", "-j", "1",
-            "-P", "1", "-T", str(measured + round(self.warm_up)), "-D", f"n={mutations}",
+            "pgbench", database, "-n", "-M", "prepared", "-f", str(script), "-c", str(clients), "-j", "1",
+            *length, *(word for name, value in variables.items() for word in ("-D", f"{name}={value}")),
         )
         environment = os.environ | {"PGOPTIONS": "-c plan_cache_mode=force_generic_plan"}
         meter = Meter(self._cluster, None, database)
@@ -128,54 +183,57 @@ class Runner:
         if client.returncode != 0:
             raise Failure(f"pgbench failed:\n{output}")
         children.stop(client)
-        return self._read_pgbench(output, mutations, meter)
+        return self._read_pgbench(figure, output, mutations, pushes, meter)
 
-    def _read_pgbench(self, output: str, mutations: int, meter: Meter) -> Run:
+    def _read_pgbench(self, figure: str, output: str, mutations: int, pushes: int, meter: Meter) -> Run:
         # One line a second; those of the warm-up are left out.
         lines = re.findall(r"progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+) ms", output)
         counted = [(float(tps), float(lat)) for at, tps, lat in lines if float(at) > self.warm_up + 0.5]
-        calls = int(re.search(r"transactions actually processed: (\d+)", output)[1])
-        if not counted or not calls:
+        if not lines and (whole := re.search(r"latency average = ([\d.]+) ms.*^tps = ([\d.]+)", output, re.S | re.M)):
+            counted = [(float(whole[2]), float(whole[1]))]
+        total = pushes * int(re.search(r"transactions actually processed: (\d+)", output)[1])
+        if not counted or not total:
             raise Failure(f"pgbench says nothing that could be read:\n{output}")
-        rate = sum(tps for tps, _ in counted) / len(counted)
+        rate = pushes * sum(tps for tps, _ in counted) / len(counted)
         return Run(
-            figure=f"ceiling-{mutations}", mutations=mutations, pushes_per_second=rate,
+            figure=figure, mutations=mutations, pushes_per_second=rate,
             mutations_per_second=rate * mutations, p50_ms=sum(lat for _, lat in counted) / len(counted), p99_ms=None,
-            cpu_postgres=meter.postgres * 1e6 / calls, cpu_client=meter.client * 1e6 / calls,
-            cpu_others=meter.others, wal_per_mutation=meter.wal / (calls * mutations), checkpoint=meter.checkpoint,
+            cpu_postgres=meter.postgres * 1e6 / total, cpu_client=meter.client * 1e6 / total,
+            cpu_others=meter.others, wal_per_mutation=meter.wal / (total * mutations), checkpoint=meter.checkpoint,
         )
 
     def generator_command(
-        self, gateway: Gateway, load: Load, seconds: float, *, pushes: int | None = None,
+        self, gateway: Server, load: Load, seconds: float, *, pushes: int | None = None,
         organizations: int | None = None, users: int | None = None,
     ) -> list[str]:
         """With `pushes` it makes so many, all of them measured, in `seconds` at most."""
         return [
-            str(self._generator), "--port", str(gateway.port), "--connections", str(load.connections),
+            str(self.generator), "--port", str(gateway.port), "--connections", str(load.connections),
             "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
             "--seconds", str(seconds), "--warm-up", str(0 if pushes else self.warm_up),
             "--organizations", str(organizations or self.organizations), "--users", str(users or load.users),
             "--type", load.type, "--ids", load.ids, *(["--contacts", load.contacts] if load.contacts else []),
-            *(["--pushes", str(pushes)] if pushes else []),
+            *(["--pushes", str(pushes)] if pushes else []), *gateway.options(load.mutations),
         ]
 
-    def start_generator(self, gateway: Gateway, load: Load, seconds: float, **how) -> subprocess.Popen:
+    def start_generator(self, gateway: Server, load: Load, seconds: float, **how) -> subprocess.Popen:
         environment = os.environ | {"LOAD_GENERATOR_JWT_SECRET": gateway.secret}
         return children.start(
             self.generator_command(gateway, load, seconds, **how), env=environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
 
-    def push(self, figure: str, gateway: Gateway, database: str, load: Load, *, watch=None,
-             seconds: float | None = None) -> Run:
-        """The gateway under load; `watch` is called ten times a second."""
+    def push(self, figure: str, gateway: Server, database: str, load: Load, *, watch=None,
+             seconds: float | None = None, pushes: int | None = None) -> Run:
+        """The gateway under load; `watch` is called ten times a second. With `pushes` it gets so many, in `seconds` at
+        most."""
         gateway.check()
         meter = Meter(self._cluster, gateway, database)
-        client = self.start_generator(gateway, load, self.seconds if seconds is None else seconds)
+        client = self.start_generator(gateway, load, self.seconds if seconds is None else seconds, pushes=pushes)
         output, complaint = _finish(client, watch)
+        gateway.check()
         meter.stop()
         children.stop(client)
-        gateway.check()
         if client.returncode != 0:
             raise Failure(f"{figure}: the load generator failed:\n{complaint}{output}\n{gateway.log_tail}")
         return self._read_generator(figure, output, complaint, load, meter)
@@ -191,7 +249,7 @@ class Runner:
             cpu_postgres=meter.postgres * 1e6 / pushes, cpu_backends=meter.backends * 1e6 / pushes,
             cpu_client=float(said["own_cpu_us_per_push"]), client_share=float(said["own_cpu_share"]),
             cpu_others=meter.others, wal_per_mutation=meter.wal / (pushes * load.mutations),
-            checkpoint=meter.checkpoint, errors=errors,
+            checkpoint=meter.checkpoint, errors=errors, groups=meter.groups,
             extra=({"complaint": complaint.strip()} if complaint else {})
             | {name: int(value) for name, value in said.items() if name.startswith("status_")}
             | {"max_ms": int(said["max_us"]) / 1000},

@@ -9,7 +9,7 @@ from . import figures
 from .cluster import Cluster
 from .figures import Figure
 from .gateway import Gateway
-from .runs import Run, Runner
+from .runs import Load, Run, Runner
 
 Pair = tuple[Run, Run]
 """The gateway's run and the other one's, one right after the other."""
@@ -39,18 +39,18 @@ def compare(
         cluster.vacuum(*gateways)
         for name in names:
             say(f"{name}, {turns} times each")
-            pairs = [_pair(name, gateways, runner, turn) for turn in range(turns)]
+            pairs = [pair(figures.LOADS[name], gateways, runner, turn, name) for turn in range(turns)]
             results += figures_of(name, pairs)
             runs += pairs
             cluster.vacuum(*gateways)
     return results, runs
 
 
-def _pair(name: str, gateways: dict[str, Gateway], runner: Runner, turn: int) -> Pair:
+def pair(load: Load, gateways: dict[str, Gateway], runner: Runner, turn: int, name: str) -> Pair:
+    """A run of each of two gateways, by their databases; the first goes first in every other turn."""
     order = list(gateways) if turn % 2 == 0 else list(reversed(gateways))
-    load = figures.LOADS[name]
     runs = {database: runner.push(name, gateways[database], database, load) for database in order}
-    own, other = runs["own"], runs["other"]
+    own, other = (runs[database] for database in gateways)
     print(f"  {own.pushes_per_second:>9,.0f} against {other.pushes_per_second:>9,.0f} pushes/s | CPU µs/push: gateway "
           f"{own.cpu_gateway:,.0f} against {other.cpu_gateway:,.0f}, Postgres {own.cpu_postgres:,.0f} against "
           f"{other.cpu_postgres:,.0f} | others {own.cpu_others:.0%}, {other.cpu_others:.0%}"
@@ -62,7 +62,7 @@ def _errors(run: Run) -> str:
     return f" | {run.errors} ERRORS: {run.extra.get('complaint', '')[:200]}" if run.errors else ""
 
 
-def figures_of(name: str, pairs: list[Pair]) -> list[Figure]:
+def figures_of(name: str, pairs: list[Pair], other: str = "other") -> list[Figure]:
     """What is more than 1 is better: more a second, less CPU, less WAL."""
     rows = [
         ("", "pushes/s", lambda run: run.pushes_per_second, True),
@@ -74,8 +74,8 @@ def figures_of(name: str, pairs: list[Pair]) -> list[Figure]:
     results = []
     for prefix, unit, value, more_is_better in rows:
         values = [(value(own), value(other)) for own, other in pairs]
-        ratios = [own / other if more_is_better else other / own for own, other in values]
-        own, other = (median(pair[side] for pair in values) for side in (0, 1))
-        results.append(Figure(f"{prefix}{name}", f"{own:,.0f} {unit}", f"{other:,.0f} other", median(ratios),
+        ratios = [a / b if more_is_better else b / a for a, b in values]
+        own, against = (median(pair[side] for pair in values) for side in (0, 1))
+        results.append(Figure(f"{prefix}{name}", f"{own:,.0f} {unit}", f"{against:,.0f} {other}", median(ratios),
                               (min(ratios), max(ratios))))
     return results

@@ -1,0 +1,135 @@
+"""The least that a push could cost: PostgreSQL with the very rows that the gateway writes, and the server library with
+the same bodies."""
+
+import http.client
+import json
+import socket
+import subprocess
+import time
+from pathlib import Path
+from statistics import median
+
+from . import children, cpu
+from .build import BENCHMARKS
+from .children import Failure
+from .cluster import Cluster
+from .deep_lane import Phone
+from .figures import PUSHES, Figure
+from .gateway import Gateway, free_ports, organization
+from .runs import Run, Runner
+
+DATABASE = "floor"
+FLOORS = ("push-1", "push-50")
+# As floor.sql shares the lanes.
+_COMMITTERS = 2
+# The CPU of gateway and PostgreSQL, against the floor of both.
+BAR = 1.3
+
+
+class Endpoint:
+    """Answers each request with the same, and reads its body. Started by `with`."""
+
+    secret = "nobody looks"
+
+    def __init__(self, binary: Path, answer: Path, log: Path) -> None:
+        self.port = free_ports(1)[0]
+        self._command, self._log = [str(binary), str(self.port), str(answer)], log
+        self._process: subprocess.Popen | None = None
+
+    def __enter__(self) -> "Endpoint":
+        with self._log.open("a") as log:
+            self._process = children.start(self._command, stdout=log, stderr=log)
+        for _ in range(200):
+            self.check()
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return self
+            time.sleep(0.02)
+        raise Failure("EmptyEndpoint does not start")
+
+    def __exit__(self, *_) -> None:
+        if self._process:
+            children.stop(self._process)
+
+    def cpu(self) -> float:
+        assert self._process
+        return cpu.of_process(self._process.pid)
+
+    def check(self) -> None:
+        assert self._process
+        if self._process.poll() is not None:
+            raise Failure(f"EmptyEndpoint ended:\n{self.log_tail}")
+
+    @property
+    def log_tail(self) -> str:
+        return children.tail(self._log)
+
+    def options(self, mutations: int) -> list[str]:
+        return []
+
+
+class Floor:
+    """Made from what a gateway wrote and answered."""
+
+    def __init__(self, cluster: Cluster, runner: Runner, endpoint: Path) -> None:
+        self._cluster, self._runner, self._endpoint = cluster, runner, endpoint
+
+    def set_up(self, gateway: Gateway, *, age: float) -> None:
+        """On a gateway of its own, with a database of that name."""
+        gateway.create_organizations(self._runner.organizations)
+        self._runner.push("age", gateway, DATABASE, PUSHES["push-50"], seconds=max(1, age))
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
+        phone = Phone(gateway, organization(1))
+        for name in FLOORS:
+            entries = [phone.create(entity_type="activity") for _ in range(PUSHES[name].mutations)]
+            _, answer = phone.push(connection, entries)
+            self._answer(name).write_text(json.dumps(answer, separators=(",", ":")))
+        connection.close()
+        self._cluster.run_file(DATABASE, BENCHMARKS / "floor.sql")
+        self._cluster.vacuum(DATABASE)
+
+    def _answer(self, name: str) -> Path:
+        return self._cluster.directory / f"answer-{name}.json"
+
+    def rows(self, name: str, like: Run) -> Run:
+        """Postgres, with as many pushes as a run of the gateway made, so that tables stay of one age, and as many of them
+        in a transaction."""
+        size, group = PUSHES[name].mutations, like.extra["pushes_in_a_group"]
+        pushes = like.pushes_per_second * (self._runner.seconds + self._runner.warm_up)
+        return self._runner.pgbench(
+            f"floor rows {name}", DATABASE, size, {"pushes": group, "mutations": size}, pushes=group,
+            clients=_COMMITTERS, calls=max(1, round(pushes / group / _COMMITTERS)), script=BENCHMARKS / "floor.pgb",
+        )
+
+    def http(self, name: str) -> Run:
+        """An empty endpoint, in the place of the gateway."""
+        log = self._cluster.directory / "endpoint.log"
+        with Endpoint(self._endpoint, self._answer(name), log) as endpoint:
+            return self._runner.push(f"floor http {name}", endpoint, "postgres", PUSHES[name])
+
+
+def group_size(before: dict[str, float], after: dict[str, float]) -> int:
+    """Pushes in a transaction, between two scrapes of a gateway."""
+    names = (f"sluice_commit_group_pushes_{what}" for what in ("sum", "count"))
+    pushes, groups = (after[name] - before.get(name, 0) for name in names)
+    return max(1, round(pushes / max(1, groups)))
+
+
+def compare(rounds: list[dict[str, Run]]) -> list[Figure]:
+    """What pushes cost, against their floors in the same round."""
+    figures = []
+    for name in FLOORS:
+        keys = (name, f"floor rows {name}", f"floor http {name}")
+        sets = [[one[key] for key in keys] for one in rounds if all(key in one for key in keys)]
+        if not sets:
+            continue
+        own = [push.cpu_gateway + push.cpu_postgres for push, _, _ in sets]
+        floors = [rows.cpu_postgres + http.cpu_gateway for _, rows, http in sets]
+        ratios = [cost / least for cost, least in zip(own, floors)]
+        rows, server = (median(values) for values in zip(*((r.cpu_postgres, h.cpu_gateway) for _, r, h in sets)))
+        figures.append(Figure(
+            f"floor {name}", f"{median(own):,.0f} µs/push, gateway and Postgres",
+            f"{median(floors):,.0f} µs: rows {rows:,.0f}, HTTP {server:,.0f}", median(ratios),
+            (min(ratios), max(ratios)), f"≤ {BAR}", median(ratios) <= BAR,
+        ))
+    return figures

@@ -1,0 +1,258 @@
+"""A database that has grown, against one of the same organizations and users in which nothing was pushed: pushes and
+pulls in short turns on one server. The rows are copies of those that a real push leaves, under other names, from the
+oldest to the newest, so that each organization's lie scattered as they would."""
+
+import http.client
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from statistics import median
+
+from . import figures, versions
+from .children import Failure
+from .cluster import Cluster
+from .figures import Figure
+from .gateway import Gateway, organization
+from .runs import Load, Runner
+from .tokens import token
+
+GROWN, FRESH = "grown", "fresh"
+ORGANIZATIONS, USERS = 10_000, 10
+ROWS = 2_000_000
+"""Mutations, as many mappings, and as many entities."""
+BATCH = 10
+"""Mutations of a push that made them."""
+PULLED, PAGE = 200, 500
+"""Organizations whose entities both databases have, and the most that a page has of them."""
+PUSHES = ["push-1", "push-50"]
+OLDEST, NEWEST = 60, 8
+"""The days since they took effect: retention finds all of them due, more than half to be deleted."""
+CHUNK = 100_000
+SETTINGS = {"SLUICE_RETENTION_INTERVAL_SECONDS": "604800"}
+
+# A row `n` counts from the oldest; its push is number `b` of all, the `s`th of user `u` of organization `o`.
+_ROWS = f"""
+    SELECT n, o, u, s, s * {BATCH} + n % {BATCH} AS p, md5('m' || n)::uuid AS m, md5('c' || n)::uuid AS c,
+        md5('s' || n) AS h, organization_id, user_id, at
+    FROM (
+        SELECT n, 1 + b % {ORGANIZATIONS} * 7919 % {ORGANIZATIONS} AS o, 1 + b / {ORGANIZATIONS} % {USERS} AS u,
+            b / {ORGANIZATIONS * USERS} AS s, now() - interval '{OLDEST} days'
+                + interval '{OLDEST - NEWEST} days' * (n::float8 / {{rows}}) AS at
+        FROM (SELECT n, n / {BATCH} AS b FROM generate_series({{first}}::bigint, {{end}}::bigint - 1) n) x
+    ) y
+    CROSS JOIN LATERAL (SELECT {{organization}} AS organization_id, {{user}} AS user_id) z"""
+_ORGANIZATION = "('00000000-0000-4000-8000-' || lpad(o::text, 12, '0'))::uuid"
+_USER = "('00000000-0000-4000-9000-' || lpad((o * 1000 + u)::text, 12, '0'))::uuid"
+# Counts up with time, as the gateway's ids do.
+_SERVER_ID = ("(lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || left(h, 3) || '8' || "
+              "right(h, 15))::uuid::text")
+_LANE = {"organization_id": "x.organization_id", "user_id": "x.user_id"}
+_AGED = {
+    "mutations": {
+        **_LANE, "device_id": "x.user_id", "id": "m", "idempotency_key": "md5('k' || n)::uuid",
+        "fingerprint": "decode('01' || h || md5(h), 'hex')",
+        "sequence_number": "1 + p", "position": "1 + p", "change_position": "1 + s", "local_id": "c",
+        "server_id": _SERVER_ID, "created_at": "at", "accepted_at": "at", "changed_at": "at", "synced_at": "at",
+    },
+    "id_mappings": {
+        **_LANE, "client_id": "c", "server_id": _SERVER_ID, "mutation_id": "m", "change_position": "1 + s",
+        "created_at": "at", "resolved_at": "at",
+    },
+    "entities": {
+        "organization_id": "x.organization_id", "id": _SERVER_ID, "owner_id": "x.user_id", "updated_by": "x.user_id",
+        "updated_on": "x.user_id", "client_id": "c", "created_at": "at", "updated_at": "at",
+        "feed_position": f"1 + (s * {USERS} + u - 1) * {BATCH} + n % {BATCH}",
+    },
+}
+
+
+class Growth:
+    """Both databases with their gateways, which are started already."""
+
+    def __init__(self, grown: Gateway, fresh: Gateway, cluster: Cluster, runner: Runner, *, rows: int, say) -> None:
+        """`runner` pushes for all organizations."""
+        self.gateways = {GROWN: grown, FRESH: fresh}
+        self._cluster, self._runner, self._rows, self._say = cluster, runner, rows, say
+        self._columns: dict[str, list[str]] = {}
+        self._page = min(PAGE, rows // ORGANIZATIONS)
+        """No more than each organization has from the beginning: what is pushed later differs."""
+        self.pairs: list[versions.Pair] = []
+        self.figures: list[Figure] = []
+        self.facts: dict[str, object] = {"rows": rows}
+
+    def as_json(self) -> dict:
+        return self.facts | {"pairs": [[run.as_json() for run in pair] for pair in self.pairs]}
+
+    # Growing
+
+    def grow(self) -> None:
+        """Fills both databases."""
+        began = time.monotonic()
+        self._say(f"{ORGANIZATIONS:,} organizations, {ORGANIZATIONS * USERS:,} users; in one of two databases "
+                  f"{self._rows:,} mutations, mappings and entities")
+        for database, gateway in self.gateways.items():
+            self._make_users(database, gateway)
+        for database, tables, condition in ((GROWN, list(_AGED), ""), (FRESH, ["entities"], f"WHERE o <= {PULLED}")):
+            self._make_rows(database, tables, condition)
+            self._cluster.query(database, "ANALYZE")
+        self._cluster.query("postgres", "CHECKPOINT")
+        self.facts["seconds_to_grow"] = time.monotonic() - began
+        print(f"  made in {self.facts['seconds_to_grow']:,.0f} s", flush=True)
+
+    def _make_users(self, database: str, gateway: Gateway) -> None:
+        """A push of one shows how rows look; all others are made of them."""
+        gateway.create_organizations(1)
+        client = self._runner.start_generator(gateway, Load(mutations=1, connections=1, users=1), 60, pushes=1,
+                                              organizations=1)
+        output, complaint = client.communicate()
+        if client.returncode != 0:
+            raise Failure(f"the first push failed:\n{complaint}{output}")
+        users = f"""FROM {{table}} t, (
+            SELECT o, u, {_ORGANIZATION} AS organization_id, {_USER} AS user_id
+            FROM generate_series(1, {ORGANIZATIONS}) o, generate_series(1, {USERS}) u) x
+            WHERE (o, u) <> (1, 1)"""
+        others = f"""FROM {{table}} t, (
+            SELECT o, {_ORGANIZATION} AS organization_id FROM generate_series(2, {ORGANIZATIONS}) o) x"""
+        self._copy(database, "organizations", {"id": "x.organization_id", "name": "'Organization ' || o"}, others)
+        for table in ("feeds", "entity_types"):
+            self._copy(database, table, {"organization_id": "x.organization_id"}, others)
+        for table, more in (("users", {}), ("devices", {"device_id": "x.user_id"}), ("lanes", {})):
+            self._copy(database, table, _LANE | more, users)
+        # What is made for one is pushed by nobody any more; counters are those after all that will be.
+        pushes = -(-self._rows // (ORGANIZATIONS * USERS * BATCH))
+        self._cluster.query(database, f"""
+            CREATE TABLE like_mutations AS SELECT * FROM mutations;
+            CREATE TABLE like_id_mappings AS SELECT * FROM id_mappings;
+            CREATE TABLE like_entities AS SELECT * FROM entities;
+            DELETE FROM mutations; DELETE FROM id_mappings; DELETE FROM entities;
+            UPDATE lanes SET next_position = {1 + pushes * BATCH}, head_position = {1 + pushes * BATCH},
+                change_position = {1 + pushes};
+            UPDATE devices SET accepted_sequence = {pushes * BATCH};
+            UPDATE feeds SET last_position = {pushes * BATCH * USERS};
+            """)
+        # What was deleted and replaced is gone, not a page that every index entry of organization 1 leads to.
+        for table in ("lanes", "devices", "feeds", "mutations", "id_mappings", "entities"):
+            self._cluster.query(database, f"VACUUM FULL {table}")
+
+    def _make_rows(self, database: str, tables: list[str], condition: str) -> None:
+        chunks = [(first, min(self._rows, first + CHUNK)) for first in range(0, self._rows, CHUNK)]
+
+        def make(chunk: tuple[int, int]) -> None:
+            first, end = chunk
+            rows = _ROWS.format(first=first, end=end, rows=self._rows, organization=_ORGANIZATION, user=_USER)
+            for table in tables:
+                self._copy(database, table, _AGED[table], f"FROM like_{table} t, ({rows} {condition}) x")
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(make, chunks))
+
+    def _copy(self, database: str, table: str, values: dict[str, str], source: str) -> None:
+        """Copies rows `t` of a table, some of their columns replaced."""
+        if table not in self._columns:
+            listed = self._cluster.query(
+                database, f"SELECT attname FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0 "
+                          "AND NOT attisdropped ORDER BY attnum")
+            self._columns[table] = listed.split()
+        columns = self._columns[table]
+        chosen = ", ".join(values.get(name, f"t.{name}") for name in columns)
+        self._cluster.query(database, f"INSERT INTO {table} ({', '.join(columns)}) SELECT {chosen} "
+                                      f"{source.format(table=table)}")
+
+    # Measuring
+
+    def compare(self, turns: int) -> None:
+        """Pushes and pulls of both, one right after the other."""
+        for name in PUSHES:
+            self._say(f"{name}, {turns} times each")
+            load = replace(figures.PUSHES[name], users=USERS)
+            pairs = [versions.pair(load, self.gateways, self._runner, turn, name) for turn in range(turns)]
+            self.pairs += pairs
+            own = versions.figures_of(f"growth {name}", pairs, other="fresh")
+            _hold(own[0])
+            self.figures += own
+        self._say(f"pages of {self._page}, {turns} times each")
+        rates: list[tuple[float, float]] = []
+        for turn in range(turns):
+            order = list(self.gateways) if turn % 2 == 0 else list(reversed(self.gateways))
+            found = {database: self._pull(self.gateways[database], turn) for database in order}
+            rates.append((found[GROWN], found[FRESH]))
+            print(f"  {found[GROWN]:>9,.0f} against {found[FRESH]:>9,.0f} pages/s", flush=True)
+        ratios = [grown / fresh for grown, fresh in rates]
+        own, other = (median(pair[side] for pair in rates) for side in (0, 1))
+        figure = Figure("growth pull", f"{own:,.0f} pages/s", f"{other:,.0f} fresh", median(ratios),
+                        (min(ratios), max(ratios)))
+        _hold(figure)
+        self.figures.append(figure)
+        self.facts["pulls"] = rates
+
+    def _pull(self, gateway: Gateway, seed: int) -> float:
+        """First pages of organizations, drawn alike on both sides; how many a second."""
+        draw = random.Random(seed)
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
+        tokens = [token(gateway.secret, organization(number), _user(number)) for number in range(1, PULLED + 1)]
+        began, pages = time.monotonic(), 0
+        while time.monotonic() - began < self._runner.seconds:
+            connection.request("GET", f"/v1/changes?limit={self._page}",
+                               headers={"Authorization": f"Bearer {draw.choice(tokens)}"})
+            response = connection.getresponse()
+            body = response.read()
+            if response.status != 200 or b'"entity_type":' not in body:
+                raise Failure(f"a pull was answered {response.status}: {body[:200]!r}")
+            pages += 1
+        rate = pages / (time.monotonic() - began)
+        connection.close()
+        return rate
+
+    # Looking
+
+    def sizes(self) -> None:
+        """Prints what tables and indexes take, and how much of it for each mutation made."""
+        self._say("sizes, and bytes for each mutation made")
+        listed = self._cluster.query(GROWN, """
+            SELECT p.relkind IN ('I', 'i'), p.relname, sum(pg_relation_size(c.oid)), max(t.relname)
+            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
+            LEFT JOIN pg_index x ON x.indexrelid = p.oid LEFT JOIN pg_class t ON t.oid = x.indrelid
+            GROUP BY p.relkind, p.relname ORDER BY coalesce(max(t.relname), p.relname), 1, 3 DESC""")
+        sizes = {}
+        for line in listed.splitlines():
+            is_index, name, size, _ = line.split("|")
+            sizes[name] = int(size)
+            if int(size) / self._rows >= 0.5:
+                print(f"  {'  ' if is_index == 't' else ''}{name:<40}{int(size) / 1e6:>10,.0f} MB"
+                      f"{int(size) / self._rows:>8,.0f} B", flush=True)
+        self.facts["sizes"] = sizes
+
+    # Working off
+
+    def work_off(self) -> None:
+        """Has retention work off all that is old, to the end and beside no load."""
+        gateway = self.gateways[GROWN]
+        self._say("retention of all that was made")
+        before, began = _kept(gateway), time.monotonic()
+        gateway.administer([("POST", "/retention", None)])
+        time.sleep(2)
+        while gateway.metrics().get("sluice_retention_running", 0) == 1:
+            time.sleep(0.5)
+        seconds = time.monotonic() - began
+        rows = {name: value - before.get(name, 0) for name, value in _kept(gateway).items()}
+        left = int(self._cluster.query(GROWN, "SELECT count(*) FROM mutations WHERE payload IS NOT NULL AND "
+                                              "synced_at < now() - interval '7 days'"))
+        if left:
+            raise Failure(f"retention came to its end and left {left:,} old mutations")
+        total = sum(rows.values())
+        self.facts |= {"retention_seconds": seconds, "retention_rows": rows}
+        self.figures.append(Figure("growth retention", f"{total:,.0f} rows in {seconds:,.0f} s",
+                                   f"{total / seconds:,.0f} rows/s, no load"))
+
+
+def _hold(figure: Figure) -> None:
+    figure.bar, figure.met = f"≥ {figures.GROWTH_BAR}", figure.ratio >= figures.GROWTH_BAR
+
+
+def _user(number: int) -> str:
+    return f"00000000-0000-4000-9000-{number * 1000 + 1:012d}"
+
+
+def _kept(gateway: Gateway) -> dict[str, float]:
+    return {name: value for name, value in gateway.metrics().items() if name.startswith("sluice_retention_rows_total")}
