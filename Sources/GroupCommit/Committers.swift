@@ -34,7 +34,7 @@ package final class Committers<Work: GroupWork>: Service {
                 work: work,
                 queue: queue,
                 desk: desk,
-                connection: CommitterConnection(connection),
+                connection: CommitterConnection(connection, isInPlace: desk < desks),
                 metrics: metrics
             )
         }
@@ -65,7 +65,11 @@ package final class Committers<Work: GroupWork>: Service {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {
                 guard committer.desk == queue.desks else {
-                    group.addTask { await committer.run() }
+                    let thread = ThreadExecutor("desk")
+                    group.addTask {
+                        await withTaskExecutorPreference(thread) { await committer.run() }
+                        thread.end()
+                    }
                     continue
                 }
                 group.addTask(executorPreference: HeavyWork.executor) { await committer.run() }
