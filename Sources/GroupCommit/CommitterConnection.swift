@@ -13,10 +13,13 @@ package final class CommitterConnection: Sendable {
     }
 
     private let configuration: ConnectionConfiguration
+    private let isInPlace: Bool
     private let state: Mutex<State>
 
-    package init(_ configuration: ConnectionConfiguration) {
+    /// - Parameter isInPlace: whether the committer's thread drives it, which then is the committer's own.
+    package init(_ configuration: ConnectionConfiguration, isInPlace: Bool = false) {
         self.configuration = configuration
+        self.isInPlace = isInPlace
         state = Mutex(State(limit: configuration.statementTimeout))
     }
 
@@ -54,7 +57,12 @@ package final class CommitterConnection: Sendable {
         if let open, open.isUsable { return open }
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
         do throws(PostgresError) {
-            let connection = try await Connection.open(configuration)
+            let connection =
+                if isInPlace {
+                    try Connection.openInPlace(configuration)
+                } else {
+                    try await Connection.open(configuration)
+                }
             state.withLock { state in
                 state.pastTraffic = state.pastTraffic + (state.connection?.traffic ?? Traffic())
                 state.connection = connection

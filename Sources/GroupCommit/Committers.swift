@@ -34,7 +34,7 @@ package final class Committers<Work: GroupWork>: Service {
                 work: work,
                 queue: queue,
                 desk: desk,
-                connection: CommitterConnection(connection),
+                connection: CommitterConnection(connection, isInPlace: desk < desks),
                 metrics: metrics
             )
         }
@@ -49,11 +49,15 @@ package final class Committers<Work: GroupWork>: Service {
     ) async throws(Problem) -> Value {
         let result = await withCheckedContinuation { continuation in
             let reply = OnceReply<Value>(continuation)
-            if !queue.add(job(reply), partition: partition) {
-                reply.send(.failure(Problem.overloaded("too much is waiting to be written")))
-            }
+            submit(job(reply), ofPartition: partition, reply)
         }
         return try result.get()
+    }
+
+    /// Has a job committed together with others, without waiting for the answer to its reply.
+    package func submit<Value: Sendable>(_ job: Work.Job, ofPartition partition: Int, _ reply: OnceReply<Value>) {
+        guard !queue.add(job, partition: partition) else { return }
+        reply.send(.failure(Problem.overloaded("too much is waiting to be written")))
     }
 
     /// Runs the committers until graceful shutdown; jobs queued by then are finished.
@@ -61,7 +65,11 @@ package final class Committers<Work: GroupWork>: Service {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {
                 guard committer.desk == queue.desks else {
-                    group.addTask { await committer.run() }
+                    let thread = ThreadExecutor("desk")
+                    group.addTask {
+                        await withTaskExecutorPreference(thread) { await committer.run() }
+                        thread.end()
+                    }
                     continue
                 }
                 group.addTask(executorPreference: HeavyWork.executor) { await committer.run() }

@@ -4,22 +4,28 @@ import Synchronization
 /// The reply to a job's caller. Only the first answer counts: a push that was answered for want of time may still be
 /// committed, and is a replay when it comes again.
 package final class OnceReply<Value: Sendable>: Sendable {
-    package typealias Continuation = CheckedContinuation<Result<Value, Problem>, Never>
+    package typealias Answer = Result<Value, Problem>
+    /// Called once, on any thread; must be quick.
+    package typealias Receiver = @Sendable (Answer) -> Void
 
-    private let continuation: Mutex<Continuation?>
+    private let receiver: Mutex<Receiver?>
 
-    package init(_ continuation: Continuation) {
-        self.continuation = Mutex(continuation)
+    package init(to receiver: @escaping Receiver) {
+        self.receiver = Mutex(receiver)
     }
 
-    package var isSent: Bool { continuation.withLock { $0 == nil } }
+    package convenience init(_ continuation: CheckedContinuation<Answer, Never>) {
+        self.init { continuation.resume(returning: $0) }
+    }
+
+    package var isSent: Bool { receiver.withLock { $0 == nil } }
 
     /// Answers, unless that was done.
-    package func send(_ result: Result<Value, Problem>) {
-        let waiting = continuation.withLock { continuation in
-            defer { continuation = nil }
-            return continuation
+    package func send(_ answer: Answer) {
+        let waiting = receiver.withLock { receiver in
+            defer { receiver = nil }
+            return receiver
         }
-        waiting?.resume(returning: result)
+        waiting?(answer)
     }
 }

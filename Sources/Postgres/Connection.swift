@@ -1,6 +1,6 @@
 import Synchronization
 
-/// One session on the server, driven by an operating-system thread of its own.
+/// One session on the server, driven by an operating-system thread of its own, or by its caller's.
 ///
 /// Calls from several tasks run one after the other, in the order they were made. Cancelling the task that awaits a
 /// call, or letting its deadline pass, cancels the statement on the server; the connection is then drained and usable
@@ -13,12 +13,15 @@ public final class Connection: Sendable {
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
+    /// Nil where a thread of its own drives the session.
+    private let driver: DriverInPlace?
     private let defaultTimeout: Duration?
     private let statements = Atomic(0)
     private let roundTrips = Atomic(0)
 
-    private init(mailbox: Mailbox, statementTimeout: Duration) {
+    private init(mailbox: Mailbox, driver: DriverInPlace? = nil, statementTimeout: Duration) {
         self.mailbox = mailbox
+        self.driver = driver
         defaultTimeout = statementTimeout > .zero ? statementTimeout + Self.timeoutMargin : nil
     }
 
@@ -46,6 +49,20 @@ public final class Connection: Sendable {
         }
         if let failure { throw Task.isCancelled ? PostgresError(.cancelled, "while connecting") : failure }
         return connection
+    }
+
+    /// Connects on the calling thread, which this call and all later ones keep until they are done: for a caller that
+    /// has a thread for itself. A call then costs no change of threads. That the server has closed the session shows
+    /// only at the next call.
+    ///
+    /// Throws as ``open(_:)`` does.
+    public static func openInPlace(_ configuration: ConnectionConfiguration) throws(PostgresError) -> Connection {
+        guard let mailbox = Mailbox() else { throw PostgresError(.unavailable, "no file descriptor left") }
+        return Connection(
+            mailbox: mailbox,
+            driver: try DriverInPlace(configuration, mailbox),
+            statementTimeout: configuration.statementTimeout
+        )
     }
 
     /// Runs all queries in one pipeline with one Sync, and returns their results in order.
@@ -102,7 +119,10 @@ public final class Connection: Sendable {
     var isWorn: Bool { mailbox.isWorn }
 
     /// Ends the session and its thread, without waiting for either. A call under way throws `connectionLost`.
-    public func close() { mailbox.close() }
+    public func close() {
+        mailbox.close()
+        driver?.close()
+    }
 
     /// Ends the session and returns when its thread is done and its descriptors are closed.
     public func closeAndWait() async {
@@ -119,10 +139,11 @@ public final class Connection: Sendable {
 
     private func perform(_ work: Job.Work, timeout: Duration?, heedsCancellation: Bool = true) async -> Job.Outcome {
         let ticket = Ticket()
-        let deadline = timeout.map { ContinuousClock.now + $0 }
+        let limits = Limits(deadline: timeout.map { ContinuousClock.now + $0 }, ticket: ticket)
         return await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let job = Job(work: work, deadline: deadline, ticket: ticket, continuation: continuation)
+            if let driver { return driver.perform(work, limits) }
+            return await withCheckedContinuation { continuation in
+                let job = Job(work: work, limits: limits, continuation: continuation)
                 if !mailbox.post(job) {
                     continuation.resume(returning: .failure(PostgresError(.connectionLost, "the connection is closed")))
                 }

@@ -1,12 +1,6 @@
 import Glibc
 
 extension ConnectionDriver {
-    /// What ends a job early.
-    struct Limits {
-        let deadline: ContinuousClock.Instant?
-        let ticket: Ticket
-    }
-
     enum Drained {
         /// More is to come.
         case pending

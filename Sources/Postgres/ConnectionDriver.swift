@@ -22,6 +22,18 @@ final class ConnectionDriver {
         handle = try Handle(connecting: configuration)
     }
 
+    /// Connects, and applies the settings.
+    static func open(
+        _ configuration: ConnectionConfiguration,
+        _ mailbox: Mailbox
+    ) throws(PostgresError) -> ConnectionDriver {
+        let driver = try ConnectionDriver(configuration, mailbox)
+        try driver.connect()
+        mailbox.connected(to: driver.handle.serverProcess)
+        if configuration.ownsSession { try driver.applySettings() }
+        return driver
+    }
+
     /// The whole life of the thread. `opened` is called once, when the connection is ready or has failed.
     static func run(
         _ configuration: ConnectionConfiguration,
@@ -32,10 +44,7 @@ final class ConnectionDriver {
         // A function of its own, so that libpq's resources are gone when the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
-                let driver = try ConnectionDriver(configuration, mailbox)
-                try driver.connect()
-                mailbox.connected(to: driver.handle.serverProcess)
-                if configuration.ownsSession { try driver.applySettings() }
+                let driver = try ConnectionDriver.open(configuration, mailbox)
                 isOpen = true
                 opened(nil)
                 return driver.serve()
@@ -107,22 +116,26 @@ final class ConnectionDriver {
 
     /// Runs one job and answers it; `false` where the connection can't go on.
     private func perform(_ job: Job) -> Bool {
-        if let kind = job.interruption(at: .now) {
-            job.continuation.resume(returning: .failure(PostgresError(kind, "before it was sent")))
-            return true
+        let (outcome, isAlive) = perform(job.work, job.limits)
+        job.continuation.resume(returning: outcome)
+        return isAlive
+    }
+
+    /// Does one piece of work; also tells whether the connection can go on, and closes it where it can't.
+    func perform(_ work: Job.Work, _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
+        if let kind = limits.interruption(at: .now) {
+            return (.failure(PostgresError(kind, "before it was sent")), true)
         }
-        let limits = Limits(deadline: job.deadline, ticket: job.ticket)
         let (outcome, isAlive) =
-            switch job.work {
+            switch work {
             case .pipeline(let queries): pipeline(queries, limits)
             case .script(let text): script(text, limits)
             }
         deliverNotifications()
-        // The caller that awaits the job may look at the connection next, so its state is published first.
+        // The caller may look at the connection next, so its state is published first.
         mailbox.finished(in: handle.transaction, isWorn: isWorn)
         if !isAlive { mailbox.close() }
-        job.continuation.resume(returning: outcome)
-        return isAlive
+        return (outcome, isAlive)
     }
 
     private func deliverNotifications() {

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// Work for a connection's thread, and the caller that waits for it.
 struct Job: Sendable {
     enum Work: Sendable {
@@ -12,14 +10,6 @@ struct Job: Sendable {
     typealias Outcome = Result<[Rows], PostgresError>
 
     let work: Work
-    let deadline: ContinuousClock.Instant?
-    let ticket: Ticket
+    let limits: Limits
     let continuation: CheckedContinuation<Outcome, Never>
-
-    /// The reason to stop the job, if there is one.
-    func interruption(at now: ContinuousClock.Instant) -> PostgresError.Kind? {
-        if ticket.isCancelled { return .cancelled }
-        if let deadline, deadline <= now { return .timedOut }
-        return nil
-    }
 }

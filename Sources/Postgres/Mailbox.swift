@@ -88,11 +88,11 @@ final class Mailbox: Sendable {
             if state.jobs.isEmpty { return ([], nil) }
             var taken: [(Job, PostgresError.Kind)] = []
             state.jobs.removeAll { job in
-                guard let kind = job.interruption(at: now) else { return false }
+                guard let kind = job.limits.interruption(at: now) else { return false }
                 taken.append((job, kind))
                 return true
             }
-            return (taken, state.jobs.lazy.compactMap(\.deadline).min())
+            return (taken, state.jobs.lazy.compactMap(\.limits.deadline).min())
         }
     }
 

@@ -93,6 +93,11 @@ package final class TokenVerifier: Sendable {
         }
     }
 
+    /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
+    package func knownClaims(_ token: Substring, now: Timestamp) -> TokenClaims? {
+        cached(Self.digest(of: token), now: now.seconds)
+    }
+
     /// Verified tokens in the cache, for a gauge.
     package var cachedTokens: Int {
         state.withLock { $0.cache.count }

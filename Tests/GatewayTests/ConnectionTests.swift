@@ -102,6 +102,41 @@ import Testing
         #expect(await connection.rest().isEmpty)
     }
 
+    @Test func `what comes behind a push is heeded once that is answered`() async throws {
+        let scene = try await Scene()
+        let get = "GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n"
+        // the first push of a token may go another way than the next
+        for _ in 0..<2 {
+            let (head, body) = Self.push(scene.ada)
+            let connection = try RawConnection(port: scene.gateway.port)
+            await connection.send(head + body + get + get)
+            #expect(try await connection.reply().statuses == ["succeeded"])
+            #expect(try await connection.reply().status == 404)
+            #expect(try await connection.reply().status == 404)
+        }
+        for _ in 0..<2 {
+            let (head, body) = Self.push(scene.ada)
+            let connection = try RawConnection(port: scene.gateway.port)
+            await connection.send(head + body + "nonsense\r\n\r\n")
+            let reply = try await connection.reply()
+            #expect(reply.statuses == ["succeeded"])
+            #expect(reply.header("connection") == ["close"])
+            #expect(await connection.rest().isEmpty)
+        }
+    }
+
+    @Test func `who has sent all is answered`() async throws {
+        let scene = try await Scene()
+        for _ in 0..<3 {
+            let (head, body) = Self.push(scene.ada)
+            let connection = try RawConnection(port: scene.gateway.port)
+            await connection.send(head + body)
+            connection.finishSending()
+            #expect(try await connection.reply().statuses == ["succeeded"])
+            #expect(await connection.rest().isEmpty)
+        }
+    }
+
     @Test func `a connection is kept or closed as its client asks`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)

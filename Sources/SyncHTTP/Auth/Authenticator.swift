@@ -20,6 +20,21 @@ struct Authenticator: Sendable {
         return Caller(organization: organization, user: claims.user, expiresAt: claims.expiresAt)
     }
 
+    /// The caller of a request with a valid token of an active organization without quotas, where all of this is in
+    /// memory; nil says nothing.
+    func callerAtHand(_ headers: HTTPFields) -> Caller? {
+        guard let token = try? BearerToken.of(headers),
+            let claims = verifier.knownClaims(token, now: now()),
+            let organization = catalog.organizationAtHand(claims.organization),
+            organization.status == .active, !organization.settings.hasQuota
+        else { return nil }
+        if organization.settings.provisioning == .explicit {
+            let user = LaneKey(organization: organization.id, user: claims.user)
+            guard catalog.isUserAtHand(user) else { return nil }
+        }
+        return Caller(organization: organization, user: claims.user, expiresAt: claims.expiresAt)
+    }
+
     /// Whether a caller whose token was good is still served: long-running requests check again.
     ///
     /// - Throws: `store_unavailable`, `overloaded` when that cannot be determined.
@@ -69,6 +84,18 @@ struct Authenticator: Sendable {
             exchange.isStillServed = { [id = caller.organization.id] in try await activeOrganization(id) }
             guard caller.organization.settings.hasQuota else { return try await endpoint(exchange, caller) }
             return try await quotas.answer(exchange, caller, by: endpoint)
+        }
+    }
+
+    /// A direct endpoint for callers that are known from memory.
+    func callersAtHand(
+        only endpoint: @escaping @Sendable (DirectExchange, Caller) -> Bool
+    ) -> Route.DirectEndpoint {
+        { exchange in
+            guard let caller = callerAtHand(exchange.headers) else { return false }
+            var exchange = exchange
+            exchange.user = LaneKey(organization: caller.organization.id, user: caller.user)
+            return exchange.hold.mayBelong(to: exchange.user) && endpoint(exchange, caller)
         }
     }
 

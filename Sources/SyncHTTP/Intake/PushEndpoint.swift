@@ -10,7 +10,7 @@ struct PushEndpoint: Sendable {
     let limits: IntakeLimits
     let longestWait: Duration
     /// Limits the bodies decoded at a time.
-    private let gate: FairGate
+    let gate: FairGate
     private let metrics = PushMetrics()
 
     init(store: Store, bodies: BodyReader, gate: FairGate, limits: IntakeLimits, longestWait: Duration) {
@@ -25,20 +25,16 @@ struct PushEndpoint: Sendable {
         _ = try Query(of: exchange)
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         do {
-            let accepted = try await bodies.withBody(of: exchange) { body in
+            let committed = try await bodies.withBody(of: exchange) { body in
                 let answer = try await withPush(body, of: exchange) {
-                    try await accept($0, exchange, caller, preferences)
+                    try await commit($0, exchange, caller, preferences)
                 }
                 // a committed push needs its body no more, however long the answer is held
                 return waits(for: answer, preferences) ? answer.withoutBody() : answer
             }
-            let answer = await settle(accepted, exchange, caller, preferences)
-            var reply = reply(answer, preferences)
-            reply.standing = answer.standing
-            return reply
+            return reply(to: await settle(committed, exchange, caller, preferences), preferences)
         } catch {
-            metrics.record(error)
-            throw refusal(error, preferences)
+            throw refused(error, preferences)
         }
     }
 
@@ -79,7 +75,7 @@ struct PushEndpoint: Sendable {
         }
     }
 
-    private func accept(
+    private func commit(
         _ push: PushRequest,
         _ exchange: Exchange,
         _ caller: Caller,
@@ -90,7 +86,7 @@ struct PushEndpoint: Sendable {
             organization: caller.organization,
             user: caller.user,
             isStrict: preferences.isStrict ?? false,
-            traceparent: traceparent(of: exchange)
+            traceparent: traceparent(of: exchange.headers)
         )
         metrics.record(answer)
         return answer
@@ -98,8 +94,8 @@ struct PushEndpoint: Sendable {
 
     /// The request's trace context, if any, in the form that can be stored: additions of later header versions are
     /// left out.
-    private func traceparent(of exchange: Exchange) -> String? {
-        exchange.headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceparent
+    func traceparent(of headers: HTTPFields) -> String? {
+        headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceparent
     }
 
     private func waits(for answer: PushAnswer, _ preferences: Preferences) -> Bool {
@@ -126,9 +122,23 @@ struct PushEndpoint: Sendable {
         return settled ?? answer
     }
 
-    private func reply(_ answer: PushAnswer, _ preferences: Preferences) -> Answer {
+    private func reply(to answer: PushAnswer, _ preferences: Preferences) -> Answer {
         let isSettled = answer.verdicts.allSatisfy(\.status.isSettled) || answer.unsettled.isEmpty
-        return self.answer(isSettled ? .ok : .accepted, answer.json(), preferences)
+        var reply = self.answer(isSettled ? .ok : .accepted, answer.json(), preferences)
+        reply.standing = answer.standing
+        return reply
+    }
+
+    /// Counts a push that was committed and waits for nothing more, and answers it.
+    func accepted(_ answer: PushAnswer, _ preferences: Preferences) -> Answer {
+        metrics.record(answer)
+        return reply(to: answer, preferences)
+    }
+
+    /// Counts a push that was not committed, and says why.
+    func refused(_ error: any Error, _ preferences: Preferences) -> any Error {
+        metrics.record(error)
+        return refusal(error, preferences)
     }
 
     private func answer(_ status: HTTPResponse.Status, _ json: [UInt8], _ preferences: Preferences) -> Answer {

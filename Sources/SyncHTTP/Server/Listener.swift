@@ -46,7 +46,7 @@ struct Listener: Service {
     }
 
     private var builder: HTTPServerBuilder {
-        let (configuration, cutOffs) = (configuration, responder.budgets.cutOffs)
+        let (configuration, own, cutOffs) = (configuration, responder, responder.budgets.cutOffs)
         return HTTPServerBuilder { responder in
             EventLoopBound(
                 base: HTTP1Channel(
@@ -61,7 +61,7 @@ struct Listener: Service {
                         )
                     )
                 )
-            )
+            ) { try DirectHandler.add(to: $0, own) }
         }
     }
 

@@ -95,7 +95,12 @@ package struct PublicServer: Service {
         let pulls = PullEndpoint(store: store, budget: budget, longestWait: wait)
 
         var routes = RouteTable()
-        routes.add(.post, "/v1/mutations", authenticator.callers(only: pushes.push))
+        routes.add(
+            .post,
+            "/v1/mutations",
+            directly: authenticator.callersAtHand(only: pushes.pushDirectly),
+            authenticator.callers(only: pushes.push)
+        )
         routes.add(.post, "/v1/mutations/preview", authenticator.callers(only: pushes.preview))
         routes.add(.get, "/v1/mutations", authenticator.callers(only: mutations.list))
         routes.add(.get, "/v1/mutations/{id}", authenticator.callers(only: mutations.read))

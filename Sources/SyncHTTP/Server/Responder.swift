@@ -16,7 +16,7 @@ struct Responder: Sendable {
     var inFlight: Meter?
 
     private let unmatched = RouteMeters(route: "unmatched", method: "any")
-    private let date = HTTPDate()
+    let date = HTTPDate()
     private let storeWarnings = OncePerSecond()
 
     init(
@@ -45,11 +45,7 @@ struct Responder: Sendable {
         inFlight?.increment()
         defer { inFlight?.decrement() }
         let requestID = RequestID.of(request.headers)
-        let context = LogContext(
-            requestID: requestID,
-            traceID: request.headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceIDText
-        )
-        return await LogContext.$current.withValue(context) {
+        return await LogContext.$current.withValue(LogContext(of: request.headers, requestID)) {
             await respond(to: request, requestID: requestID, on: channel, since: started)
         }
     }
@@ -62,19 +58,23 @@ struct Responder: Sendable {
     ) async -> Reply {
         let hold = AnswerHold(budgets.answers, pages: budgets.pages)
         let (answer, route, failure) = await answer(request, requestID: requestID, channel: channel, hold: hold)
-        let elapsed = (NIODeadline.now() - started).nanoseconds
-        (route?.meters ?? unmatched).record(answer.status, nanoseconds: elapsed)
-        let level = level(for: answer.status)
-        if logger.logLevel <= level {
-            let line = LogLine(route: route, answer: answer, elapsed: elapsed)
-            logger.log(level: level, "Request answered", metadata: line.metadata(failure: failure))
-        }
+        note(answer, route, failure, since: started)
         let response = answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
         if hold.settle(at: request.method == .head ? 0 : answer.body?.count ?? 0) {
             await ConnectionGuard.release(hold, behindNextResponseOn: channel)
         }
         guard let successor = answer.successor else { return .response(response) }
         return .handover(response.head, to: successor)
+    }
+
+    /// Counts and logs an answer.
+    func note(_ answer: Answer, _ route: Route?, _ failure: (any Error)?, since started: NIODeadline) {
+        let elapsed = (NIODeadline.now() - started).nanoseconds
+        (route?.meters ?? unmatched).record(answer.status, nanoseconds: elapsed)
+        let level = level(for: answer.status)
+        guard logger.logLevel <= level else { return }
+        let line = LogLine(route: route, answer: answer, elapsed: elapsed)
+        logger.log(level: level, "Request answered", metadata: line.metadata(failure: failure))
     }
 
     private func answer(
@@ -87,7 +87,7 @@ struct Responder: Sendable {
         do {
             let (route, parameters) = try route(of: request)
             matched = route
-            if let mediaType = route.mediaType, !Accept.allows(mediaType, request.headers) {
+            if let mediaType = route.mediaType, !route.mayAnswer(request.headers) {
                 throw Problem(.notAcceptable, "Answers are \(mediaType); the Accept header excludes that.")
             }
             let exchange = Exchange(
@@ -120,5 +120,14 @@ struct Responder: Sendable {
         if status.code < 500 { return .debug }
         if status.code != 503 { return .error }
         return storeWarnings.isFirst(at: now().seconds) ? .warning : .debug
+    }
+}
+
+extension LogContext {
+    init(of headers: HTTPFields, _ requestID: String) {
+        self.init(
+            requestID: requestID,
+            traceID: headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceIDText
+        )
     }
 }

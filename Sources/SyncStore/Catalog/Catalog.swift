@@ -60,14 +60,18 @@ package final class Catalog: Sendable {
         return entry.organization
     }
 
+    /// An organization, at most five seconds old, if it is in memory and can be served.
+    package func organizationAtHand(_ id: UUID) -> Organization? {
+        guard let entry = entryAtHand(id), entry.seal.lock == nil else { return nil }
+        return entry.organization
+    }
+
     /// Whether a user has pushed before or an operator has added the user.
     package func isUserKnown(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let key = LaneKey(organization: organization, user: user)
+        if isUserAtHand(key) { return true }
         let moment = now()
-        let (isKnown, generation) = state.withLock { state in
-            (state.users[key].map { Self.isFresh($0, at: moment) } ?? false, state.generation)
-        }
-        if isKnown { return true }
+        let generation = state.withLock { $0.generation }
         let parameters = Parameters(of: key)
         let found: Bool
         do {
@@ -85,11 +89,26 @@ package final class Catalog: Sendable {
         return found
     }
 
+    /// Whether a user is known from memory; false says nothing.
+    package func isUserAtHand(_ user: LaneKey) -> Bool {
+        let moment = now()
+        return state.withLock { $0.users[user].map { Self.isFresh($0, at: moment) } ?? false }
+    }
+
+    /// The entry of an organization, at most five seconds old, if it is in memory.
+    package func entryAtHand(_ id: UUID) -> Entry? {
+        let moment = now()
+        guard let cached = state.withLock({ $0.entries[id] }), Self.isFresh(cached.readAt, at: moment) else {
+            return nil
+        }
+        return cached
+    }
+
     /// The entry of an organization, at most five seconds old.
     package func entry(_ id: UUID) async throws(Problem) -> Entry {
+        if let cached = entryAtHand(id) { return cached }
         let moment = now()
-        let (cached, generation) = state.withLock { ($0.entries[id], $0.generation) }
-        if let cached, Self.isFresh(cached.readAt, at: moment) { return cached }
+        let generation = state.withLock { $0.generation }
         let read: Entry
         do {
             let rows = try await reader.read(id)

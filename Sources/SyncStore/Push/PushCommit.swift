@@ -36,7 +36,7 @@ package final class PushCommit: Service {
         traceparent: String? = nil
     ) async throws(Problem) -> PushAnswer {
         let partition = try await catalog.entry(organization.id).partition
-        var answer = try await committers.submit(ofPartition: partition) { reply in
+        let answer = try await committers.submit(ofPartition: partition) { reply in
             PushJob(
                 push: push,
                 organization: organization,
@@ -47,9 +47,51 @@ package final class PushCommit: Service {
                 reply: reply
             )
         }
-        // committed: no error from here on may replace the answer
-        answer.stuck = await stuckMutations.stuck(among: answer.verdicts, organization: organization.id, user: user)
-        answer.hold = await holds.hold(of: LaneKey(organization: organization.id, user: user), as: answer.lane)
+        return await completed(answer, of: LaneKey(organization: organization.id, user: user))
+    }
+
+    /// Commits a push, together with others, without waiting for its answer.
+    ///
+    /// - Parameter receiver: takes the answer, on any thread; where it is not ``isComplete(_:)``, the rest comes from
+    ///   ``completed(_:of:)``.
+    /// - Returns: false where what is known of the organization is too old; then nothing has happened.
+    package func submitAtOnce(
+        _ push: PushRequest,
+        organization: Organization,
+        user: UUID,
+        isStrict: Bool,
+        traceparent: String?,
+        _ receiver: @escaping @Sendable (Result<PushAnswer, Problem>) -> Void
+    ) -> Bool {
+        guard let partition = catalog.entryAtHand(organization.id)?.partition else { return false }
+        let reply = OnceReply(to: receiver)
+        let job = PushJob(
+            push: push,
+            organization: organization,
+            user: user,
+            isStrict: isStrict,
+            traceparent: traceparent,
+            enqueuedAt: .now,
+            reply: reply
+        )
+        committers.submit(job, ofPartition: partition, reply)
+        return true
+    }
+
+    /// Whether nothing remains to be looked up for the answer to a committed push, as is usual.
+    package func isComplete(_ answer: PushAnswer) -> Bool {
+        !answer.lane.mayBeHeld && !answer.verdicts.contains { $0.status == .blocked }
+    }
+
+    /// The answer to a committed push with what had to be looked up for it. No error from here on may replace it.
+    package func completed(_ answer: PushAnswer, of lane: LaneKey) async -> PushAnswer {
+        var answer = answer
+        answer.stuck = await stuckMutations.stuck(
+            among: answer.verdicts,
+            organization: lane.organization,
+            user: lane.user
+        )
+        answer.hold = await holds.hold(of: lane, as: answer.lane)
         return answer
     }
 

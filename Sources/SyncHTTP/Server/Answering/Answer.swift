@@ -33,19 +33,25 @@ struct Answer: Sendable {
 
     /// The complete response: the answer's own fields and those that every response carries.
     func response(to method: HTTPRequest.Method, requestID: String, date: String?) -> Response {
+        let (head, body) = message(to: method, requestID: requestID, date: date)
+        let content = body.map { ResponseBody(byteBuffer: $0) } ?? ResponseBody()
+        return Response(status: head.status, headers: head.headerFields, body: content)
+    }
+
+    /// The response's head and its body; without a body the head may lack its length.
+    func message(
+        to method: HTTPRequest.Method,
+        requestID: String,
+        date: String?
+    ) -> (head: HTTPResponse, body: ByteBuffer?) {
         var fields = headers
         fields.append(HTTPField(name: .xRequestID, value: requestID))
         if let date { fields.append(HTTPField(name: .date, value: date)) }
-        guard let length = sharedBody?.readableBytes ?? body?.count else {
-            if successor != nil { fields.append(HTTPField(name: .contentType, value: contentType)) }
-            return Response(status: status, headers: fields)
-        }
-        fields.append(HTTPField(name: .contentType, value: contentType))
-        if method == .head {
-            fields.append(HTTPField(name: .contentLength, value: String(length)))
-            return Response(status: status, headers: fields)
-        }
-        let buffer = sharedBody ?? ByteBuffer(bytes: body ?? [])
-        return Response(status: status, headers: fields, body: ResponseBody(byteBuffer: buffer))
+        let length = sharedBody?.readableBytes ?? body?.count
+        if length != nil || successor != nil { fields.append(HTTPField(name: .contentType, value: contentType)) }
+        if let length { fields.append(HTTPField(name: .contentLength, value: String(length))) }
+        let head = HTTPResponse(status: status, headerFields: fields)
+        guard method != .head, length != nil else { return (head, nil) }
+        return (head, sharedBody ?? ByteBuffer(bytes: body ?? []))
     }
 }

@@ -53,15 +53,22 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     /// Gives back an answer's room once the system has taken the next response for the client, or the connection has
     /// ended.
     static func release(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) async {
-        let handing = channel.eventLoop.submit {
+        let handing = channel.eventLoop.submit { releaseNow(hold, behindNextResponseOn: channel) }
+        do { try await handing.get() } catch { hold.leave() }
+    }
+
+    /// The same on the connection's event loop.
+    static func releaseNow(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) {
+        do {
             let connection = try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self)
             connection.hold?.leave()
             connection.hold = hold
             // bytes that the system keeps for a client that does not read are memory, too
             try channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: Self.systemBytes)
+        } catch {
+            // the pipeline may be gone, and the client with it
+            hold.leave()
         }
-        // the pipeline may be gone, and the client with it
-        do { try await handing.get() } catch { hold.leave() }
     }
 
     // MARK: - Life

@@ -42,6 +42,12 @@ final class AnswerHold: Sendable {
         try gate.requireShare(of: user)
     }
 
+    /// Sets the answer's user; false where the organization's unread answers already exceed its share.
+    func mayBelong(to user: LaneKey) -> Bool {
+        state.withLock { $0.user = user }
+        return !gate.isOver(user)
+    }
+
     /// Takes room for the answer, once there is some; does nothing where it was taken.
     ///
     /// - Throws: `overloaded` when room did not come in time.

@@ -58,15 +58,21 @@ final class FairGate: Sendable {
     ///
     /// - Throws: `overloaded` when room did not come in time.
     func enter(_ weight: Int, for user: LaneKey) async throws(Problem) {
-        if !state.withLock({ $0.room.takeAtOnce(weight, for: user) }) {
-            let isAdmitted = await withCheckedContinuation { continuation in
-                settle { state, now in
-                    state.waiters[state.room.wait(for: weight, by: user, now: now)] = continuation
-                }
+        if entersAtOnce(weight, for: user) { return }
+        let isAdmitted = await withCheckedContinuation { continuation in
+            settle { state, now in
+                state.waiters[state.room.wait(for: weight, by: user, now: now)] = continuation
             }
-            guard isAdmitted else { throw overload.problem() }
         }
+        guard isAdmitted else { throw overload.problem() }
         meter?.increment(by: Double(weight))
+    }
+
+    /// Takes room if there is some without waiting.
+    func entersAtOnce(_ weight: Int, for user: LaneKey) -> Bool {
+        guard state.withLock({ $0.room.takeAtOnce(weight, for: user) }) else { return false }
+        meter?.increment(by: Double(weight))
+        return true
     }
 
     func leave(_ weight: Int, of user: LaneKey) {
@@ -83,7 +89,12 @@ final class FairGate: Sendable {
 
     /// Refuses a user whose organization holds more than its share.
     func requireShare(of user: LaneKey) throws(Problem) {
-        guard !state.withLock({ $0.room.shares.isOver(user) }) else { throw overload.problem() }
+        if isOver(user) { throw overload.problem() }
+    }
+
+    /// Whether a user's organization holds more than its share.
+    func isOver(_ user: LaneKey) -> Bool {
+        state.withLock { $0.room.shares.isOver(user) }
     }
 
     /// Turns away requests that have waited too long.

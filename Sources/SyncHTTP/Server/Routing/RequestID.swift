@@ -1,10 +1,12 @@
 import Foundation
 import HTTPTypes
 import JSONText
+import SyncModel
 
 /// The request's id in answers, logs and problems.
 enum RequestID {
     static let maximumLength = 128
+    private static let ids = UUIDv4Generator()
 
     /// The client's `X-Request-ID` if it is sane, otherwise a new UUID.
     static func of(_ headers: HTTPFields) -> String {
@@ -12,7 +14,7 @@ enum RequestID {
         return make()
     }
 
-    static func make() -> String { UUID().lowercased }
+    static func make() -> String { ids.make().lowercased }
 
     /// 1 to 128 letters, digits, dots, underscores and hyphens: nothing that could confuse a log or a header.
     static func isSane(_ text: String) -> Bool {

@@ -20,13 +20,15 @@ struct RouteTable: Sendable {
         _ method: HTTPRequest.Method,
         _ template: String,
         answers mediaType: String? = "application/json",
+        directly directEndpoint: Route.DirectEndpoint? = nil,
         _ endpoint: @escaping Route.Endpoint
     ) {
         let route = Route(
             method: method,
             mediaType: mediaType,
             meters: RouteMeters(route: template, method: method.rawValue),
-            endpoint: endpoint
+            endpoint: endpoint,
+            directEndpoint: directEndpoint
         )
         if !template.contains("{") {
             literal[template, default: Resource(template)].routes.append(route)
@@ -43,6 +45,12 @@ struct RouteTable: Sendable {
         (Array(literal.values) + templates).flatMap { resource in
             resource.routes.map { "\($0.method.rawValue) \(resource.template)" }
         }
+    }
+
+    /// The route that may answer a request directly. Its path must be literal, and without a query.
+    func direct(_ method: HTTPRequest.Method, _ path: String) -> Route? {
+        guard method == .post, let resource = literal[path] else { return nil }
+        return resource.routes.first { $0.method == method && $0.directEndpoint != nil }
     }
 
     /// The route for a method and path. `HEAD` is served by `GET`.

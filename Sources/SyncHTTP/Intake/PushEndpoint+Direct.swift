@@ -1,0 +1,85 @@
+import HTTPTypes
+import NIOCore
+import SyncModel
+import SyncStore
+import Telemetry
+
+extension PushEndpoint {
+    /// Begins a push that has only to be committed to be answered.
+    ///
+    /// Leaves all others to ``push(_:_:)``, also those that it would refuse: they are rare, and refused in one place.
+    ///
+    /// - Returns: whether it has begun; if not, nothing has happened.
+    func pushDirectly(_ exchange: DirectExchange, _ caller: Caller) -> Bool {
+        let preferences = Preferences(exchange.headers, longestWait: longestWait)
+        guard preferences.wait == nil, exchange.headers[.expect] == nil,
+            (try? MediaType.requireJSON(exchange.headers)) != nil,
+            let room = PushRoom(exchange.body.count, of: exchange.user, bodies, gate)
+        else { return false }
+        guard let push = try? PushRequest(body: exchange.body, limits: limits) else {
+            room.leave()
+            return false
+        }
+        let hasBegun = store.pushes.submitAtOnce(
+            push,
+            organization: caller.organization,
+            user: caller.user,
+            isStrict: preferences.isStrict ?? false,
+            traceparent: traceparent(of: exchange.headers)
+        ) { result in
+            exchange.eventLoop.execute {
+                room.leave()
+                complete(result, exchange, preferences)
+            }
+        }
+        if !hasBegun { room.leave() }
+        return hasBegun
+    }
+
+    /// Replies; where a committed push needs a look at something else, behind that.
+    private func complete(
+        _ result: Result<PushAnswer, Problem>,
+        _ exchange: DirectExchange,
+        _ preferences: Preferences
+    ) {
+        switch result {
+        case .failure(let problem):
+            exchange.reply(.failure(refused(problem, preferences)))
+        case .success(let answer) where store.pushes.isComplete(answer):
+            exchange.reply(.success(accepted(answer, preferences)))
+        case .success(let answer):
+            Task(executorPreference: EventLoopExecutor(exchange.eventLoop)) {
+                let answer = await LogContext.$current.withValue(exchange.context) {
+                    await store.pushes.completed(answer, of: exchange.user)
+                }
+                exchange.eventLoop.execute { exchange.reply(.success(accepted(answer, preferences))) }
+            }
+        }
+    }
+}
+
+/// The room of a push that is answered directly, from its body until it is committed.
+private struct PushRoom: Sendable {
+    private let bytes: Int
+    private let user: LaneKey
+    private let bodies: FairBudget
+    private let gate: FairGate
+
+    /// Takes room; nil where some of it would have to be waited for, or refused.
+    init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: FairGate) {
+        self.bytes = bytes
+        self.user = user
+        self.bodies = bodies.budget
+        self.gate = gate
+        guard bytes <= bodies.limit, self.bodies.offers(bytes, for: user) else { return nil }
+        guard gate.entersAtOnce(gate.weight(bytes), for: user) else {
+            self.bodies.giveBack(bytes, of: user)
+            return nil
+        }
+    }
+
+    func leave() {
+        gate.leave(gate.weight(bytes), of: user)
+        bodies.giveBack(bytes, of: user)
+    }
+}

@@ -1,0 +1,22 @@
+import HTTPTypes
+import NIOCore
+import SyncModel
+import Telemetry
+
+/// A request that has arrived as a whole, as direct endpoints get it.
+struct DirectExchange: Sendable {
+    let head: HTTPRequest
+    let body: [UInt8]
+    let eventLoop: any EventLoop
+    /// Names the request in log lines.
+    let context: LogContext
+    /// Takes the answer, once, on the event loop, after the endpoint has returned.
+    let reply: @Sendable (Result<Answer, any Error>) -> Void
+
+    /// The room for its answer.
+    let hold: AnswerHold
+    /// The caller's user, once authenticated.
+    var user = LaneKey.nobody
+
+    var headers: HTTPFields { head.headerFields }
+}

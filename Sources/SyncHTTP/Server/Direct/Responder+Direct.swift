@@ -1,0 +1,55 @@
+import HTTPTypes
+import Metrics
+import NIOCore
+import Telemetry
+
+extension Responder {
+    /// Begins to answer a request without a task, where its route can do that now.
+    ///
+    /// - Parameter write: takes the answer, on the channel's event loop, after this has returned.
+    /// - Returns: false where the route can't; then nothing has happened.
+    func respondsDirectly(
+        to head: HTTPRequest,
+        _ body: ByteBuffer?,
+        on channel: any Channel,
+        _ write: @escaping @Sendable (HTTPResponse, ByteBuffer?) -> Void
+    ) -> Bool {
+        guard let route = routes.direct(head.method, head.path ?? ""), let endpoint = route.directEndpoint,
+            route.mayAnswer(head.headerFields)
+        else { return false }
+        let started = NIODeadline.now()
+        let requestID = RequestID.of(head.headerFields)
+        let context = LogContext(of: head.headerFields, requestID)
+        let hold = AnswerHold(budgets.answers, pages: budgets.pages)
+        let exchange = DirectExchange(
+            head: head,
+            body: body.map { Array($0.readableBytesView) } ?? [],
+            eventLoop: channel.eventLoop,
+            context: context,
+            reply: { result in
+                inFlight?.decrement()
+                let (answer, failure) = Self.answer(result, requestID: requestID)
+                LogContext.$current.withValue(context) { note(answer, route, failure, since: started) }
+                if hold.settle(at: answer.body?.count ?? 0) {
+                    ConnectionGuard.releaseNow(hold, behindNextResponseOn: channel)
+                }
+                let (response, body) = answer.message(to: head.method, requestID: requestID, date: date.text(at: now()))
+                write(response, body)
+            },
+            hold: hold
+        )
+        guard endpoint(exchange) else { return false }
+        inFlight?.increment()
+        return true
+    }
+
+    private static func answer(
+        _ result: Result<Answer, any Error>,
+        requestID: String
+    ) -> (Answer, failure: (any Error)?) {
+        switch result {
+        case .success(let answer): (answer, nil)
+        case .failure(let error): (Refusal(of: error).answer(requestID: requestID), error)
+        }
+    }
+}
