@@ -88,6 +88,11 @@ package final class Committer<Work: GroupWork>: Sendable {
                 work.forget(group)
             } catch Setback.contended(let error) {
                 metrics.retry(.contended)
+                // whoever waits for a lock may not make others wait
+                if error.isTooLong, share > 1 || queue.hasWork(at: desk) {
+                    fail(group, error)
+                    return nil
+                }
                 last = error
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 1...10) * attempt))
             } catch Setback.tooLong(let error) {
@@ -192,7 +197,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }
-        // a job that stands alone waits for a lock as long as its caller waits
+        // a job that stands alone waits for a lock as long as its caller waits, and no other
         if error.isTooLong, !(isAlone && error.isRetryable) { return .tooLong(error) }
         if error.isRetryable { return .contended(error) }
         if error.isUnavailable { return .unavailable(error) }

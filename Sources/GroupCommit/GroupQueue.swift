@@ -40,6 +40,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     package var count: Int { state.withLock { $0.line.count } }
 
+    /// Whether jobs wait that a desk could take.
+    func hasWork(at desk: Int) -> Bool { state.withLock { !$0.line.isEmpty(at: desk) } }
+
     /// Adds a job; false when the queue is full or closed.
     ///
     /// - Parameter partition: the organization's. One desk does a partition's light jobs, since the first row that a

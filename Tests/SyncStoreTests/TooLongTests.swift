@@ -15,6 +15,7 @@ private struct Naps: GroupWork {
     struct Job: GroupJob {
         let lane: LaneKey
         var isTooMuch = false
+        var isLocked = false
         var enqueuedAt = ContinuousClock.now
         let reply: OnceReply<Bool>
 
@@ -40,6 +41,7 @@ private struct Naps: GroupWork {
 
     func commit(_ group: [Job], on connection: Connection, _ certainty: Certainty) async throws {
         tries.add(group.map(\.lane))
+        if group.contains(where: \.isLocked) { throw PostgresError(.server(sqlState: "55P03"), "the lane is locked") }
         var parameters = Parameters()
         parameters.add(group.contains(where: \.isTooMuch) ? "300" : "0")
         _ = try await connection.run([Query(Self.nap, parameters)])
@@ -55,10 +57,15 @@ private struct Naps: GroupWork {
 @Suite struct TooLongTests {
     private static func lane() -> LaneKey { LaneKey(organization: UUID(), user: UUID()) }
 
-    private func submit(_ lane: LaneKey, isTooMuch: Bool = false, to committer: Committer<Naps>) async -> ProblemCode? {
+    private func submit(
+        _ lane: LaneKey,
+        isTooMuch: Bool = false,
+        isLocked: Bool = false,
+        to committer: Committer<Naps>
+    ) async -> ProblemCode? {
         let result = await withCheckedContinuation { continuation in
             let reply = OnceReply<Bool>(continuation)
-            let job = Naps.Job(lane: lane, isTooMuch: isTooMuch, reply: reply)
+            let job = Naps.Job(lane: lane, isTooMuch: isTooMuch, isLocked: isLocked, reply: reply)
             if !committer.queue.add(job, partition: 0) { reply.send(.failure(Problem.storeUnavailable)) }
         }
         if case .failure(let problem) = result { return problem.code }
@@ -104,6 +111,25 @@ private struct Naps: GroupWork {
             "halved by organization: \(tries.map(\.count))"
         )
         #expect(tries.suffix(1) == [[culprit]])
+    }
+
+    @Test func `who waits for a lock does so alone`() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let work = Naps()
+        let committer = committer(database, work)
+        let (culprit, other) = (Self.lane(), Self.lane())
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { #expect(await submit(culprit, isLocked: true, to: committer) == .overloaded) }
+            group.addTask { #expect(await submit(other, to: committer) == nil) }
+            while committer.queue.count < 2 { await Task.yield() }
+            let running = Task { await committer.run() }
+            await group.waitForAll()
+            #expect(work.tries.all.count { $0 == [culprit] } == 1, "another of its group waits")
+            #expect(await submit(culprit, isLocked: true, to: committer) == .overloaded)
+            committer.queue.close()
+            await running.value
+        }
+        #expect(work.tries.all.count { $0 == [culprit] } == 1 + Committer<Naps>.attempts, "nobody waits")
     }
 
     @Test(arguments: [

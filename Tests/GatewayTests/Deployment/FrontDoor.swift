@@ -135,7 +135,7 @@ final class FrontDoor: Sendable {
             request.body = .bytes(body)
         }
         for (name, value) in headers { request.headers.add(name: name, value: value) }
-        let response = try await client.execute(request, timeout: .seconds(290))
+        let response = try await execute(request)
         let bytes = try await response.body.collect(upTo: 64 << 20)
         let reply = Reply(
             status: Int(response.status.code),
@@ -143,6 +143,17 @@ final class FrontDoor: Sendable {
             body: Array(bytes.readableBytesView)
         )
         return (reply, response.version)
+    }
+
+    /// An answer that comes before the end of a body is, now and then, an error of the client library's: then again.
+    private func execute(_ request: HTTPClientRequest) async throws -> HTTPClientResponse {
+        while true {
+            do {
+                return try await client.execute(request, timeout: .seconds(290))
+            } catch let error as HTTPClientError where error == .bodyLengthMismatch {
+                continue
+            }
+        }
     }
 
     func push(_ drafts: [Draft], headers: [(String, String)] = []) async throws -> Reply {
