@@ -21,7 +21,7 @@ package struct StoreConfiguration: Sendable {
     /// Devices that a user may have; every request of one more is refused.
     package var devicesPerUser = 1_000
 
-    package init(databaseURL: String, poolSize: Int = 8, committers: Int = 3, leaseSeconds: Double = 120) {
+    package init(databaseURL: String, poolSize: Int = 8, committers: Int = 2, leaseSeconds: Double = 120) {
         self.databaseURL = databaseURL
         self.poolSize = poolSize
         self.committers = committers

@@ -40,4 +40,30 @@ import Testing
         #expect(second.organization?.status == .suspended)
         #expect(second.partition == first.partition)
     }
+
+    @Test func `a crowd reads an organization with many types together`() async throws {
+        let gateway = try await Gateway()
+        let id = try await gateway.organization().id
+        let connection = try await gateway.database.connect()
+        try await connection.execute(
+            script: """
+                INSERT INTO entity_types (organization_id, name, id_space, visibility, default_priority, is_forwarded)
+                SELECT id, 'type_' || n, 'mapped', 'user', 'medium', false FROM organizations, generate_series(1, 300) n
+                """
+        )
+        connection.close()
+        gateway.clock.advance(seconds: 5)
+        #expect(try await gateway.store.catalog.entry(id).types.count >= 300)
+        let connections = gateway.store.pool.statistics.created
+        gateway.clock.advance(seconds: 5)
+        let counts = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<200 {
+                group.addTask { try await gateway.store.catalog.entry(id).types.count }
+            }
+            return try await group.reduce(into: Set()) { $0.insert($1) }
+        }
+        #expect(counts.count == 1)
+        // a read of each its own would have opened all connections that the pool may have
+        #expect(gateway.store.pool.statistics.created <= connections + 1)
+    }
 }

@@ -6,8 +6,11 @@ extension Setting {
         .meaning("The PostgreSQL database; any libpq URI.")
     static let databasePoolSize = Setting("database_pool_size", .number(1...500), "8")
         .meaning("Connections to the database, those of the committers not counted.")
-    static let committers = Setting("committers", .number(1...32), "3")
-        .meaning("Committers of pushes, and as many of lanes; these and one for heavy pushes have a connection each.")
+    static let committers = Setting("committers", .number(1...32), "2")
+        .meaning(
+            "Committers of pushes, and as many of lanes; these and one for heavy pushes have a connection each. "
+                + "More are of use where the database has more than two cores; more than there are partitions are of none."
+        )
     static let statementSeconds = Setting("statement_seconds", .decimal(0.5...60), "2.5")
         .meaning("How long a statement may take in the database; a push waits up to 1.8 times as long, hence 4.5 s.")
 

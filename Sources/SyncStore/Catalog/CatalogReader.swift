@@ -21,6 +21,8 @@ final class CatalogReader: Sendable {
     private struct State {
         var waiters: [UUID: [Waiter]] = [:]
         var isReading = false
+        /// Waiters for the next read of an organization that is being read by itself.
+        var aside: [UUID: [Waiter]] = [:]
         /// Found once: an organization never moves, and the search costs more than the rest of the read.
         var partitions: [UUID: Int] = [:]
         /// Organizations that are read by themselves: the others would wait for their many types.
@@ -39,14 +41,17 @@ final class CatalogReader: Sendable {
 
     /// Reads an organization; the rows are of a moment after the call.
     func read(_ id: UUID) async throws -> Found {
-        if state.withLock({ $0.large.contains(id) }) { return try await read([id])[id] ?? Found() }
-        return try await withCheckedContinuation { waiter in
-            let mustBegin = state.withLock { state in
+        try await withCheckedContinuation { waiter in
+            let (mustBegin, isLarge) = state.withLock { state in
+                if state.large.contains(id) {
+                    defer { state.aside[id, default: []].append(waiter) }
+                    return (state.aside[id] == nil, true)
+                }
                 state.waiters[id, default: []].append(waiter)
                 defer { state.isReading = true }
-                return !state.isReading
+                return (!state.isReading, false)
             }
-            if mustBegin { Task { await readAll() } }
+            if mustBegin { Task { await isLarge ? readAside(id) : readAll() } }
         }.get()
     }
 
@@ -70,15 +75,28 @@ final class CatalogReader: Sendable {
         }
     }
 
+    private func readAside(_ id: UUID) async {
+        while true {
+            let waiters = state.withLock { state in
+                defer { state.aside[id] = state.aside[id]?.isEmpty == false ? [] : nil }
+                return state.aside[id] ?? []
+            }
+            if waiters.isEmpty { return }
+            await read(id, for: waiters)
+        }
+    }
+
     /// Finds the organization that takes too long; it is read by itself from then on.
     private func readSingly(_ batch: [UUID: [Waiter]]) async {
-        for (id, waiters) in batch {
-            do {
-                answer(waiters, .success(try await read([id])[id] ?? Found()))
-            } catch {
-                if (error as? PostgresError)?.isTooLong == true { state.withLock { _ = $0.large.insert(id) } }
-                answer(waiters, .failure(error))
-            }
+        for (id, waiters) in batch { await read(id, for: waiters) }
+    }
+
+    private func read(_ id: UUID, for waiters: [Waiter]) async {
+        do {
+            answer(waiters, .success(try await read([id])[id] ?? Found()))
+        } catch {
+            if (error as? PostgresError)?.isTooLong == true { state.withLock { _ = $0.large.insert(id) } }
+            answer(waiters, .failure(error))
         }
     }
 

@@ -4,7 +4,7 @@ import SyncModel
 /// A lane step on its way through a committer.
 struct LaneJob: GroupJob {
     let request: LaneRequest
-    let enqueuedAt: ContinuousClock.Instant
+    let enqueuedAt = ContinuousClock.now
     let reply: OnceReply<LaneTurn>
 
     var lane: LaneKey { request.lane }

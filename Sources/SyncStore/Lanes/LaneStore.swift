@@ -40,7 +40,7 @@ package final class LaneStore: Service {
                 heldUntil: heldUntil,
                 releases: releases
             )
-            return LaneJob(request: request, enqueuedAt: .now, reply: reply)
+            return LaneJob(request: request, reply: reply)
         }
     }
 

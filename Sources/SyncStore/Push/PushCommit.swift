@@ -43,7 +43,6 @@ package final class PushCommit: Service {
                 user: user,
                 isStrict: isStrict,
                 traceparent: traceparent,
-                enqueuedAt: .now,
                 reply: reply
             )
         }
@@ -71,7 +70,6 @@ package final class PushCommit: Service {
             user: user,
             isStrict: isStrict,
             traceparent: traceparent,
-            enqueuedAt: .now,
             reply: reply
         )
         committers.submit(job, ofPartition: partition, reply)

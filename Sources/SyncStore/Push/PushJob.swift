@@ -9,7 +9,7 @@ struct PushJob: GroupJob {
     let user: UUID
     let isStrict: Bool
     let traceparent: String?
-    let enqueuedAt: ContinuousClock.Instant
+    let enqueuedAt = ContinuousClock.now
     let reply: OnceReply<PushAnswer>
 
     var lane: LaneKey { LaneKey(organization: organization.id, user: user) }

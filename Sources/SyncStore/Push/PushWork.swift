@@ -13,7 +13,7 @@ struct PushWork: GroupWork {
     /// Devices that a user may have.
     let deviceLimit: Int
     let failure: StoreFailure
-    private let hints = WatermarkHints()
+    let hints = WatermarkHints()
     private let ids = UUIDv7Generator()
 
     init(
@@ -76,8 +76,6 @@ struct PushWork: GroupWork {
     func forget(_ group: [PushJob]) {
         for job in group { catalog.invalidate(job.organization.id) }
     }
-
-    func watermark(of device: DeviceKey) -> Int64? { hints[device] }
 
     private func seals(of group: [PushJob], _ certainty: Certainty) async throws -> SealTable {
         var seals: [UUID: Seal] = [:]
