@@ -13,7 +13,7 @@ import Tokens
         let settings = try load([:])
         #expect(settings.databaseURL == "postgresql:///sluice")
         #expect(settings.databasePoolSize == 8)
-        #expect(settings.committers == 3)
+        #expect(settings.committers == 2)
         #expect(settings.publicAddress == ListenAddress(host: "127.0.0.1", port: 8_080))
         #expect(settings.operationsAddress == ListenAddress(host: "127.0.0.1", port: 8_081))
         #expect(settings.jwtSecret == nil && settings.jwtKeysFile == nil)
@@ -107,7 +107,7 @@ import Tokens
         #expect(settings.maxMutations == 1)
         #expect(settings.maxConnections == 3, "an empty variable is not set")
         #expect(settings.jwtIssuer == "i")
-        #expect(settings.committers == 3)
+        #expect(settings.committers == 2)
     }
 
     @Test func `a file is named by the option or else by the variable`() throws {
@@ -119,7 +119,7 @@ import Tokens
 
     @Test func `variables of others mean nothing`() throws {
         let settings = try load(["MAX_MUTATIONS": "1", "sluice_max_mutations": "2", "SLUICE_committers": "7"])
-        #expect(settings.maxMutations == 500 && settings.committers == 3)
+        #expect(settings.maxMutations == 500 && settings.committers == 2)
         #expect(settings.warnings == [])
     }
 

@@ -48,7 +48,7 @@ import Testing
         try await connection.execute(
             script: """
                 INSERT INTO entity_types (organization_id, name, id_space, visibility, default_priority, is_forwarded)
-                SELECT id, 'type_' || n, 'mapped', 'user', 'medium', false FROM organizations, generate_series(1, 300) n
+                SELECT id, 'type_' || n, 'mapped', 'organization', 0, false FROM organizations, generate_series(1, 300) n
                 """
         )
         connection.close()

@@ -42,7 +42,7 @@ public struct PushPlanner {
             // the problem names all refused entries, so everything has to be looked up
             throw snapshot.isComplete ? .problem(problem) : .needsProbe
         }
-        let isOneTooMany = !snapshot.isDeviceKnown && snapshot.deviceCount >= context.deviceLimit
+        let isOneTooMany = !snapshot.isDeviceKnown && (snapshot.deviceCount ?? 0) >= context.deviceLimit
         if isOneTooMany, judge.newCount > 0 {
             // a seemingly new entry may be a repetition, and those are answered
             throw snapshot.isComplete ? .problem(.oneDeviceTooMany(limit: context.deviceLimit)) : .needsProbe

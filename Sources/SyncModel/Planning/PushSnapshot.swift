@@ -8,8 +8,10 @@ public struct PushSnapshot: Sendable {
     /// The device's highest judged number; 0 for a new device.
     public var watermark: Int64 = 0
     public var isDeviceKnown = false
-    /// How many devices the user has; counted only for an unknown device, and only up to the limit.
-    public var deviceCount = 0
+    /// How many devices the user has, up to the limit; nil where the device was remembered, and they were not counted.
+    public var deviceCount: Int?
+    /// Whether enough was read to tell if the device may push.
+    public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
     /// UUIDs that the device's recent mutations named, and that stood for nothing.
     public var strayIDs = StrayIDs()
     /// Whether everything that the push names was looked up. If not, rows that are absent below may exist. That is

@@ -13,19 +13,20 @@ struct GroupPlan {
     /// Pushes that cannot be planned before every name in them was looked up. While there are any, the plan is
     /// discarded: later pushes in the group were planned without them.
     private(set) var incomplete: Set<Int> = []
-    /// Whether a lane is missing that was assumed to exist.
-    private(set) var lacksLane = false
+    /// Whether a lane or a device is missing that was remembered.
+    private(set) var lacksRemembered = false
 
     /// - Parameter isCertain: whether everything was looked up, and nothing taken from memory.
     init(_ group: [PushJob], contexts: [PushPlanner.Context], snapshot: GroupSnapshot, isCertain: Bool) {
         entities = snapshot.entities
         snapshots = snapshot.pushes
         for (index, job) in group.enumerated() {
+            let isRead = snapshot.hasLane[index] && snapshot.pushes[index].isDeviceRead
+            if !isRead, !isCertain {
+                lacksRemembered = true
+                return
+            }
             guard snapshot.hasLane[index] else {
-                if !isCertain {
-                    lacksLane = true
-                    return
-                }
                 outcomes.append(.failure(Problem(.organizationUnknown, "the organization takes no pushes")))
                 continue
             }

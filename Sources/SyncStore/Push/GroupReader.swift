@@ -29,10 +29,18 @@ struct GroupReader {
     /// In the order of the queries.
     var steps: [Step] = []
 
-    /// - Parameter hints: the remembered watermarks of devices, so that less has to be looked up; nil to look up
-    ///   everything. A device without one counts as new: its lane is created if need be, and its keys are not looked
-    ///   up. What was left out is looked up before anything is refused (``completion(of:)``).
-    init(_ group: [PushInput], hints: WatermarkHints?, seals: SealTable, access: Access = .locking) {
+    /// - Parameters:
+    ///   - hints: the remembered watermarks of devices, so that less has to be looked up; nil to look up everything. A
+    ///     device without one counts as new: its lane is created if need be, and its keys are not looked up. What was
+    ///     left out is looked up before anything is refused (``completion(of:)``).
+    ///   - deviceLimit: how many devices a user may have; counting stops there.
+    init(
+        _ group: [PushInput],
+        hints: WatermarkHints?,
+        deviceLimit: Int,
+        seals: SealTable,
+        access: Access = .locking
+    ) {
         let remembered = group.map { hints?[$0.device] }
         self.init(
             group,
@@ -43,7 +51,9 @@ struct GroupReader {
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
             isComplete: hints == nil
         )
-        addLanes(maybeNew: zip(group, remembered).filter { $1 == nil }.map(\.0.lane).sorted())
+        let maybeNew = group.indices.filter { remembered[$0] == nil }.map { PushRow(push: $0, lane: group[$0].lane) }
+        addLanes(maybeNew: maybeNew.map(\.lane).sorted())
+        addDeviceCounts(maybeNew, limit: deviceLimit)
         addAllowances()
         addLookUps()
         addEntities()
@@ -93,25 +103,6 @@ struct GroupReader {
         return snapshot
     }
 
-    // MARK: - New devices
-
-    /// Goes with the third round trip, for unknown devices.
-    ///
-    /// - Parameter limit: counting stops there.
-    func deviceCounts(_ snapshot: GroupSnapshot, limit: Int) -> [Query] {
-        let new = group.indices.filter { !snapshot.pushes[$0].isDeviceKnown }
-        guard !new.isEmpty else { return [] }
-        var parameters = PushRow.columns.parameters(new.map { PushRow(push: $0, lane: group[$0].lane) })
-        parameters.add(Int64(limit))
-        return [Query(GroupStatements.deviceCounts, parameters)]
-    }
-
-    func addDeviceCounts(_ results: [Rows], to snapshot: inout GroupSnapshot) throws {
-        for rows in results {
-            for var row in rows { snapshot.pushes[try row.push()].deviceCount = Int(try row.int64("count")) }
-        }
-    }
-
     // MARK: - Lanes and devices
 
     /// - Parameter maybeNew: lanes that may be missing. The lane of a remembered device exists, unless it was purged.
@@ -152,6 +143,21 @@ struct GroupReader {
                         snapshot.pushes[push].watermark = try row.int64("accepted_sequence")
                         snapshot.pushes[push].strayIDs = StrayIDs(stored: try row.optionalBytes("stray_ids"))
                     }
+                }
+            )
+        )
+    }
+
+    /// Counts the devices of users whose device may be new.
+    private mutating func addDeviceCounts(_ maybeNew: [PushRow], limit: Int) {
+        guard !maybeNew.isEmpty else { return }
+        var parameters = PushRow.columns.parameters(maybeNew)
+        parameters.add(Int64(limit))
+        steps.append(
+            (
+                Query(GroupStatements.deviceCounts, parameters),
+                { rows, snapshot in
+                    for var row in rows { snapshot.pushes[try row.push()].deviceCount = Int(try row.int64("count")) }
                 }
             )
         )

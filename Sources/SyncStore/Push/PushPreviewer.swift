@@ -50,7 +50,13 @@ package struct PushPreviewer: Sendable {
         do {
             return try await catalog.opening(input.lane.organization) { seal in
                 let seals = SealTable([input.lane.organization: seal])
-                let reader = GroupReader([input], hints: nil, seals: seals, access: .looking)
+                let reader = GroupReader(
+                    [input],
+                    hints: nil,
+                    deviceLimit: deviceLimit,
+                    seals: seals,
+                    access: .looking
+                )
                 return try await read(reader, input, seals)
             }
         } catch {
@@ -69,11 +75,8 @@ package struct PushPreviewer: Sendable {
             let comparisons = reader.comparisons(&snapshot)
             let organization = Parameters(of: input.lane.organization)
             let last = [Query(PullStatements.organization, organization), .rollback]
-            let counts = reader.deviceCounts(snapshot, limit: deviceLimit)
-            let results = try await connection.run(comparisons.map(\.query) + last.prefix(1) + counts + last.suffix(1))
+            let results = try await connection.run(comparisons.map(\.query) + last)
             try reader.add(results, of: comparisons, to: &snapshot)
-            let behind = comparisons.count + 1
-            try reader.addDeviceCounts(Array(results[behind..<(behind + counts.count)]), to: &snapshot)
             // a new user's push creates the lane, in an active organization only
             let status = try results[comparisons.count].read { try $0.string("status") }.first
             guard snapshot.hasLane[0] || status == OrganizationStatus.active.rawValue else {

@@ -39,14 +39,16 @@ struct PushWork: GroupWork {
             if batch.isEmpty { return }
         }
         let (group, contexts, inputs) = (batch.jobs, batch.contexts, batch.inputs)
-        let reader = GroupReader(inputs, hints: certainty.looksUpAll ? nil : hints, seals: sealing)
+        let reader = GroupReader(
+            inputs,
+            hints: certainty.looksUpAll ? nil : hints,
+            deviceLimit: deviceLimit,
+            seals: sealing
+        )
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
         try await LocalIDReader(inputs).readAssigned(&snapshot, .locking, sealing, on: connection)
         var comparisons = reader.comparisons(&snapshot)
-        let counts = reader.deviceCounts(snapshot, limit: deviceLimit)
-        let found = try await connection.run(comparisons.map(\.query) + counts)
-        try reader.add(found, of: comparisons, to: &snapshot)
-        try reader.addDeviceCounts(Array(found.dropFirst(comparisons.count)), to: &snapshot)
+        try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
         var plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
         if !plan.incomplete.isEmpty {
             let pushes = plan.incomplete
@@ -55,7 +57,7 @@ struct PushWork: GroupWork {
             try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
             plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
         }
-        if plan.lacksLane || !plan.incomplete.isEmpty { throw Setback.readAgain }
+        if plan.lacksRemembered || !plan.incomplete.isEmpty { throw Setback.readAgain }
         let writer = try GroupWriter(
             group,
             plan: plan,

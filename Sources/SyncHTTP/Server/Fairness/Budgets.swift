@@ -5,8 +5,8 @@ import SyncModel
 final class Budgets: Sendable {
     /// How long a request waits for room: a client that has waited longer has given up, or does better to come back.
     private static let patience: Duration = .seconds(5)
-    /// Bodies that are decoded at the same time, in bytes: some hundreds of full pushes, or thousands of small ones.
-    private static let decodedBytes = 4_194_304
+    /// Bodies that are decoded at the same time, in bytes: a hundred pushes of fifty, or thousands of small ones.
+    private static let decodedBytes = 2_097_152
     /// How often waiting requests are looked at.
     private static let interval: Duration = .milliseconds(250)
 
