@@ -7,7 +7,9 @@ public struct PushSnapshot: Sendable {
     public var isLaneNew = false
     /// The device's highest judged number; 0 for a new device.
     public var watermark: Int64 = 0
-    public var isDeviceKnown = false
+    public var isDeviceKnown: Bool { deviceSeenAt != nil }
+    /// The device's last sign of life that was noted; nil for a new device.
+    public var deviceSeenAt: Timestamp?
     /// How many devices the user has; counted only for an unknown device, and only up to the limit.
     public var deviceCount = 0
     /// UUIDs that the device's recent mutations named, and that stood for nothing.
@@ -43,6 +45,14 @@ public struct PushSnapshot: Sendable {
 }
 
 extension PushSnapshot {
+    /// Signs of life that come with nothing else are noted this often, in seconds: a repetition usually costs no write.
+    public static let sightingInterval: Double = 60
+
+    /// Whether to note a push of a known device that changes nothing else.
+    public func isSighting(at now: Timestamp) -> Bool {
+        deviceSeenAt.map { $0.adding(seconds: Self.sightingInterval) <= now } ?? false
+    }
+
     public func mapping(_ name: ClientReference) -> IDMapping? {
         mappings[name.clientID]?.first { $0.entityType == name.entityType }
     }

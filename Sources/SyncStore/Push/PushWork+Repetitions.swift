@@ -25,7 +25,8 @@ extension PushWork {
         var ends: [UUID: FeedCursor] = [:]
         for feed in try results[results.count - 2].read(FeedCursor.end) { ends[feed.organization] = feed.end }
         let snapshot = try reader.snapshot(results)
-        let toNote = Set(snapshot.mappingUses.lazy.filter { $0.isNews(at: moment) }.map(\.push))
+        var toNote = Set(snapshot.mappingUses.lazy.filter { $0.isNews(at: moment) }.map(\.push))
+        toNote.formUnion(repeating.jobs.indices.filter { snapshot.pushes[$0].isSighting(at: moment) })
         var left = Set(batch.jobs.indices)
         for (index, place) in places.enumerated() where !toNote.contains(index) {
             guard let plan = repetition(repeating, index, snapshot) else { continue }
