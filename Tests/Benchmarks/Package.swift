@@ -1,13 +1,6 @@
 // swift-tools-version:6.2
 import PackageDescription
 
-let settings: [SwiftSetting] = [
-    .enableUpcomingFeature("ExistentialAny"),
-    .enableUpcomingFeature("MemberImportVisibility"),
-    .enableUpcomingFeature("InternalImportsByDefault"),
-    .treatAllWarnings(as: .error),
-]
-
 // A package of its own, so that `swift build` does not make what only scripts/bench runs. harness/build.py builds it,
 // with the dependencies at the versions that the gateway has.
 let package = Package(
@@ -27,8 +20,7 @@ let package = Package(
         .executableTarget(
             name: "LoadGenerator",
             dependencies: ["CEpoll", .product(name: "Crypto", package: "swift-crypto")],
-            path: "LoadGenerator",
-            swiftSettings: settings
+            path: "LoadGenerator"
         ),
         .executableTarget(
             name: "HTTPClientBaseline",
@@ -38,8 +30,7 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
-            path: "HTTPClientBaseline",
-            swiftSettings: settings
+            path: "HTTPClientBaseline"
         ),
         .executableTarget(
             name: "EmptyEndpoint",
@@ -51,9 +42,18 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            path: "EmptyEndpoint",
-            swiftSettings: settings
+            path: "EmptyEndpoint"
         ),
     ],
     swiftLanguageModes: [.v6]
 )
+
+// As the gateway's.
+for target in package.targets where target.type == .executable {
+    target.swiftSettings = [
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        .treatAllWarnings(as: .error),
+    ]
+}

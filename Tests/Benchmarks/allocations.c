@@ -1,6 +1,6 @@
 // Counts the heap allocations of a process that it is loaded into by LD_PRELOAD, in the first eight bytes of the file
-// that COUNT_ALLOCATIONS_IN names: each malloc, calloc, realloc and aligned one is one. For glibc, whose own names for
-// its functions need no look-up.
+// that COUNT_ALLOCATIONS_IN names. Each call of malloc, calloc, realloc and memalign, aligned_alloc or posix_memalign is
+// one. It calls glibc by the names that glibc has for its own functions, so nothing need be looked up.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -15,16 +15,17 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *pointer, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
+// Takes what is allocated before the file is open, and everything where it cannot be opened.
 static _Atomic uint64_t uncounted;
 static _Atomic uint64_t *counter = &uncounted;
 
-__attribute__((constructor)) static void open_counter(void) {
+__attribute__((constructor)) static void open_file(void) {
     const char *path = getenv("COUNT_ALLOCATIONS_IN");
     int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (file < 0) return;
-    void *page = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *shared = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
-    if (page != MAP_FAILED) counter = page;
+    if (shared != MAP_FAILED) counter = shared;
 }
 
 static inline void count(void) { atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); }

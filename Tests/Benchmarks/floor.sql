@@ -3,15 +3,15 @@
 -- push is a copy of what stands in one that the gateway wrote, so a new column needs no change here.
 CREATE SCHEMA floor;
 
--- Those that exist, in an order by chance, and in two halves as two committers share them: by partition.
+-- The lanes that exist, in random order, and in two halves by partition, as two committers would share them.
 CREATE TABLE floor.lanes AS
 SELECT d.half, row_number() OVER (PARTITION BY d.half ORDER BY random()) AS number,
     d.organization_id, d.user_id, d.device_id
 FROM (SELECT *, substring(tableoid::regclass::text FROM '\d+$')::int % 2 AS half FROM devices) d;
 ALTER TABLE floor.lanes ADD PRIMARY KEY (half, number);
 
--- Ids by a mutation's position in its lane, made beforehand: a client makes them, and each would take PostgreSQL a
--- microsecond. `tail` follows the time in a server id, which is a UUID of version 7.
+-- The ids of the mutation at a position of its lane, in every lane the same. They are made beforehand, since a client
+-- makes them, and each would take PostgreSQL a microsecond. `tail` follows the time in a server id, a UUID of version 7.
 CREATE TABLE floor.ids AS
 SELECT position, gen_random_uuid() AS id, gen_random_uuid() AS key, gen_random_uuid() AS client_id,
     '-7' || substr(gen_random_uuid()::text, 16, 9) AS tail
@@ -19,7 +19,7 @@ FROM generate_series(1::bigint, 50000) position;
 ALTER TABLE floor.ids ADD PRIMARY KEY (position);
 
 -- An INSERT of the rows of `input`: the columns in `given` from there, the others from a row that is in the table.
--- Documents go in as text, as a client's do, and are checked each time.
+-- Documents go in as text, as a client's do, so PostgreSQL parses each.
 CREATE FUNCTION floor.insertion(target regclass, given jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     model json;
@@ -35,7 +35,7 @@ BEGIN
             model ->> c.attname, c.atttypid::regtype)) AS source
         FROM pg_attribute c
         WHERE c.attrelid = target AND c.attnum > 0 AND NOT c.attisdropped
-            -- nothing there, or an empty list, which is the default
+            -- those with nothing in them, or an empty list, are left to their defaults
             AND (given ? c.attname OR coalesce(model ->> c.attname, '[]') <> '[]')) a;
     RETURN result;
 END $$;
@@ -51,7 +51,7 @@ BEGIN
         DECLARE
             at timestamptz := clock_timestamp();
             stamp text := regexp_replace(lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0'), '.{8}', '\&-');
-            first bigint := 1 + floor(random() * (%1$s - pushes));
+            first bigint := 1 + floor(random() * (%1$s - pushes + 1));
             made bigint;
         BEGIN
             WITH chosen AS MATERIALIZED (

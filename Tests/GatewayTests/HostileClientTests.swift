@@ -208,4 +208,17 @@ import Testing
             #expect(await connection.ends())
         }
     }
+
+    /// As proxies speak it that were not told otherwise.
+    @Test func `a push over the first version of HTTP is taken`() async throws {
+        let scene = try await Scene()
+        let body = scene.ada.envelope([scene.ada.create()])
+        let head = scene.ada.pushHead("Content-Length: \(body.utf8.count)\r\nConnection: keep-alive\r\n")
+        let connection = try RawConnection(port: scene.gateway.port)
+        await connection.send(head.replacing("HTTP/1.1", with: "HTTP/1.0") + body)
+        let reply = try await connection.reply()
+        #expect(reply.statuses == ["succeeded"])
+        #expect(reply.header("connection") == ["close"])
+        #expect(await connection.ends())
+    }
 }

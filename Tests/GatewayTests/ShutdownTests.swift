@@ -73,6 +73,36 @@ import Testing
         await scene.sessions.connection.closeAndWait()
     }
 
+    /// Whoever sends requests ahead hears of each that was taken.
+    @Test(arguments: ["", "Prefer: wait=5\r\n"])
+    func `pushes sent ahead are answered too`(field: String) async throws {
+        let scene = try await Scene()
+        let worker = scene.worker
+        _ = try await worker.push([worker.draft(1)])
+        try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
+        let pushes = (2...3).map { number in
+            let body = worker.envelope([worker.draft(Int64(number))])
+            return "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(worker.token)\r\n\(field)"
+                + "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+        }
+        let connection = try RawConnection(port: scene.gateway.port)
+        await connection.send(pushes.joined())
+        try await scene.sessions.await(1, waitingFor: "Lock")
+
+        scene.gateway.send(SIGTERM)
+        try await scene.publicListenerIsClosed()
+        try await scene.sessions.connection.execute(script: "COMMIT")
+        for number in 2...3 {
+            let reply = try await connection.reply()
+            #expect(reply.status == 200, "\(reply.text)")
+            #expect(reply.json?["accepted_sequence"]?.int64 == Int64(number))
+            #expect(reply.header("connection") == (number < 3 ? [] : ["close"]))
+        }
+        #expect(await connection.rest().isEmpty)
+        #expect(try await scene.gateway.end() == 0)
+        await scene.sessions.connection.closeAndWait()
+    }
+
     /// A person has to settle a conflict before the lane goes on; nobody will while the gateway ends.
     @Test func `a wait for what a person has to settle ends with the answer so far`() async throws {
         let scene = try await Scene()

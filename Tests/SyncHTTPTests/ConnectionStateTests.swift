@@ -115,6 +115,33 @@ struct ConnectionStateTests {
     }
 
     @Test
+    func `What comes behind the last request is dropped`() {
+        var state = state()
+        state.readHead(closes: true, at: start)
+        state.readEnd()
+        #expect(state.takesParts)
+        state.readHead(closes: false, at: start)
+        state.readEnd()
+        #expect(!state.takesParts)
+        #expect(state.requestsInHand == 1)
+        let announces = state.writeHead()
+        #expect(announces)
+        #expect(state.writeEnd(at: start) == .close)
+    }
+
+    @Test
+    func `The rest of a body is read behind its answer, and no other request`() {
+        var state = state()
+        state.readHead(closes: false, at: start)
+        _ = state.writeHead()
+        #expect(state.writeEnd(at: start) == .closeAfterLingering)
+        #expect(state.takesParts)
+        state.readEnd()
+        state.readHead(closes: false, at: start)
+        #expect(!state.takesParts)
+    }
+
+    @Test
     func `The time of a body does not run while nothing is read`() {
         var state = state()
         state.readHead(closes: false, at: start)
@@ -126,6 +153,34 @@ struct ConnectionStateTests {
         #expect(state.writeEnd(at: start + .seconds(60)) == .keep)
         #expect(state.timerFired(at: start + .seconds(89)) == .wait(until: start + .seconds(90)))
         #expect(state.timerFired(at: start + .seconds(90)) == .refuseBody)
+    }
+
+    @Test
+    func `A shutdown answers what was taken, and takes no more`() {
+        var state = state()
+        for _ in 0..<2 {
+            state.readHead(closes: false, at: start)
+            state.readEnd()
+        }
+        state.shutDown(at: start)
+        #expect(!state.mayRead)
+        let announces = state.writeHead()
+        #expect(!announces)
+        #expect(state.writeEnd(at: start) == .keep)
+        #expect(!state.mayRead)
+        let announcesLast = state.writeHead()
+        #expect(announcesLast)
+        #expect(state.writeEnd(at: start) == .close)
+    }
+
+    @Test
+    func `A shutdown reads a body to its end`() {
+        var state = state()
+        state.readHead(closes: false, at: start)
+        state.shutDown(at: start)
+        #expect(state.mayRead)
+        state.readEnd()
+        #expect(!state.mayRead)
     }
 
     @Test

@@ -17,9 +17,9 @@ import Testing
         #expect(!all.contains(ids[0]) && !StrayIDs().contains(ids[0]))
     }
 
-    /// Ids that count differ in a few of their bytes, be these in front or behind.
+    /// Ids that count differ in one byte, whichever it is.
     @Test func `ids that count are told apart`() {
-        for place in [0, 3, 5, 11, 13] {
+        for place in 0..<16 {
             let ids = (0..<20).map { number in
                 var uuid = UUID().uuid
                 withUnsafeMutableBytes(of: &uuid) { bytes in

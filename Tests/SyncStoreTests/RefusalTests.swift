@@ -242,6 +242,26 @@ import Testing
         }
     }
 
+    /// As of a backup: two devices of a user have the same entries to push.
+    @Test func `the last refusal of a key is remembered`() async throws {
+        let phone = try await Phone.new()
+        let tablet = Phone(phone.gateway, phone.organization, user: phone.user)
+        var edit = phone.entry("update", local: UUID())
+        for sender in [phone, tablet] {
+            for isReplayed in [false, true] {
+                let answer = try await sender.push([edit]).results[0]
+                #expect(answer.rules == [Rule.entityReference] && answer.isReplayed == isReplayed)
+            }
+        }
+        #expect(try await phone.push([edit]).results[0].code == "sequence_already_used")
+        // under a new number it is told why, as before
+        edit.number = phone.nextNumber()
+        for isReplayed in [false, true] {
+            let answer = try await phone.push([edit]).results[0]
+            #expect(answer.rules == [Rule.entityReference] && answer.isReplayed == isReplayed)
+        }
+    }
+
     @Test func `a number that another device was refused under is used where it is used`() async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())

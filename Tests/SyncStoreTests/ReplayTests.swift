@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import Postgres
 import StoreSupport
 import SyncHTTP
 import SyncModel
@@ -46,6 +47,29 @@ import Testing
         }
         try await held.release()
         #expect(try await phone.push([b, c], after: 1).results.map(\.isReplayed) == [true, false])
+    }
+
+    /// A device that has nothing new to say is still there.
+    @Test func `a push that changes nothing is a sign of life noted once a minute`() async throws {
+        let phone = try await Phone.new()
+        let entry = phone.create()
+        try await phone.push([entry])
+        let other = try await Gateway(replicaOf: phone.gateway)
+        func seenAfter(_ seconds: Double, _ entries: [Entry], through gateway: Gateway) async throws -> Int64 {
+            for clock in [phone.gateway.clock, other.clock] { clock.advance(seconds: seconds) }
+            try await phone.push(entries, through: gateway)
+            let seen = "SELECT extract(epoch FROM last_seen_at - created_at)::bigint FROM devices"
+            return try await phone.gateway.read(seen).int64(0, 0)
+        }
+        var minutes: Int64 = 0
+        for entries in [[entry], []] {
+            for gateway in [phone.gateway, other] {
+                #expect(try await seenAfter(59, entries, through: gateway) == 60 * minutes)
+                minutes += 1
+                #expect(try await seenAfter(1, entries, through: gateway) == 60 * minutes)
+            }
+        }
+        #expect(try await phone.push([entry])["accepted_sequence"]?.int64 == 1)
     }
 
     /// Refusals rest on what is read under the lane's lock.

@@ -7,7 +7,9 @@ public struct PushSnapshot: Sendable {
     public var isLaneNew = false
     /// The device's highest judged number; 0 for a new device.
     public var watermark: Int64 = 0
-    public var isDeviceKnown = false
+    public var isDeviceKnown: Bool { deviceSeenAt != nil }
+    /// The device's last sign of life that was noted; nil for a new device.
+    public var deviceSeenAt: Timestamp?
     /// How many devices the user has, up to the limit; nil where the device was remembered, and they were not counted.
     public var deviceCount: Int?
     /// Whether enough was read to tell if the device may push.
@@ -45,6 +47,14 @@ public struct PushSnapshot: Sendable {
 }
 
 extension PushSnapshot {
+    /// Signs of life that come with nothing else are noted this often, in seconds: a repetition usually costs no write.
+    public static let sightingInterval: Double = 60
+
+    /// Whether to note a push of a known device that changes nothing else.
+    public func isSighting(at now: Timestamp) -> Bool {
+        deviceSeenAt.map { $0.adding(seconds: Self.sightingInterval) <= now } ?? false
+    }
+
     public func mapping(_ name: ClientReference) -> IDMapping? {
         mappings[name.clientID]?.first { $0.entityType == name.entityType }
     }

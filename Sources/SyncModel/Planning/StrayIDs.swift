@@ -1,3 +1,4 @@
+import Crypto
 public import Foundation
 
 /// UUIDs that a device's recent mutations named and that stood for nothing, so that they were taken for data (product
@@ -48,11 +49,9 @@ public struct StrayIDs: Sendable, Hashable {
         }
     }
 
-    /// Six bytes in which UUIDs of every version differ: some count in their first half, some in their second.
+    /// Six bytes of a hash: UUIDs that differ in any byte differ here, wherever their makers count.
     private static func mark(_ id: UUID) -> UInt64 {
-        withUnsafeBytes(of: id.uuid) { bytes in
-            let half = { UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: $0, as: UInt64.self)) }
-            return (half(0) ^ half(8)) & (1 << (8 * UInt64(width)) - 1)
-        }
+        let hash = withUnsafeBytes(of: id.uuid) { SHA256.hash(data: $0) }
+        return hash.prefix(width).reduce(0) { $0 << 8 | UInt64($1) }
     }
 }

@@ -47,10 +47,22 @@ struct GroupPlan {
         }
     }
 
-    /// Plans that change something, with their place in the group.
-    var changes: [(index: Int, plan: PushPlan)] {
+    /// A plan with its push's place in the group.
+    typealias Placed = (index: Int, plan: PushPlan)
+
+    /// Plans that change something.
+    var changes: [Placed] {
+        plans { $0.plan.changesAnything(from: snapshots[$0.index]) }
+    }
+
+    /// Plans that change nothing, but are a sign of life to note.
+    func sightings(at now: Timestamp) -> [Placed] {
+        plans { snapshots[$0.index].isSighting(at: now) && !$0.plan.changesAnything(from: snapshots[$0.index]) }
+    }
+
+    private func plans(where isIncluded: (Placed) -> Bool) -> [Placed] {
         outcomes.enumerated().compactMap { index, outcome in
-            guard case .success(let plan) = outcome, plan.changesAnything(from: snapshots[index]) else { return nil }
+            guard case .success(let plan) = outcome, isIncluded((index, plan)) else { return nil }
             return (index, plan)
         }
     }

@@ -139,8 +139,8 @@ struct GroupReader {
                 { rows, snapshot in
                     for var row in rows {
                         let push = try row.push()
-                        snapshot.pushes[push].isDeviceKnown = true
                         snapshot.pushes[push].watermark = try row.int64("accepted_sequence")
+                        snapshot.pushes[push].deviceSeenAt = try row.moment("last_seen_at")
                         snapshot.pushes[push].strayIDs = StrayIDs(stored: try row.optionalBytes("stray_ids"))
                     }
                 }

@@ -32,10 +32,10 @@ enum GroupStatements {
     static let devices = Statement(
         "group_devices",
         """
-        SELECT k.push, d.accepted_sequence, d.stray_ids
+        SELECT k.push, d.accepted_sequence, d.last_seen_at, d.stray_ids
         FROM \(PushIDRow.devices.unnested(as: "k"))
         CROSS JOIN LATERAL (
-            SELECT x.accepted_sequence, x.stray_ids FROM devices x
+            SELECT x.accepted_sequence, x.last_seen_at, x.stray_ids FROM devices x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
             OFFSET 0
         ) d

@@ -8,7 +8,8 @@ struct GroupWriter {
     private let group: [PushJob]
     private let plan: GroupPlan
     private let uses: [MappingUse]
-    private let changes: [(index: Int, plan: PushPlan)]
+    private let changes: [GroupPlan.Placed]
+    private let sightings: [GroupPlan.Placed]
     private let now: Timestamp
     private let seals: SealTable
     /// The places of the feeds' rows in the results.
@@ -28,7 +29,12 @@ struct GroupWriter {
         self.uses = uses
         self.now = now
         changes = plan.changes
-        addLanes()
+        sightings = plan.sightings(at: now)
+        if isCommitted {
+            addLanes()
+            addDevices()
+            addUsers()
+        }
         try addMutations()
         addMappings()
         addMappingUses()
@@ -38,8 +44,10 @@ struct GroupWriter {
         addAllowances()
         addTypes()
         try addFeedsAndEntities()
-        queries.append(changes.isEmpty ? .rollback : .commit)
+        queries.append(isCommitted ? .commit : .rollback)
     }
+
+    private var isCommitted: Bool { !changes.isEmpty || !sightings.isEmpty }
 
     /// The end of each organization's feed as of this group.
     func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] {
@@ -54,20 +62,28 @@ struct GroupWriter {
 
     private mutating func addLanes() {
         guard !changes.isEmpty else { return }
-        let sorted = changes.sorted { group[$0.index].lane < group[$1.index].lane }
-        queries.append(LaneRows.write(sorted.map { LaneRow(key: group[$0.index].lane, state: $0.plan.lane) }))
+        let rows = inKeyOrder(changes).map { LaneRow(key: group[$0.index].lane, state: $0.plan.lane) }
+        queries.append(LaneRows.write(rows))
+    }
 
-        let devices = sorted.map { change in
+    private mutating func addDevices() {
+        let rows = inKeyOrder(changes + sightings).map { push in
             DevicePushRow(
-                lane: group[change.index].lane,
-                id: group[change.index].push.deviceID,
-                acceptedSequence: change.plan.acceptedSequence,
-                strayIDs: change.plan.strayIDs?.stored
+                lane: group[push.index].lane,
+                id: group[push.index].push.deviceID,
+                acceptedSequence: push.plan.acceptedSequence,
+                strayIDs: push.plan.strayIDs?.stored
             )
         }
-        add(GroupStatements.writeDevices, DevicePushRow.columns, devices)
+        add(GroupStatements.writeDevices, DevicePushRow.columns, rows)
+    }
 
-        // also for refused pushes: this commit creates their lanes, so no later push finds its user new
+    private func inKeyOrder(_ plans: [GroupPlan.Placed]) -> [GroupPlan.Placed] {
+        plans.sorted { group[$0.index].lane < group[$1.index].lane }
+    }
+
+    /// Also for refused pushes: this commit creates their lanes, so no later push finds its user new.
+    private mutating func addUsers() {
         let newcomers = group.indices.filter { plan.snapshots[$0].isLaneNew }.map { group[$0].lane }.sorted()
         add(GroupStatements.writeUsers, .lanes, newcomers)
     }

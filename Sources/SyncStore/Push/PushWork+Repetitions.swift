@@ -25,10 +25,9 @@ extension PushWork {
         var ends: [UUID: FeedCursor] = [:]
         for feed in try results[results.count - 2].read(FeedCursor.end) { ends[feed.organization] = feed.end }
         let snapshot = try reader.snapshot(results)
-        let toNote = Set(snapshot.mappingUses.lazy.filter { $0.isNews(at: moment) }.map(\.push))
         var left = Set(batch.jobs.indices)
-        for (index, place) in places.enumerated() where !toNote.contains(index) {
-            guard let plan = repetition(repeating, index, snapshot) else { continue }
+        for (index, place) in places.enumerated() {
+            guard let plan = repetition(repeating, index, snapshot, at: moment) else { continue }
             let job = repeating.jobs[index]
             answer(job, plan, lane: snapshot.pushes[index].lane, feed: ends[job.organization.id])
             left.remove(place)
@@ -42,10 +41,17 @@ extension PushWork {
     }
 
     /// The plan of a push that changes nothing; nil where more has to be read, or written.
-    private func repetition(_ batch: PushBatch, _ index: Int, _ snapshot: GroupSnapshot) -> PushPlan? {
+    private func repetition(
+        _ batch: PushBatch,
+        _ index: Int,
+        _ snapshot: GroupSnapshot,
+        at moment: Timestamp
+    ) -> PushPlan? {
         var push = snapshot.pushes[index]
         let compared = push.idsToCompare(batch.jobs[index].push)
-        guard snapshot.hasLane[index], compared.isEmpty, push.uncompared.isEmpty else { return nil }
+        guard snapshot.hasLane[index], compared.isEmpty, push.uncompared.isEmpty, !push.isSighting(at: moment) else {
+            return nil
+        }
         var entities = EntityTable()
         let plan = try? PushPlanner.plan(
             batch.jobs[index].push,

@@ -6,7 +6,7 @@ import NIOCore
 import NIOPosix
 import ServiceLifecycle
 
-/// What the server library takes by itself: reads each body to its end, and answers always the same.
+/// What the server library takes by itself: reads each body to its end, and always answers the same.
 @main
 enum EmptyEndpoint {
     private static let usage = """
@@ -27,8 +27,8 @@ enum EmptyEndpoint {
     private static func server(port: Int, answering answer: ByteBuffer) throws -> any Service {
         var logger = Logger(label: "EmptyEndpoint")
         logger.logLevel = .warning
-        // one connection's requests on the thread of its event loop, as the gateway has it
-        let builder = HTTPServerBuilder { EventLoopBound(base: HTTP1Channel(responder: $0)) }
+        // The gateway's own files, linked into this folder: requests are handled on the thread of their event loop.
+        let builder = HTTPServerBuilder { EventLoopBound(base: HTTP1Channel(responder: $0)) { _ in } }
         return try builder.buildServer(
             configuration: ServerConfiguration(address: .hostname("127.0.0.1", port: port), backlog: 1_024),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
@@ -46,6 +46,7 @@ enum EmptyEndpoint {
         )
     }
 
+    /// A file of less than a mebibyte.
     private static func read(_ path: String) -> ByteBuffer {
         guard let file = fopen(path, "r") else {
             perror(path)
@@ -54,6 +55,10 @@ enum EmptyEndpoint {
         defer { fclose(file) }
         var bytes = [UInt8](repeating: 0, count: 1 << 20)
         let count = fread(&bytes, 1, bytes.count, file)
+        guard count < bytes.count, ferror(file) == 0 else {
+            print("\(path) is too long, or cannot be read")
+            exit(2)
+        }
         return ByteBuffer(bytes: bytes[..<count])
     }
 }

@@ -1,5 +1,5 @@
-"""Heap allocations of a gateway, counted by a library that is loaded before all others. Counting takes time, so it has
-a gateway and runs of its own."""
+"""Heap allocations of a gateway, counted by a library that is loaded before all others. Counting takes time, so there are
+a gateway and runs for it alone."""
 
 import subprocess
 from dataclasses import asdict, dataclass
@@ -53,11 +53,14 @@ class Counter:
 
 
 def measure(figure: str, load: Load, gateway: Gateway, runner: Runner, counter: Counter) -> Allocations:
-    """A run after one that is not counted. Idle moments allocate too little to be seen."""
+    """Counts in the second of two runs: the first fills caches. Idle moments allocate too little to be seen."""
     runner.push(figure, gateway, DATABASE, load)
     counted, pushed = counter.count, _pushes(gateway)
     run = runner.push(figure, gateway, DATABASE, load)
-    return Allocations(figure, (counter.count - counted) / max(1, _pushes(gateway) - pushed), run)
+    made, pushes = counter.count - counted, _pushes(gateway) - pushed
+    if not made or not pushes:
+        raise Failure(f"{figure}: {made} allocations of {pushes:g} pushes were counted")
+    return Allocations(figure, made / pushes, run)
 
 
 def _pushes(gateway: Gateway) -> float:

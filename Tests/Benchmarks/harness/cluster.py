@@ -6,11 +6,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
+from typing import Self
 
 from . import children
 from .children import Failure
+from .servers import Server
 
 # The same server for the gateway and for what it is compared with. Commits are flushed, as in production. Vacuum runs
 # between rounds and not by itself, so that it falls on no run by chance.
@@ -27,8 +28,13 @@ SETTINGS = {
 }
 
 
-class Cluster:
-    """Started by `with`; databases are reached by a Unix socket in `directory`."""
+class Cluster(Server):
+    """Databases are reached by a Unix socket in `directory`, which goes when the server ends."""
+
+    name = "postgres"
+    # Ends it at once, without a last checkpoint of what nobody will read.
+    stop_with = signal.SIGQUIT
+    patience = 300.0
 
     def __init__(self, **settings: str) -> None:
         """`settings` go before those above."""
@@ -36,36 +42,28 @@ class Cluster:
         self._settings = SETTINGS | settings
         self.directory = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
         self._as_user = _hand_over(self.directory)
-        self.log = self.directory / "postgres.log"
-        self._server: subprocess.Popen | None = None
+        self.folder = self.directory
+        super().__init__(self.directory / "postgres.log")
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Self:
         try:
-            self._create()
-            self._start()
+            return super().__enter__()
         except BaseException:
-            self.close()
+            self.remove()
             raise
-        return self
 
     def __exit__(self, *_) -> None:
-        self.close()
+        super().__exit__()
+        self.remove()
 
-    def close(self) -> None:
-        if self._server:
-            children.stop(self._server)
+    def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def restart(self) -> None:
         """As after a crash: clients are cut off, and the server recovers."""
-        if self._server:
-            children.stop(self._server)
-        self._start()
-
-    @property
-    def pid(self) -> int:
-        assert self._server
-        return self._server.pid
+        self.stop()
+        self.start()
+        self.wait_until_ready()
 
     @property
     def version(self) -> str:
@@ -96,36 +94,30 @@ class Cluster:
         """Differs from what it was when a checkpoint has ended since."""
         return self.query("postgres", "select checkpoint_lsn from pg_control_checkpoint()")
 
-    def command(self, program: str, database: str, *arguments: str) -> list[str]:
+    def client(self, program: str, database: str, *arguments: str) -> list[str]:
         """A client program of this server's version."""
         return [f"{self.binaries}/{program}", "-h", str(self.directory), "-U", "postgres", *arguments, database]
 
     def _psql(self, database: str, *arguments: str) -> str:
-        command = self.command("psql", database, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *arguments)
+        command = self.client("psql", database, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *arguments)
         return children.run(command).strip()
 
-    def _create(self) -> None:
+    def prepare(self) -> None:
         children.run([
             *self._as_user, f"{self.binaries}/initdb", f"--pgdata={self.directory}/data", "--username=postgres",
             "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions",
         ], cwd=self.directory)
 
-    def _start(self) -> None:
+    def command(self) -> list[str]:
         settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
-        command = [f"{self.binaries}/postgres", "-D", f"{self.directory}/data", "-k", str(self.directory), *settings]
-        with self.log.open("a") as log:
-            # SIGQUIT ends it at once, without a last checkpoint of what nobody will read.
-            self._server = children.start(
-                [*self._as_user, *command], stop_with=signal.SIGQUIT, stdout=log, stderr=log, cwd=self.directory
-            )
-        for _ in range(6_000):
-            if self._server.poll() is not None:
-                raise Failure(f"postgres ended:\n{children.tail(self.log)}")
-            ready = [f"{self.binaries}/pg_isready", "-q", "-h", str(self.directory)]
-            if subprocess.run(ready, check=False).returncode == 0:
-                return
-            time.sleep(0.05)
-        raise Failure(f"postgres does not start:\n{children.tail(self.log)}")
+        return [
+            *self._as_user, f"{self.binaries}/postgres", "-D", f"{self.directory}/data", "-k", str(self.directory),
+            *settings,
+        ]
+
+    def is_ready(self) -> bool:
+        command = [f"{self.binaries}/pg_isready", "-q", "-h", str(self.directory)]
+        return subprocess.run(command, check=False).returncode == 0
 
 
 def _find_binaries() -> Path:

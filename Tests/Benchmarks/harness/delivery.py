@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, field
 from . import cpu
 from .children import Failure
 from .cluster import Cluster
-from .gateway import Gateway, organization
+from .gateway import Gateway
+from .names import organization
 from .runs import Meter
 from .tokens import token
 

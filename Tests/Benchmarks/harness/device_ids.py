@@ -10,7 +10,8 @@ from statistics import median
 
 from .children import Failure
 from .cluster import Cluster
-from .gateway import Gateway, organization
+from .gateway import Gateway
+from .names import organization
 from .runs import Load
 from .tokens import token
 

@@ -3,73 +3,45 @@ the same bodies."""
 
 import http.client
 import json
-import socket
-import subprocess
-import time
 from pathlib import Path
 from statistics import median
 
-from . import children, cpu
 from .build import BENCHMARKS
-from .children import Failure
 from .cluster import Cluster
 from .deep_lane import Phone
 from .figures import PUSHES, Figure
-from .gateway import Gateway, free_ports, organization
+from .gateway import Gateway
+from .names import organization
 from .runs import Run, Runner
+from .servers import Target, is_listening
 
 DATABASE = "floor"
 FLOORS = ("push-1", "push-50")
-# As floor.sql shares the lanes.
-_COMMITTERS = 2
+# Clients of pgbench, between whom floor.sql shares the lanes.
+_CLIENTS = 2
 # The CPU of gateway and PostgreSQL, against the floor of both.
 BAR = 1.3
 
 
-class Endpoint:
-    """Answers each request with the same, and reads its body. Started by `with`."""
+class Endpoint(Target):
+    """Reads the body of each request, and answers with the same file always."""
 
+    name = "EmptyEndpoint"
     secret = "nobody looks"
 
     def __init__(self, binary: Path, answer: Path, log: Path) -> None:
-        self.port = free_ports(1)[0]
-        self._command, self._log = [str(binary), str(self.port), str(answer)], log
-        self._process: subprocess.Popen | None = None
+        super().__init__(log)
+        self._binary, self._answer = binary, answer
 
-    def __enter__(self) -> "Endpoint":
-        with self._log.open("a") as log:
-            self._process = children.start(self._command, stdout=log, stderr=log)
-        for _ in range(200):
-            self.check()
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return self
-            time.sleep(0.02)
-        raise Failure("EmptyEndpoint does not start")
+    def command(self) -> list[str]:
+        return [str(self._binary), str(self.port), str(self._answer)]
 
-    def __exit__(self, *_) -> None:
-        if self._process:
-            children.stop(self._process)
-
-    def cpu(self) -> float:
-        assert self._process
-        return cpu.of_process(self._process.pid)
-
-    def check(self) -> None:
-        assert self._process
-        if self._process.poll() is not None:
-            raise Failure(f"EmptyEndpoint ended:\n{self.log_tail}")
-
-    @property
-    def log_tail(self) -> str:
-        return children.tail(self._log)
-
-    def options(self, mutations: int) -> list[str]:
-        return []
+    def is_ready(self) -> bool:
+        return is_listening(self.port)
 
 
 class Floor:
-    """Made from what a gateway wrote and answered."""
+    """Both floors, made from what a gateway wrote and answered."""
 
     def __init__(self, cluster: Cluster, runner: Runner, endpoint: Path) -> None:
         self._cluster, self._runner, self._endpoint = cluster, runner, endpoint
@@ -92,13 +64,13 @@ class Floor:
         return self._cluster.directory / f"answer-{name}.json"
 
     def rows(self, name: str, like: Run) -> Run:
-        """Postgres, with as many pushes as a run of the gateway made, so that tables stay of one age, and as many of them
-        in a transaction."""
-        size, group = PUSHES[name].mutations, like.extra["pushes_in_a_group"]
+        """Postgres, with as many pushes as a run of the gateway made, so that the tables of both stay of one age, and as
+        many of them in a transaction."""
+        size, group = PUSHES[name].mutations, round(like.groups.pushes) if like.groups else 1
         pushes = like.pushes_per_second * (self._runner.seconds + self._runner.warm_up)
         return self._runner.pgbench(
             f"floor rows {name}", DATABASE, size, {"pushes": group, "mutations": size}, pushes=group,
-            clients=_COMMITTERS, calls=max(1, round(pushes / group / _COMMITTERS)), script=BENCHMARKS / "floor.pgb",
+            clients=_CLIENTS, calls=max(1, round(pushes / group / _CLIENTS)), script=BENCHMARKS / "floor.pgb",
         )
 
     def http(self, name: str) -> Run:
@@ -106,13 +78,6 @@ class Floor:
         log = self._cluster.directory / "endpoint.log"
         with Endpoint(self._endpoint, self._answer(name), log) as endpoint:
             return self._runner.push(f"floor http {name}", endpoint, "postgres", PUSHES[name])
-
-
-def group_size(before: dict[str, float], after: dict[str, float]) -> int:
-    """Pushes in a transaction, between two scrapes of a gateway."""
-    names = (f"sluice_commit_group_pushes_{what}" for what in ("sum", "count"))
-    pushes, groups = (after[name] - before.get(name, 0) for name in names)
-    return max(1, round(pushes / max(1, groups)))
 
 
 def compare(rounds: list[dict[str, Run]]) -> list[Figure]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from . import children
 from .children import Failure
 from .cluster import Cluster
-from .gateway import Gateway, organization
+from .gateway import Gateway
+from .names import organization, user_of
 from .nginx import Nginx
 from .runs import ORGANIZATIONS, USERS, Load, Meter, Runner
 from .tokens import token
@@ -125,14 +126,9 @@ class Forwarding:
 
     def _push(self, pushes: int, organizations: int, users: int) -> int:
         """So many pushes of fifty; how many of them went wrong."""
-        client = self._runner.start_generator(
-            self._gateway, BATCH, PATIENCE, pushes=pushes, organizations=organizations, users=users
+        said, _ = self._runner.generate(
+            "forward", self._gateway, BATCH, PATIENCE, pushes=pushes, organizations=organizations, users=users
         )
-        output, complaint = client.communicate()
-        children.stop(client)
-        if client.returncode != 0:
-            raise Failure(f"the load generator failed:\n{complaint}{output}\n{self._gateway.log_tail}")
-        said = dict(pair.split("=", 1) for pair in output.split())
         return int(said["errors"]) + int(said["wrong"])
 
     def _completed(self) -> int:
@@ -193,7 +189,7 @@ class Forwarding:
 
     def _quiet_push(self) -> tuple[bytes, dict[str, str]]:
         self._sequence += 1
-        user = f"00000000-0000-4000-9000-{QUIET * 1000 + 1:012d}"
+        device = user_of(QUIET, 1)
         mutation = {
             "id": str(uuid.uuid4()), "idempotency_key": str(uuid.uuid4()), "sequence_number": self._sequence,
             "operation": "create", "entity_type": "activity", "local_id": str(uuid.uuid4()),
@@ -201,7 +197,7 @@ class Forwarding:
             "created_at": "2026-01-15T08:00:00.000Z",
         }
         headers = {
-            "Authorization": f"Bearer {token(self._gateway.secret, organization(QUIET), user)}",
+            "Authorization": f"Bearer {token(self._gateway.secret, organization(QUIET), device)}",
             "Content-Type": "application/json", "Prefer": "wait=10",
         }
-        return json.dumps({"device_id": user, "mutations": [mutation]}).encode(), headers
+        return json.dumps({"device_id": device, "mutations": [mutation]}).encode(), headers

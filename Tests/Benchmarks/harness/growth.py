@@ -13,7 +13,9 @@ from . import figures, versions
 from .children import Failure
 from .cluster import Cluster
 from .figures import Figure
-from .gateway import Gateway, organization
+from .gateway import Gateway
+from .keeping import begin, is_running, rows_done
+from .names import ORGANIZATION_SQL, USER_SQL, organization, user_of
 from .runs import Load, Runner
 from .tokens import token
 
@@ -23,12 +25,16 @@ ROWS = 2_000_000
 """Mutations, as many mappings, and as many entities."""
 BATCH = 10
 """Mutations of a push that made them."""
+FEWEST_ROWS = ORGANIZATIONS * BATCH
+"""With fewer, some organizations would have none."""
 PULLED, PAGE = 200, 500
 """Organizations whose entities both databases have, and the most that a page has of them."""
-PUSHES = ["push-1", "push-50"]
+COMPARED = ["push-1", "push-50"]
+"""The pushes that are made on both."""
 OLDEST, NEWEST = 60, 8
 """The days since they took effect: retention finds all of them due, more than half to be deleted."""
 CHUNK = 100_000
+"""Rows that one statement makes."""
 SETTINGS = {"SLUICE_RETENTION_INTERVAL_SECONDS": "604800"}
 
 # A row `n` counts from the oldest; its push is number `b` of all, the `s`th of user `u` of organization `o`.
@@ -41,9 +47,7 @@ _ROWS = f"""
                 + interval '{OLDEST - NEWEST} days' * (n::float8 / {{rows}}) AS at
         FROM (SELECT n, n / {BATCH} AS b FROM generate_series({{first}}::bigint, {{end}}::bigint - 1) n) x
     ) y
-    CROSS JOIN LATERAL (SELECT {{organization}} AS organization_id, {{user}} AS user_id) z"""
-_ORGANIZATION = "('00000000-0000-4000-8000-' || lpad(o::text, 12, '0'))::uuid"
-_USER = "('00000000-0000-4000-9000-' || lpad((o * 1000 + u)::text, 12, '0'))::uuid"
+    CROSS JOIN LATERAL (SELECT {ORGANIZATION_SQL} AS organization_id, {USER_SQL} AS user_id) z"""
 # Counts up with time, as the gateway's ids do.
 _SERVER_ID = ("(lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || left(h, 3) || '8' || "
               "right(h, 15))::uuid::text")
@@ -75,7 +79,7 @@ class Growth:
         self.gateways = {GROWN: grown, FRESH: fresh}
         self._cluster, self._runner, self._rows, self._say = cluster, runner, rows, say
         self._columns: dict[str, list[str]] = {}
-        self._page = min(PAGE, rows // ORGANIZATIONS)
+        self._page = min(PAGE, rows // FEWEST_ROWS * BATCH)
         """No more than each organization has from the beginning: what is pushed later differs."""
         self.pairs: list[versions.Pair] = []
         self.figures: list[Figure] = []
@@ -103,23 +107,20 @@ class Growth:
     def _make_users(self, database: str, gateway: Gateway) -> None:
         """A push of one shows how rows look; all others are made of them."""
         gateway.create_organizations(1)
-        client = self._runner.start_generator(gateway, Load(mutations=1, connections=1, users=1), 60, pushes=1,
-                                              organizations=1)
-        output, complaint = client.communicate()
-        if client.returncode != 0:
-            raise Failure(f"the first push failed:\n{complaint}{output}")
+        load = Load(mutations=1, connections=1, users=1)
+        self._runner.generate("the first push", gateway, load, 60, pushes=1, organizations=1)
         users = f"""FROM {{table}} t, (
-            SELECT o, u, {_ORGANIZATION} AS organization_id, {_USER} AS user_id
+            SELECT o, u, {ORGANIZATION_SQL} AS organization_id, {USER_SQL} AS user_id
             FROM generate_series(1, {ORGANIZATIONS}) o, generate_series(1, {USERS}) u) x
             WHERE (o, u) <> (1, 1)"""
         others = f"""FROM {{table}} t, (
-            SELECT o, {_ORGANIZATION} AS organization_id FROM generate_series(2, {ORGANIZATIONS}) o) x"""
+            SELECT o, {ORGANIZATION_SQL} AS organization_id FROM generate_series(2, {ORGANIZATIONS}) o) x"""
         self._copy(database, "organizations", {"id": "x.organization_id", "name": "'Organization ' || o"}, others)
         for table in ("feeds", "entity_types"):
             self._copy(database, table, {"organization_id": "x.organization_id"}, others)
         for table, more in (("users", {}), ("devices", {"device_id": "x.user_id"}), ("lanes", {})):
             self._copy(database, table, _LANE | more, users)
-        # What is made for one is pushed by nobody any more; counters are those after all that will be.
+        # The rows that the push left are the models of all others; counters are set to what those would have left.
         pushes = -(-self._rows // (ORGANIZATIONS * USERS * BATCH))
         self._cluster.query(database, f"""
             CREATE TABLE like_mutations AS SELECT * FROM mutations;
@@ -131,7 +132,7 @@ class Growth:
             UPDATE devices SET accepted_sequence = {pushes * BATCH};
             UPDATE feeds SET last_position = {pushes * BATCH * USERS};
             """)
-        # What was deleted and replaced is gone, not a page that every index entry of organization 1 leads to.
+        # So that no dead rows of organization 1 lie where its lookups go.
         for table in ("lanes", "devices", "feeds", "mutations", "id_mappings", "entities"):
             self._cluster.query(database, f"VACUUM FULL {table}")
 
@@ -140,7 +141,7 @@ class Growth:
 
         def make(chunk: tuple[int, int]) -> None:
             first, end = chunk
-            rows = _ROWS.format(first=first, end=end, rows=self._rows, organization=_ORGANIZATION, user=_USER)
+            rows = _ROWS.format(first=first, end=end, rows=self._rows)
             for table in tables:
                 self._copy(database, table, _AGED[table], f"FROM like_{table} t, ({rows} {condition}) x")
 
@@ -163,7 +164,7 @@ class Growth:
 
     def compare(self, turns: int) -> None:
         """Pushes and pulls of both, one right after the other."""
-        for name in PUSHES:
+        for name in COMPARED:
             self._say(f"{name}, {turns} times each")
             load = replace(figures.PUSHES[name], users=USERS)
             pairs = [versions.pair(load, self.gateways, self._runner, turn, name) for turn in range(turns)]
@@ -190,7 +191,7 @@ class Growth:
         """First pages of organizations, drawn alike on both sides; how many a second."""
         draw = random.Random(seed)
         connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
-        tokens = [token(gateway.secret, organization(number), _user(number)) for number in range(1, PULLED + 1)]
+        tokens = [token(gateway.secret, organization(number), user_of(number, 1)) for number in range(1, PULLED + 1)]
         began, pages = time.monotonic(), 0
         while time.monotonic() - began < self._runner.seconds:
             connection.request("GET", f"/v1/changes?limit={self._page}",
@@ -207,18 +208,19 @@ class Growth:
     # Looking
 
     def sizes(self) -> None:
-        """Prints what tables and indexes take, and how much of it for each mutation made."""
+        """Prints what partitioned tables and their indexes take, from a megabyte up, and how much of it for each mutation
+        made."""
         self._say("sizes, and bytes for each mutation made")
         listed = self._cluster.query(GROWN, """
-            SELECT p.relkind IN ('I', 'i'), p.relname, sum(pg_relation_size(c.oid)), max(t.relname)
+            SELECT p.relkind = 'I', p.relname, sum(pg_relation_size(c.oid))
             FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
             LEFT JOIN pg_index x ON x.indexrelid = p.oid LEFT JOIN pg_class t ON t.oid = x.indrelid
             GROUP BY p.relkind, p.relname ORDER BY coalesce(max(t.relname), p.relname), 1, 3 DESC""")
         sizes = {}
         for line in listed.splitlines():
-            is_index, name, size, _ = line.split("|")
+            is_index, name, size = line.split("|")
             sizes[name] = int(size)
-            if int(size) / self._rows >= 0.5:
+            if int(size) >= 1e6:
                 print(f"  {'  ' if is_index == 't' else ''}{name:<40}{int(size) / 1e6:>10,.0f} MB"
                       f"{int(size) / self._rows:>8,.0f} B", flush=True)
         self.facts["sizes"] = sizes
@@ -229,13 +231,12 @@ class Growth:
         """Has retention work off all that is old, to the end and beside no load."""
         gateway = self.gateways[GROWN]
         self._say("retention of all that was made")
-        before, began = _kept(gateway), time.monotonic()
-        gateway.administer([("POST", "/retention", None)])
-        time.sleep(2)
-        while gateway.metrics().get("sluice_retention_running", 0) == 1:
+        before, began = rows_done(gateway), time.monotonic()
+        begin(gateway)
+        while is_running(gateway):
             time.sleep(0.5)
         seconds = time.monotonic() - began
-        rows = {name: value - before.get(name, 0) for name, value in _kept(gateway).items()}
+        rows = {name: value - before.get(name, 0) for name, value in rows_done(gateway).items()}
         left = int(self._cluster.query(GROWN, "SELECT count(*) FROM mutations WHERE payload IS NOT NULL AND "
                                               "synced_at < now() - interval '7 days'"))
         if left:
@@ -248,11 +249,3 @@ class Growth:
 
 def _hold(figure: Figure) -> None:
     figure.bar, figure.met = f"≥ {figures.GROWTH_BAR}", figure.ratio >= figures.GROWTH_BAR
-
-
-def _user(number: int) -> str:
-    return f"00000000-0000-4000-9000-{number * 1000 + 1:012d}"
-
-
-def _kept(gateway: Gateway) -> dict[str, float]:
-    return {name: value for name, value in gateway.metrics().items() if name.startswith("sluice_retention_rows_total")}

@@ -6,7 +6,9 @@ from statistics import median
 
 from . import cpu
 from .cluster import Cluster
-from .gateway import Gateway, organization
+from .children import Failure
+from .gateway import Gateway
+from .names import ORGANIZATION_SQL, USER_SQL, organization
 from .runs import ORGANIZATIONS, USERS, Load, Run, Runner
 
 DATABASE = "keeping"
@@ -15,6 +17,7 @@ ROWS = 1_000_000
 LOAD = Load(mutations=10, connections=8)
 SETTINGS = {"SLUICE_RETENTION_INTERVAL_SECONDS": "604800"}
 CHUNK = 250_000
+_LAST_SUCCESS = "sluice_retention_last_success_timestamp_seconds"
 
 
 @dataclass
@@ -54,41 +57,48 @@ def keep(gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, round
     for _ in range(rounds):
         result.without.append(show(runner.push("without", gateway, DATABASE, LOAD)))
     began = time.monotonic()
-    gateway.administer([("POST", "/retention", None)])
-    while not _done(gateway) and _running(gateway) is False:
-        time.sleep(0.1)
-    while _running(gateway) and len(result.beside) < 30:
+    begin(gateway)
+    while is_running(gateway) and len(result.beside) < 30:
         result.beside.append(show(runner.push("beside", gateway, DATABASE, LOAD)))
         if len(result.beside) >= 3 * rounds and rows <= ROWS:
             break
-    before, at = _rows(gateway), time.monotonic()
-    while _running(gateway):
+    before, at = sum(rows_done(gateway).values()), time.monotonic()
+    while is_running(gateway):
         time.sleep(0.5)
     ended = time.monotonic()
     result.seconds = ended - began
-    result.rows_per_second = _rows(gateway) / result.seconds
+    done = sum(rows_done(gateway).values())
+    result.rows_per_second = done / result.seconds
     if ended - at > 2:
-        result.alone_per_second = (_rows(gateway) - before) / (ended - at)
+        result.alone_per_second = (done - before) / (ended - at)
     for _ in range(rounds):
         result.without.append(show(runner.push("without", gateway, DATABASE, LOAD)))
     result.heap_mb = (result.heap_mb[0], _heap(cluster))
     left = int(cluster.query(DATABASE, "SELECT count(*) FROM mutations WHERE synced_at < now() - interval '30 days' "
                                        "OR (synced_at < now() - interval '7 days' AND payload IS NOT NULL)"))
     if left:
-        raise RuntimeError(f"{left:,} old rows are left")
+        raise Failure(f"{left:,} old rows are left")
     return result
 
 
-def _rows(gateway: Gateway) -> float:
-    return sum(value for name, value in gateway.metrics().items() if name.startswith("sluice_retention_rows_total"))
+def begin(gateway: Gateway) -> None:
+    """Makes a run of retention due, and waits until it runs, or has run."""
+    before = gateway.metrics().get(_LAST_SUCCESS)
+    gateway.administer([("POST", "/retention", None)])
+    deadline = time.monotonic() + 30
+    while not is_running(gateway) and gateway.metrics().get(_LAST_SUCCESS) == before:
+        if time.monotonic() > deadline:
+            raise Failure(f"retention does not begin:\n{gateway.log_tail}")
+        time.sleep(0.1)
 
 
-def _running(gateway: Gateway) -> bool:
+def is_running(gateway: Gateway) -> bool:
     return gateway.metrics().get("sluice_retention_running", 0) == 1
 
 
-def _done(gateway: Gateway) -> bool:
-    return _rows(gateway) > 0 and not _running(gateway)
+def rows_done(gateway: Gateway) -> dict[str, float]:
+    """What retention has worked off since the gateway started, by kind."""
+    return {name: value for name, value in gateway.metrics().items() if name.startswith("sluice_retention_rows_total")}
 
 
 def _heap(cluster: Cluster) -> float:
@@ -102,8 +112,7 @@ def _old(first: int, end: int) -> str:
         INSERT INTO mutations (organization_id, user_id, id, device_id, sequence_number, position, change_position,
             idempotency_key, fingerprint, operation, entity_type, local_id, server_id, payload, priority, max_attempts,
             conflict_resolution, status, version, response_status, created_at, accepted_at, changed_at, synced_at)
-        SELECT ('00000000-0000-4000-8000-' || lpad(o::text, 12, '0'))::uuid,
-            ('00000000-0000-4000-9000-' || lpad((o * 1000 + u)::text, 12, '0'))::uuid, gen_random_uuid(),
+        SELECT {ORGANIZATION_SQL}, {USER_SQL}, gen_random_uuid(),
             '{organization(0)}', 1 + n, -1 - n, 0, gen_random_uuid(),
             decode('01' || repeat(md5(n::text), 3), 'hex'), 'create', 'task', gen_random_uuid(),
             gen_random_uuid()::text, ('{{"title":"Visit ' || n || '","notes":"' || repeat('x', 400) || '"}}')::json,

@@ -16,8 +16,10 @@ from pathlib import Path
 from . import children, cpu
 from .children import Failure
 from .cluster import Cluster
-from .gateway import Gateway, free_ports, organization
+from .gateway import Gateway
+from .names import organization, user_of
 from .nginx import Nginx
+from .servers import free_ports
 from .tokens import token
 
 DATABASE = "neighbours"
@@ -121,7 +123,7 @@ class Neighbours:
 
     def _push(self, kind: str, user: int, seconds: float) -> tuple[list[float], int]:
         connection = http.client.HTTPConnection("127.0.0.1", self._gateway.port, timeout=60)
-        name = f"00000000-0000-4000-9000-{QUIET * 1000 + user:012d}"
+        name = user_of(QUIET, user)
         headers = {
             "Authorization": f"Bearer {token(self._gateway.secret, organization(QUIET), name)}",
             "Content-Type": "application/json", "Prefer": "wait=30",

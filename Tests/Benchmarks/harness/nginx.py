@@ -3,14 +3,10 @@
 import os
 import shutil
 import signal
-import socket
-import subprocess
-import time
 from pathlib import Path
 
-from . import children
 from .children import Failure
-from .gateway import free_ports
+from .servers import Server, free_ports, is_listening
 
 # One process, so that its CPU is easy to tell.
 CONFIGURATION = """
@@ -37,43 +33,33 @@ http {{
 """
 
 
-class Nginx:
-    """Answers every request 201 with a new id. Started by `with`."""
+class Nginx(Server):
+    """Answers every request 201 with a new id."""
+
+    name = "nginx"
 
     def __init__(self, directory: Path) -> None:
+        super().__init__(directory / "nginx.log")
         self._program = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         if not self._program:
             raise Failure("nginx was not found; 'scripts/bootstrap --bench' installs it on Debian")
         self.port = free_ports(1)[0]
         self._directory = directory
-        self._process: subprocess.Popen | None = None
 
-    def __enter__(self) -> "Nginx":
-        configuration = self._directory / "nginx.conf"
-        configuration.write_text(CONFIGURATION.format(directory=self._directory, port=self.port))
-        log = self._directory / "nginx.log"
-        with log.open("w") as output:
-            self._process = children.start(
-                [self._program, "-p", str(self._directory), "-c", str(configuration)], stdout=output, stderr=output
-            )
-        for _ in range(200):
-            if self._process.poll() is not None:
-                raise Failure(f"nginx ended:\n{children.tail(log)}")
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return self
-            time.sleep(0.02)
-        raise Failure("nginx does not start")
+    def prepare(self) -> None:
+        self._configuration.write_text(CONFIGURATION.format(directory=self._directory, port=self.port))
 
-    def __exit__(self, *_) -> None:
+    def command(self) -> list[str]:
+        return [self._program, "-p", str(self._directory), "-c", str(self._configuration)]
+
+    def is_ready(self) -> bool:
+        return is_listening(self.port)
+
+    def stop(self) -> None:
         if self._process:
-            self._process.send_signal(signal.SIGCONT)
-            children.stop(self._process)
-
-    @property
-    def pid(self) -> int:
-        assert self._process
-        return self._process.pid
+            # a process that is held would not hear of it
+            self.hold(False)
+        super().stop()
 
     @property
     def url(self) -> str:
@@ -81,5 +67,8 @@ class Nginx:
 
     def hold(self, held: bool) -> None:
         """Takes requests and leaves them unanswered, or goes on answering."""
-        assert self._process
-        self._process.send_signal(signal.SIGSTOP if held else signal.SIGCONT)
+        self.send(signal.SIGSTOP if held else signal.SIGCONT)
+
+    @property
+    def _configuration(self) -> Path:
+        return self._directory / "nginx.conf"

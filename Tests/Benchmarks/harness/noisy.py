@@ -17,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from harness.names import user_of  # noqa: E402
 from harness.tokens import token  # noqa: E402
 
 ANSWERS: collections.Counter = collections.Counter()
@@ -62,7 +63,7 @@ class Tenant:
         self._lock = threading.Lock()
 
     def device(self, user: int) -> str:
-        return f"00000000-0000-4000-9000-{1000 + user:012d}"
+        return user_of(1, user)
 
     def headers(self, user: int, **more: str) -> dict[str, str]:
         if user not in self._tokens:

@@ -3,8 +3,6 @@
 import base64
 import http.client
 import os
-import subprocess
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
@@ -14,8 +12,9 @@ from .build import BENCHMARKS, ROOT
 from .children import Failure
 from .cluster import Cluster
 from .figures import PUSHES, Figure
-from .gateway import free_ports, organization
+from .names import organization, user_of
 from .runs import USERS, Load, Run, Runner
+from .servers import Target, status_of
 
 FILES = BENCHMARKS / "peers"
 ENVIRONMENT = ROOT / ".build-peers"
@@ -25,82 +24,37 @@ CROWDED = {"push-1 at 512": Load(mutations=1, connections=512)}
 LOADS = {"push-1": PUSHES["push-1"], **CROWDED, "push-50": PUSHES["push-50"]}
 # At least so many times the rate of a team's own endpoint.
 BARS = {"push-1": 5.0, "push-1 at 512": 5.0, "push-50": 1.2}
+# In the place of each id, for which the load generator puts a new one.
 _EMPTY = "00000000-0000-4000-8000-000000000000"
 
 
-class Peer:
-    """A server of Python processes on a free port, with a database of its own. Started by `with`."""
+class Peer(Target):
+    """A server of Python processes, with a database of its own."""
 
-    name: str
-    secret = ""
+    folder = FILES
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.port = free_ports(1)[0]
-        self._cluster = cluster
-        self._directory = cluster.directory
-        self._log = self._directory / f"{self.name}.log"
-        self._process: subprocess.Popen | None = None
+    def __init__(self, cluster: Cluster, organizations: int) -> None:
+        """`organizations` are those that push."""
+        super().__init__(cluster.directory / f"{self.name}.log")
+        self.environment = os.environ | {"DSN": cluster.uri(self.name)}
+        self._cluster, self._organizations = cluster, organizations
 
-    def __enter__(self) -> "Peer":
+    def prepare(self) -> None:
         self._cluster.create_database(self.name)
-        self._prepare()
-        environment = os.environ | {"DSN": self._cluster.uri(self.name)}
-        with self._log.open("a") as log:
-            self._process = children.start(self._command(), stdout=log, stderr=log, env=environment, cwd=FILES)
-        for _ in range(600):
-            self.check()
-            if self._answers():
-                self._warm_up()
-                return self
-            time.sleep(0.05)
-        raise Failure(f"{self.name} does not start:\n{self.log_tail}")
 
-    def __exit__(self, *_) -> None:
-        if self._process:
-            children.stop(self._process)
+    def is_ready(self) -> bool:
+        return status_of(self.port, "/") is not None
 
     def cpu(self) -> float:
-        assert self._process
-        return cpu.of_server(self._process.pid)
-
-    def check(self) -> None:
-        assert self._process
-        if self._process.poll() is not None:
-            raise Failure(f"{self.name} ended:\n{self.log_tail}")
-
-    @property
-    def log_tail(self) -> str:
-        return children.tail(self._log)
-
-    def options(self, mutations: int) -> list[str]:
-        raise NotImplementedError
+        return cpu.of_server(self.pid)
 
     def run(self, name: str, runner: Runner, *, seconds: float | None = None) -> Run:
         """One of the loads."""
         return runner.push(f"{self.name} {name}", self, self.name, LOADS[name], seconds=seconds)
 
-    def _command(self) -> list[str]:
-        raise NotImplementedError
-
-    def _prepare(self) -> None:
-        """What has to be done before the start."""
-
-    def _warm_up(self) -> None:
-        """What has to be done after it."""
-
-    def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            connection.request("GET", "/")
-            connection.getresponse().read()
-            return True
-        except OSError:
-            return False
-        finally:
-            connection.close()
-
-    def _write_users(self, lines: Iterable[str]) -> Path:
-        file = self._directory / f"{self.name}-users"
+    def _file(self, name: str, lines: Iterable[str]) -> Path:
+        """Makes a file of these lines."""
+        file = self._cluster.directory / f"{self.name}-{name}"
         file.write_text("".join(f"{line}\n" for line in lines))
         return file
 
@@ -110,15 +64,16 @@ class Starlette(Peer):
 
     name = "starlette"
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
+        super().prepare()
         self._cluster.run_file(self.name, FILES / "starlette_push.sql")
         names = (
-            (organization(number), f"00000000-0000-4000-9000-{number * 1000 + user:012d}")
-            for user in range(1, USERS + 1) for number in range(1, 201)
+            (organization(number), user_of(number, user))
+            for user in range(1, USERS + 1) for number in range(1, self._organizations + 1)
         )
-        self._users = self._write_users(f"{where} {user} {where}/{user}" for where, user in names)
+        self._tokens_file = self._file("tokens", (f"{where} {user} {where}/{user}" for where, user in names))
 
-    def _command(self) -> list[str]:
+    def command(self) -> list[str]:
         return [
             f"{ENVIRONMENT}/bin/uvicorn", "starlette_push:app", "--workers", "2", "--loop", "uvloop",
             "--http", "httptools", "--port", str(self.port), "--log-level", "warning", "--no-access-log",
@@ -126,7 +81,7 @@ class Starlette(Peer):
         ]
 
     def options(self, mutations: int) -> list[str]:
-        return ["--path", "/push", "--tokens-file", str(self._users)]
+        return ["--path", "/push", "--tokens-file", str(self._tokens_file)]
 
 
 class Kinto(Peer):
@@ -136,26 +91,22 @@ class Kinto(Peer):
     _USERS = 64
     _PATH = "/v1/buckets/default/collections/activities/records"
 
-    def _prepare(self) -> None:
-        url = f"postgresql://postgres@/{self.name}?host={self._directory}"
-        self._configuration = self._directory / "kinto.ini"
-        self._configuration.write_text((FILES / "kinto.ini").read_text().replace("{url}", url))
+    def prepare(self) -> None:
+        super().prepare()
+        url = f"postgresql://postgres@/{self.name}?host={self._cluster.directory}"
+        self._configuration = self._file("configuration.ini", [(FILES / "kinto.ini").read_text().replace("{url}", url)])
         children.run([f"{ENVIRONMENT}/bin/kinto", "migrate", "--ini", str(self._configuration)])
         self._tokens = [base64.b64encode(f"user{number}:secret".encode()).decode() for number in range(self._USERS)]
-        self._users = self._write_users(f"- {_EMPTY} {token}" for token in self._tokens)
+        self._tokens_file = self._file("tokens", (f"- {_EMPTY} {token}" for token in self._tokens))
         entry = (
             f'{{"id":"{_EMPTY}","title":"hello world","contact_id":"{_EMPTY}","amount":12.5,'
             f'"notes":"{"lorem ipsum " * 7}","tags":["a","b"],"done":false}}'
         )
         defaults = f'"defaults":{{"method":"POST","path":"{self._PATH}"}}'
-        bodies = {
-            "single": ('{"data":', entry, "}"),
-            "batch": (f'{{{defaults},"requests":[', f'{{"body":{{"data":{entry}}}}}', "]}"),
-        }
-        for name, lines in bodies.items():
-            (self._directory / f"kinto-{name}").write_text("\n".join(lines) + "\n")
+        self._single = self._file("single", ['{"data":', entry, "}"])
+        self._batch = self._file("batch", [f'{{{defaults},"requests":[', f'{{"body":{{"data":{entry}}}}}', "]}"])
 
-    def _command(self) -> list[str]:
+    def command(self) -> list[str]:
         return [
             f"{ENVIRONMENT}/bin/gunicorn", "--paste", str(self._configuration), "--workers", "2", "--threads", "8",
             "--keep-alive", "60", "--backlog", "4096", "--bind", f"127.0.0.1:{self.port}", "--log-level", "warning",
@@ -168,15 +119,18 @@ class Kinto(Peer):
         return runner.push(f"{self.name} {name}", self, self.name, LOADS[name], seconds=300, pushes=64)
 
     def options(self, mutations: int) -> list[str]:
-        common = ["--scheme", "Basic", "--tokens-file", str(self._users)]
+        common = ["--scheme", "Basic", "--tokens-file", str(self._tokens_file)]
         if mutations == 1:
-            form = ["--path", self._PATH, "--status", "201", "--success", '"last_modified":', "--body"]
-            return [*common, *form, str(self._directory / "kinto-single")]
-        form = ["--path", "/v1/batch", "--success", '"status":201', "--body", str(self._directory / "kinto-batch")]
-        return [*common, *form]
+            form = ["--path", self._PATH, "--status", "201", "--success", '"last_modified":']
+            return [*common, *form, "--body", str(self._single)]
+        return [*common, "--path", "/v1/batch", "--success", '"status":201', "--body", str(self._batch)]
 
-    def _warm_up(self) -> None:
-        """A user's first request makes the bucket."""
+    def wait_until_ready(self) -> None:
+        super().wait_until_ready()
+        self._make_buckets()
+
+    def _make_buckets(self) -> None:
+        """A user's first request makes the bucket, which takes long."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         for token in self._tokens:
             connection.request("PUT", self._PATH.removesuffix("/records"), headers={"Authorization": f"Basic {token}"})

@@ -6,12 +6,12 @@ import subprocess
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from . import children, cpu
 from .build import BENCHMARKS
 from .children import Failure
 from .cluster import Cluster
+from .servers import Target
 
 ORGANIZATIONS = 200
 USERS = 50
@@ -59,39 +59,16 @@ class Run:
         return {name: value for name, value in asdict(self).items() if value not in (None, {})}
 
 
-class Server(Protocol):
-    """What a load is sent to: a gateway, or something that it is compared with."""
-
-    port: int
-
-    @property
-    def secret(self) -> str:
-        """Signs the tokens of the load."""
-
-    def cpu(self) -> float:
-        """The seconds that it has used, in all its processes."""
-
-    def check(self) -> None:
-        """Fails when it has ended."""
-
-    @property
-    def log_tail(self) -> str:
-        """The end of its log."""
-
-    def options(self, mutations: int) -> list[str]:
-        """The load generator's, for pushes with so many mutations."""
-
-
 class Meter:
     """What the machine did between two moments."""
 
     def __init__(
-        self, cluster: Cluster, gateway: Server | None, database: str, upstream: int | None = None
+        self, cluster: Cluster, target: Target | None, database: str, upstream: int | None = None
     ) -> None:
         """`upstream` is the process that answers what is forwarded."""
-        self._cluster, self._gateway, self._database, self._upstream = cluster, gateway, database, upstream
+        self._cluster, self._target, self._database, self._upstream = cluster, target, database, upstream
         self._wal, self._checkpoint = cluster.wal_position(), cluster.last_checkpoint()
-        self._counted = gateway.metrics() if gateway else {}
+        self._counted = target.metrics() if target else {}
         self._before = self._read()
 
     def _read(self) -> dict[str, float]:
@@ -101,7 +78,7 @@ class Meter:
             "machine": cpu.of_machine(),
             "postgres": cpu.of_server(self._cluster.pid),
             "backends": cpu.of_backends(self._cluster.pid, self._database),
-            "gateway": self._gateway.cpu() if self._gateway else 0.0,
+            "gateway": self._target.cpu() if self._target else 0.0,
             "upstream": cpu.of_process(self._upstream) if self._upstream else 0.0,
             # This process and its children, of which the client of the run is one when it has ended.
             "client": own.children_user + own.children_system,
@@ -116,12 +93,12 @@ class Meter:
         known = self.postgres + self.gateway + self.client + self.upstream + spent["own"]
         cores = os.cpu_count() or 1
         self.others = max(0.0, spent["machine"] - known) / (spent["time"] * cores)
-        self.groups = self._groups(self._gateway.metrics()) if self._gateway else None
+        self.groups = self._groups(self._target.metrics()) if self._target else None
         self.wal = self._cluster.wal_position() - self._wal
         self.checkpoint = self._cluster.last_checkpoint() != self._checkpoint
 
     def _groups(self, metrics: dict[str, float]) -> Groups | None:
-        """None for a gateway that does not count them, or has committed nothing."""
+        """None for a target that does not count them, or has committed none."""
         def grown(name: str) -> float:
             name = f"sluice_commit_group_{name}"
             return metrics.get(name, 0.0) - self._counted.get(name, 0.0)
@@ -169,7 +146,7 @@ class Runner:
         times by each client."""
         measured = max(1, round(self.seconds if seconds is None else seconds))
         length = ["-t", str(calls)] if calls else ["-P", "1", "-T", str(measured + round(self.warm_up))]
-        command = self._cluster.command(
+        command = self._cluster.client(
             "pgbench", database, "-n", "-M", "prepared", "-f", str(script), "-c", str(clients), "-j", "1",
             *length, *(word for name, value in variables.items() for word in ("-D", f"{name}={value}")),
         )
@@ -203,43 +180,51 @@ class Runner:
         )
 
     def generator_command(
-        self, gateway: Server, load: Load, seconds: float, *, pushes: int | None = None,
+        self, target: Target, load: Load, seconds: float, *, pushes: int | None = None,
         organizations: int | None = None, users: int | None = None,
     ) -> list[str]:
         """With `pushes` it makes so many, all of them measured, in `seconds` at most."""
         return [
-            str(self.generator), "--port", str(gateway.port), "--connections", str(load.connections),
+            str(self.generator), "--port", str(target.port), "--connections", str(load.connections),
             "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
             "--seconds", str(seconds), "--warm-up", str(0 if pushes else self.warm_up),
             "--organizations", str(organizations or self.organizations), "--users", str(users or load.users),
             "--type", load.type, "--ids", load.ids, *(["--contacts", load.contacts] if load.contacts else []),
-            *(["--pushes", str(pushes)] if pushes else []), *gateway.options(load.mutations),
+            *(["--pushes", str(pushes)] if pushes else []), *target.options(load.mutations),
         ]
 
-    def start_generator(self, gateway: Server, load: Load, seconds: float, **how) -> subprocess.Popen:
-        environment = os.environ | {"LOAD_GENERATOR_JWT_SECRET": gateway.secret}
+    def start_generator(self, target: Target, load: Load, seconds: float, **how) -> subprocess.Popen:
+        environment = os.environ | {"LOAD_GENERATOR_JWT_SECRET": target.secret}
         return children.start(
-            self.generator_command(gateway, load, seconds, **how), env=environment,
+            self.generator_command(target, load, seconds, **how), env=environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
 
-    def push(self, figure: str, gateway: Server, database: str, load: Load, *, watch=None,
+    def push(self, figure: str, target: Target, database: str, load: Load, *, watch=None,
              seconds: float | None = None, pushes: int | None = None) -> Run:
-        """The gateway under load; `watch` is called ten times a second. With `pushes` it gets so many, in `seconds` at
+        """The target under load; `watch` is called ten times a second. With `pushes` it gets so many, in `seconds` at
         most."""
-        gateway.check()
-        meter = Meter(self._cluster, gateway, database)
-        client = self.start_generator(gateway, load, self.seconds if seconds is None else seconds, pushes=pushes)
-        output, complaint = _finish(client, watch)
-        gateway.check()
+        target.check()
+        meter = Meter(self._cluster, target, database)
+        said, complaint = self.generate(
+            figure, target, load, self.seconds if seconds is None else seconds, watch=watch, pushes=pushes
+        )
         meter.stop()
-        children.stop(client)
-        if client.returncode != 0:
-            raise Failure(f"{figure}: the load generator failed:\n{complaint}{output}\n{gateway.log_tail}")
-        return self._read_generator(figure, output, complaint, load, meter)
+        return self._read_generator(figure, said, complaint, load, meter)
 
-    def _read_generator(self, figure: str, output: str, complaint: str, load: Load, meter: Meter) -> Run:
-        said = dict(pair.split("=", 1) for pair in output.split())
+    def generate(
+        self, figure: str, target: Target, load: Load, seconds: float, *, watch=None, **how
+    ) -> tuple[dict[str, str], str]:
+        """Runs the load generator to its end: what it counted, and what it complains of. `figure` is for failures."""
+        client = self.start_generator(target, load, seconds, **how)
+        output, complaint = _finish(client, watch)
+        children.stop(client)
+        target.check()
+        if client.returncode != 0:
+            raise Failure(f"{figure}: the load generator failed:\n{complaint}{output}\n{target.log_tail}")
+        return dict(pair.split("=", 1) for pair in output.split()), complaint
+
+    def _read_generator(self, figure: str, said: dict[str, str], complaint: str, load: Load, meter: Meter) -> Run:
         pushes = max(1, int(said["total_pushes"]))
         errors = int(said["errors"]) + int(said["wrong"])
         return Run(

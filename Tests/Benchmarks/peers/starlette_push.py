@@ -54,10 +54,16 @@ async def push(request: Request) -> Response:
     places = list(range(len(mutations)))
     async with request.app.state.pool.acquire() as connection, connection.transaction():
         first = await connection.fetchval(POSITION, organization, user, len(mutations))
-        new = await connection.fetch(KEYS, organization, user, keys, prints, server_ids)
-        if len(new) == len(mutations):
-            await connection.execute(MAPPINGS, organization, user, types, local_ids, server_ids)
-            await connection.execute(ENTITIES, organization, types, server_ids, documents, places, first)
+        rows = await connection.fetch(KEYS, organization, user, keys, prints, server_ids)
+        new = types, local_ids, server_ids, documents, places
+        if len(rows) < len(keys):
+            # the others were pushed before
+            kept = {str(row["key"]) for row in rows}
+            new = [[value for key, value in zip(keys, column) if key in kept] for column in new]
+        types, local_ids, made, documents, places = new
+        if rows:
+            await connection.execute(MAPPINGS, organization, user, types, local_ids, made)
+            await connection.execute(ENTITIES, organization, types, made, documents, places, first)
     results = [
         {"idempotency_key": key, "status": "succeeded", "server_id": server_id}
         for key, server_id in zip(keys, server_ids)

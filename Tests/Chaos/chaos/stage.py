@@ -10,7 +10,8 @@ from pathlib import Path
 from harness import children
 from harness.children import Failure
 from harness.cluster import Cluster
-from harness.gateway import Gateway, Secrets, organization
+from harness.gateway import Gateway, Secrets
+from harness.names import organization
 
 from . import evidence
 from .mutations import BUILT_IN, make_lanes, organization_count

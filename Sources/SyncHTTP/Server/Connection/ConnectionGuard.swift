@@ -119,7 +119,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         case .end:
             state.readEnd()
         }
-        context.fireChannelRead(data)
+        if state.takesParts { context.fireChannelRead(data) }
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {

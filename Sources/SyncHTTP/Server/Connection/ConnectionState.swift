@@ -30,8 +30,10 @@ struct ConnectionState {
     private(set) var requestsInHand = 0
     /// When the body that is being read must be complete; with requests sent ahead, the last one's.
     private var bodyDeadline: NIODeadline?
-    /// The last request read asks to close the connection.
+    /// The last request taken asks to close the connection.
     private var closesAfterLast = false
+    /// Whether what is read now belongs to a request that is taken.
+    private(set) var takesParts = true
     /// When the client must have accepted all bytes in the send buffer, or some of them.
     private var writeDeadline: NIODeadline?
     /// Bytes in the send buffer when the deadline was set.
@@ -47,8 +49,11 @@ struct ConnectionState {
         self.leastProgress = leastProgress
     }
 
-    /// Whether to read more. A request that was sent ahead waits in the system's buffers, not in ours.
-    var mayRead: Bool { requestsInHand < 2 }
+    /// Whether to read more. A request that was sent ahead waits in the system's buffers, not in ours; in a shutdown,
+    /// any that comes behind those in hand.
+    var mayRead: Bool {
+        requestsInHand < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
+    }
 
     var deadline: NIODeadline? {
         switch (runningBodyDeadline, writeDeadline) {
@@ -60,21 +65,26 @@ struct ConnectionState {
     /// While an earlier request is in hand nothing is read, so the last body's time does not run.
     private var runningBodyDeadline: NIODeadline? { requestsInHand == 1 ? bodyDeadline : nil }
 
+    /// A request is taken only if it will be answered: what comes behind the last one that the connection answers is
+    /// dropped.
     mutating func readHead(closes: Bool, at now: NIODeadline) {
+        takesParts = !closesAfterLast && !closesAfterResponse
+        guard takesParts else { return }
         requestsInHand += 1
         bodyDeadline = now + (isShuttingDown ? shutdownTimeout : bodyTimeout)
         closesAfterLast = closes
     }
 
     mutating func readEnd() {
-        bodyDeadline = nil
+        if takesParts { bodyDeadline = nil }
     }
 
-    /// A response whose request has not arrived in full ends the connection: the rest of the request is dropped.
+    /// Every request in hand is answered before the connection ends. A response whose request has not arrived in full
+    /// ends it: the rest of the request is dropped.
     /// - Returns: whether the response has to announce the end.
     mutating func writeHead() -> Bool {
-        let isLast = requestsInHand == 1
-        if isRefused || isShuttingDown || isLast && (closesAfterLast || bodyDeadline != nil) {
+        let isLast = requestsInHand <= 1
+        if isLast, isRefused || isShuttingDown || closesAfterLast || bodyDeadline != nil {
             closesAfterResponse = true
         }
         return closesAfterResponse
