@@ -16,17 +16,19 @@ package final class Committers<Work: GroupWork>: Service {
     /// - Parameters:
     ///   - count: committers of light jobs; each has a connection of its own.
     ///   - hasHeavyDesk: whether one more commits heavy jobs.
+    ///   - limits: of a group.
     ///   - patience: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
     package init(
         _ count: Int,
         doing work: Work,
         hasHeavyDesk: Bool = false,
+        limits: GroupLimits = GroupLimits(),
         connection: ConnectionConfiguration,
         metrics: CommitMetrics,
         patience: Duration
     ) {
         let desks = max(1, count)
-        let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk)
+        let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk, limits: limits)
         self.queue = queue
         self.patience = patience
         committers = (0..<(hasHeavyDesk ? desks + 1 : desks)).map { desk in

@@ -71,6 +71,14 @@ public struct Columns<Row>: Sendable {
         columns.map(\.name).filter { !keys.contains($0) }.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
     }
 
+    /// `a = k.a, b = k.b`: an update's assignments.
+    public func assigned(from table: String) -> String {
+        columns.map { "\($0.name) = \(table).\($0.name)" }.joined(separator: ", ")
+    }
+
+    /// `a = NULL, b = NULL`: an update's assignments where no row has a value in any of the columns.
+    public var cleared: String { columns.map { "\($0.name) = NULL" }.joined(separator: ", ") }
+
     /// `unnest($1::uuid[], $2::text[]) AS k (a, b)`: the rows as a table.
     ///
     /// - Parameter others: the number of parameters before the columns'.

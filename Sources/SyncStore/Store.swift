@@ -83,6 +83,7 @@ package final class Store: Sendable {
                 now: now,
                 failure: failure
             ),
+            limits: .lanes,
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps"),
             patience: configuration.patience.laneStep

@@ -29,6 +29,12 @@ package struct HTTPUpstreamConfiguration: Sendable {
         // a refused connection is an answer; the dispatcher decides when to try again
         client.connectionPool.retryConnectionEstablishment = false
         client.httpVersion = .http1Only
+        // the one way to get at a connection's channel
+        client.http1_1ConnectionDebugInitializer = { channel in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.addHandler(FlushOnce(), position: .first)
+            }
+        }
         return client
     }
 }

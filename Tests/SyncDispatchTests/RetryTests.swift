@@ -41,6 +41,7 @@ import Testing
         #expect(keys[0] == keys[1] && Set(keys).count == 2)
         let mutation = try await stage.mutation(create.id)
         #expect(mutation.attempts == 2 && mutation.nextRetryAt == nil)
+        #expect(mutation.lastError == nil && mutation["last_error_code"]?.int64 == nil)
     }
 
     @Test func `pauses grow up to their cap and a mapping fails above ten tries until success resolves it`()

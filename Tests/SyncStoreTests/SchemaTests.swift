@@ -160,9 +160,9 @@ import Testing
         }
         let hot = [
             LaneStatements.heads, LaneStatements.unblock,
-            LaneStatements.writeOutcomes, LaneStatements.markInFlight, LaneStatements.writeMappings,
-            LaneStatements.writeLocalIDs, LaneStatements.inFlight, LaneStatements.doneBlockers, KnownIDs.statement,
-            LocalIDStatements.find,
+            LaneStatements.writeOutcomes, LaneStatements.writeUsualOutcomes, LaneStatements.markInFlight,
+            LaneStatements.writeMappings, LaneStatements.writeLocalIDs, LaneStatements.inFlight,
+            LaneStatements.doneBlockers, KnownIDs.statement, LocalIDStatements.find,
         ]
         for statement in hot {
             let plan = try await explain(statement, phone, on: connection)

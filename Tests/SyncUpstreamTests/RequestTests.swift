@@ -35,6 +35,31 @@ import Testing
         #expect(received.header("Authorization") == [])
     }
 
+    @Test func `a request has nothing of one before it to the same URL`() async throws {
+        let server = try await ScriptedServer.start(answering: "HTTP/1.1 204 No Content\r\n\r\n")
+        let secret = UpstreamSettings(baseURL: server.baseURL, credential: .bearer("secret"), headers: ["x-of": "one"])
+        let open = UpstreamSettings(baseURL: server.baseURL)
+        try await withUpstream { upstream in
+            _ = await upstream.send(request("PUT", ifMatch: #""7""#), to: secret)
+            _ = await upstream.send(request("PUT", body: nil), to: open)
+            _ = await upstream.send(request("DELETE", body: nil), to: open)
+        }
+        let first = try #require(await server.next())
+        #expect(first.header("Authorization") == ["Bearer secret"] && first.header("If-Match") == [#""7""#])
+        let second = try #require(await server.next())
+        #expect(second.requestLine == "PUT /items HTTP/1.1" && second.body.isEmpty)
+        for header in ["Authorization", "If-Match", "X-Of", "Content-Type"] { #expect(second.header(header) == []) }
+        #expect(try #require(await server.next()).requestLine == "DELETE /items HTTP/1.1")
+    }
+
+    @Test(arguments: [20, 1_000])
+    func `head and body go out together`(_ length: Int) async throws {
+        for _ in 0..<20 {
+            let received = try await sent(request(body: "[\(String(repeating: "1", count: length))]"))
+            #expect(received.pieces == 1)
+        }
+    }
+
     @Test func `a trace goes on under a new parent`() async throws {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         let received = try await sent(request(traceparent: parent))

@@ -19,6 +19,8 @@ final class ScriptedServer: Sendable {
         let connection: Int
         /// Head and body.
         let text: String
+        /// In how many pieces they came.
+        var pieces = 1
 
         var lines: [String] { text.components(separatedBy: "\r\n") }
         var requestLine: String { lines.first ?? "" }
@@ -95,6 +97,7 @@ final class ScriptedServer: Sendable {
         private let number: Int
         private let respond: @Sendable (Received) -> [Action]
         private var text = ""
+        private var pieces = 0
 
         init(number: Int, respond: @escaping @Sendable (Received) -> [Action]) {
             self.number = number
@@ -103,11 +106,12 @@ final class ScriptedServer: Sendable {
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             text += String(buffer: unwrapInboundIn(data))
+            pieces += 1
             guard let end = text.range(of: "\r\n\r\n") else { return }
-            let request = Received(connection: number, text: text)
+            let request = Received(connection: number, text: text, pieces: pieces)
             let length = request.header("Content-Length").first.flatMap { Int($0) } ?? 0
             guard text[end.upperBound...].utf8.count >= length else { return }
-            text = ""
+            (text, pieces) = ("", 0)
             for action in respond(request) { perform(action, context) }
         }
 

@@ -15,6 +15,15 @@ public struct GroupLimits: Sendable {
     public var lightBytes = 131_072
 
     public init() {}
+
+    /// Of steps of lanes, each of which takes little: most of what a small group of them costs the database is for the
+    /// partitions and indexes that it opens.
+    public static var lanes: GroupLimits {
+        var limits = GroupLimits()
+        limits.jobs = 256
+        limits.bytes = 4_194_304
+        return limits
+    }
 }
 
 /// Jobs that wait to be committed in groups, at several desks. Organizations take turns, and so do the users of each. A

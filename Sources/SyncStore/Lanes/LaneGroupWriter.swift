@@ -63,7 +63,11 @@ struct LaneGroupWriter {
             }
         }
         var queries: [Query] = []
-        add(LaneStatements.writeOutcomes, OutcomeRow.columns, outcomes, to: &queries)
+        if OutcomeRow.areUsual(outcomes) {
+            add(LaneStatements.writeUsualOutcomes, OutcomeRow.usual, outcomes, to: &queries)
+        } else {
+            add(LaneStatements.writeOutcomes, OutcomeRow.columns, outcomes, to: &queries)
+        }
         add(LaneStatements.writeMappings, MappingOutcomeRow.columns, mappings, to: &queries)
         if !localIDs.isEmpty { queries.append(CreatedIDRow.columns.query(LaneStatements.writeLocalIDs, localIDs)) }
         return queries + knownIDs.queries

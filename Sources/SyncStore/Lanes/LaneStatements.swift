@@ -52,27 +52,46 @@ enum LaneStatements {
 
     static let writeOutcomes = Statement(
         "lane_write_outcomes",
+        outcomes(
+            OutcomeRow.columns,
+            """
+            \(OutcomeRow.rare.assigned(from: "k")), is_outcome_unknown = k.is_outcome_unknown,
+                conflict_retries = k.conflict_retries, hold_count = k.hold_count
+            """
+        )
+    )
+
+    /// Outcomes that ``OutcomeRow/usual`` describes, as most are: half as many arrays.
+    static let writeUsualOutcomes = Statement(
+        "lane_write_usual_outcomes",
+        outcomes(
+            OutcomeRow.usual,
+            """
+            \(OutcomeRow.rare.cleared), is_outcome_unknown = false, conflict_retries = 0, hold_count = 0
+            """
+        )
+    )
+
+    /// - Parameter rare: the assignments of what few outcomes have.
+    private static func outcomes(_ columns: Columns<OutcomeRow>, _ rare: String) -> String {
         """
         UPDATE mutations AS m
         SET status = k.status, revision = k.revision, attempt_count = k.attempt_count,
-            next_retry_at = k.next_retry_at, server_id = coalesce(k.server_id, m.server_id),
+            server_id = coalesce(k.server_id, m.server_id),
             server_id_is_integer = CASE
                 WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
-            version = k.version, resolution = k.resolution, response_status = k.response_status,
-            response_body = k.response_body, error = k.error, last_error = k.last_error,
-            last_error_code = k.last_error_code, is_outcome_unknown = k.is_outcome_unknown,
-            conflict_retries = k.conflict_retries, hold_count = k.hold_count, held_since = k.held_since,
-            sent_method = k.sent_method, sent_endpoint = k.sent_endpoint, sent_payload = k.sent_payload,
-            etag = k.etag, change_position = k.change_position, changed_at = \(OutcomeRow.columns.parameter(1))::timestamptz,
+            version = k.version, response_status = k.response_status, response_body = k.response_body, etag = k.etag,
+            \(rare),
+            change_position = k.change_position, changed_at = \(columns.parameter(1))::timestamptz,
             synced_at = CASE
-                WHEN k.status IN (\(MutationStatus.finalList)) THEN \(OutcomeRow.columns.parameter(1))::timestamptz END,
+                WHEN k.status IN (\(MutationStatus.finalList)) THEN \(columns.parameter(1))::timestamptz END,
             reference_ids = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_ids END,
             reference_types = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_types END
-        FROM \(OutcomeRow.columns.unnested(as: "k"))
+        FROM \(columns.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
             AND m.status = k.expected_status
         """
-    )
+    }
 
     /// Resolves, fails or counts the mappings of creates. After more than ten tries, or with its create, a mapping
     /// fails (product rule 10); success always resolves it.
@@ -275,6 +294,7 @@ enum LaneStatements {
     )
 
     static let all = [
-        inFlight, doneBlockers, writeOutcomes, writeMappings, writeLocalIDs, unblock, heads, markInFlight,
+        inFlight, doneBlockers, writeOutcomes, writeUsualOutcomes, writeMappings, writeLocalIDs, unblock, heads,
+        markInFlight,
     ]
 }

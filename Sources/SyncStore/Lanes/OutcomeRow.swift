@@ -22,30 +22,48 @@ final class OutcomeRow: Sendable {
         lastError = try seal.seal(text: outcome.lastError, .lastError, of: id)
     }
 
-    static let columns = Columns<OutcomeRow>(
+    /// Columns that a success has values for.
+    static let usual = Columns<OutcomeRow>(
         .lane(\.lane),
         .uuid("id", \.result.mutation.id),
         .choice("status", \.result.status),
         .int4("revision", \.result.outcome.revision),
         .int2("attempt_count", \.result.outcome.attemptCount),
-        .moment("next_retry_at", \.result.outcome.nextRetryAt),
         .serverID(\.result.outcome.serverID),
         .int8("version", \.result.version),
-        .choice("resolution", \.result.outcome.resolution),
         .int2("response_status", \.result.outcome.responseStatus),
         .json("response_body", \.responseBody),
+        .int8("change_position", \.changePosition),
+        .choice("expected_status", \.result.from),
+        .text("etag", \.result.outcome.etag)
+    )
+
+    /// Columns that say why a mutation did not simply succeed.
+    static let rare = Columns<OutcomeRow>(
+        .moment("next_retry_at", \.result.outcome.nextRetryAt),
+        .choice("resolution", \.result.outcome.resolution),
         .json("error", \.error),
         .text("last_error", \.lastError),
         .int2("last_error_code", \.result.outcome.lastErrorCode),
-        .bool("is_outcome_unknown", \.result.outcome.isOutcomeUnknown),
-        .int2("conflict_retries", \.result.outcome.conflictRetries),
         .text("sent_method", \.result.outcome.override?.method),
         .text("sent_endpoint", \.result.outcome.override?.endpoint),
         .json("sent_payload", \.sentPayload),
-        .int8("change_position", \.changePosition),
-        .choice("expected_status", \.result.from),
-        .int2("hold_count") { $0.result.outcome.hold?.count ?? 0 },
-        .moment("held_since", \.result.outcome.hold?.since),
-        .text("etag", \.result.outcome.etag)
+        .moment("held_since", \.result.outcome.hold?.since)
     )
+
+    static let columns = Columns(
+        usual,
+        rare,
+        .bool("is_outcome_unknown", \.result.outcome.isOutcomeUnknown),
+        .int2("conflict_retries", \.result.outcome.conflictRetries),
+        .int2("hold_count") { $0.result.outcome.hold?.count ?? 0 }
+    )
+
+    /// Whether ``usual`` says all of them: the other columns have their defaults.
+    static func areUsual(_ rows: [OutcomeRow]) -> Bool {
+        rows.allSatisfy { row in
+            let outcome = row.result.outcome
+            return !outcome.isOutcomeUnknown && outcome.conflictRetries == 0 && outcome.hold == nil
+        } && rare.areNull(rows)
+    }
 }
