@@ -84,6 +84,17 @@ struct ConnectionStateTests {
     }
 
     @Test
+    func `A connection that ends has as long for what is left and takes nothing more`() {
+        var state = state()
+        state.end(unsent: 500, at: start)
+        state.becameWritable(true, at: start + .seconds(1))
+        #expect(state.deadline == start + .seconds(61))
+        state.readHead(closes: false, at: start + .seconds(2))
+        #expect(!state.takesParts)
+        #expect(state.timerFired(at: start + .seconds(61), unsent: 500) == .close)
+    }
+
+    @Test
     func `Requests sent ahead are not read`() {
         var state = state()
         for _ in 0..<2 {

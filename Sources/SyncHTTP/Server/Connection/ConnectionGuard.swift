@@ -2,6 +2,7 @@ import HTTPTypes
 import HummingbirdCore
 import Metrics
 import NIOCore
+import NIOHTTP1
 import NIOHTTPTypes
 import SyncModel
 
@@ -173,12 +174,38 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
             scheduleTimer(context)
         case .close:
             context.writeAndFlush(data, promise: promise)
-            context.close(promise: nil)
+            close(context: context, mode: .all, promise: nil)
         case .closeAfterLingering:
             context.writeAndFlush(data, promise: promise)
-            context.close(mode: .output, promise: nil)
-            context.eventLoop.assumeIsolated().scheduleTask(in: Self.lingering) { context.close(promise: nil) }
+            close(context: context, mode: .output, promise: nil)
+            context.eventLoop.assumeIsolated().scheduleTask(in: Self.lingering) {
+                self.close(context: context, mode: .all, promise: nil)
+            }
         }
+    }
+
+    /// Whoever ends the connection, an idle timer or a shutdown among them, ends it behind what was written: the channel
+    /// would drop all that the client has not taken yet.
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        let unsent = unsent(context)
+        guard mode != .input, unsent > 0, let sent = allSent(context) else {
+            context.close(mode: mode, promise: promise)
+            return
+        }
+        state.end(unsent: unsent, at: .now())
+        scheduleTimer(context)
+        sent.assumeIsolated().whenComplete { _ in context.close(mode: mode, promise: promise) }
+    }
+
+    /// Ends when the system has taken for the client all that was written so far.
+    private func allSent(_ context: ChannelHandlerContext) -> EventLoopFuture<Void>? {
+        guard let encoder = try? context.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self) else {
+            return nil
+        }
+        // goes behind everything else, and is nothing by itself
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        encoder.writeAndFlush(NIOAny(IOData.byteBuffer(ByteBuffer())), promise: promise)
+        return promise.futureResult
     }
 
     /// A promise that gives back the response's room.

@@ -39,6 +39,8 @@ struct ConnectionState {
     /// Bytes in the send buffer when the deadline was set.
     private var unsent = 0
     private var closesAfterResponse = false
+    /// The connection ends as soon as the client has taken what was written.
+    private var isEnding = false
     private var isRefused = false
     private var isShuttingDown = false
 
@@ -107,7 +109,16 @@ struct ConnectionState {
     /// - Parameter unsent: bytes that the client has not accepted.
     mutating func becameWritable(_ isWritable: Bool, unsent: Int = 0, at now: NIODeadline) {
         self.unsent = unsent
-        writeDeadline = isWritable ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
+        writeDeadline = isWritable && !isEnding ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
+    }
+
+    /// Takes no further request, and gives the client as long for what is left of the answers as for any.
+    ///
+    /// - Parameter unsent: bytes that the client has not accepted.
+    mutating func end(unsent: Int, at now: NIODeadline) {
+        isEnding = true
+        closesAfterLast = true
+        if writeDeadline == nil { becameWritable(false, unsent: unsent, at: now) }
     }
 
     /// Shortens the running deadlines.

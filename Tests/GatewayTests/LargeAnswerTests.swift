@@ -1,0 +1,57 @@
+import NIOHTTP1
+import SyncHTTP
+import Testing
+
+/// Answers that the system does not take at once, on connections that end behind them.
+@Suite struct LargeAnswerTests {
+    /// Why a connection ends.
+    enum End: String, CaseIterable, CustomTestStringConvertible {
+        case clientOfHTTP10, closeIsAsked, sendingIsOver, closeIsAskedOfTheSecond
+
+        var testDescription: String { rawValue }
+    }
+
+    /// A gateway with a page of 1.5 MB, more than the system keeps for a client that does not read.
+    private static func scene(_ configure: @Sendable (inout HTTPConfiguration) -> Void = { _ in }) async throws -> Scene
+    {
+        let scene = try await Scene(configure: configure)
+        let text = String(repeating: "x", count: 250_000)
+        for _ in 0..<6 { _ = try await scene.ada.push([scene.ada.create("task", #"{"title":"\#(text)"}"#)]) }
+        return scene
+    }
+
+    private static func request(_ scene: Scene, version: String = "1.1", _ field: String = "") -> String {
+        "GET /v1/changes HTTP/\(version)\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\(field)\r\n"
+    }
+
+    @Test(arguments: End.allCases)
+    func `a large answer comes whole where the connection ends behind it`(end: End) async throws {
+        let scene = try await Self.scene()
+        let connection = try RawConnection(port: scene.gateway.port, receiveBuffer: 4_096)
+        switch end {
+        case .clientOfHTTP10: await connection.send(Self.request(scene, version: "1.0"))
+        case .closeIsAsked: await connection.send(Self.request(scene, "Connection: close\r\n"))
+        case .sendingIsOver:
+            await connection.send(Self.request(scene))
+            connection.finishSending()
+        case .closeIsAskedOfTheSecond:
+            await connection.send(Self.request(scene) + Self.request(scene, "Connection: close\r\n"))
+            #expect(try await connection.reply().changes.count == 6)
+        }
+        #expect(try await connection.reply().changes.count == 6)
+        #expect(await connection.ends())
+    }
+
+    @Test func `a connection is not idle while its client takes an answer`() async throws {
+        let scene = try await Self.scene { $0.idleTimeout = .seconds(1) }
+        let slow = try RawConnection(port: scene.gateway.port, receiveBuffer: 4_096)
+        await slow.send(Self.request(scene))
+        let length = try await slow.head().headers.first(name: "content-length").flatMap { Int($0) }
+        let idle = try RawConnection(port: scene.gateway.port)
+        await idle.send("GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+        _ = try await idle.reply()
+        // by then the other one's time has run out, too
+        #expect(await idle.ends())
+        #expect(await slow.rest().count == length)
+    }
+}
