@@ -35,7 +35,8 @@ import Testing
     private static func fill(_ phone: Phone, _ count: Int) async throws {
         try await phone.execute(
             """
-            INSERT INTO users VALUES ('\(phone.organization.id.lowercased)', '\(phone.user.lowercased)', now());
+            INSERT INTO users VALUES ('\(phone.organization.id.lowercased)', '\(phone.user.lowercased)', now())
+            ON CONFLICT DO NOTHING;
             INSERT INTO devices
             SELECT '\(phone.organization.id.lowercased)', '\(phone.user.lowercased)', gen_random_uuid(), 3, now(), now()
             FROM generate_series(1, \(count))
@@ -85,6 +86,28 @@ import Testing
         #expect(problem?.summary == "validation_failed /device_id device_limit")
         #expect(try await Self.refused(phone, UUID()) == "validation_failed  device_limit")
         #expect(try await Self.register(Phone(phone.gateway, phone.organization)).isNew)
+    }
+
+    @Test func `a registration that meets a push that adds a device waits for it and counts it`() async throws {
+        let phone = try await Phone.new()
+        try await phone.push([phone.create()])
+        try await Self.fill(phone, 998)
+        // as a push does: the lane's lock, and a device that is not committed yet
+        let push = try await phone.gateway.database.connect()
+        try await push.execute(
+            script: """
+                BEGIN;
+                SELECT 1 FROM lanes WHERE \(phone.owner) FOR UPDATE;
+                INSERT INTO devices
+                SELECT organization_id, user_id, gen_random_uuid(), 1, now(), now() FROM lanes WHERE \(phone.owner);
+                """
+        )
+        async let refusal = Self.refused(phone, UUID())
+        try await phone.gateway.waitForLocks(1)
+        try await push.execute(script: "COMMIT")
+        #expect(try await refusal == "validation_failed  device_limit")
+        #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1_000)
+        await push.closeAndWait()
     }
 
     @Test func `a user that makes devices without end is bounded and nobody else is`() async throws {
@@ -161,6 +184,7 @@ import Testing
         #expect(try await Self.refused(phone) == "user_unknown")
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 0)
         #expect(try await phone.gateway.count("users", of: phone.organization.id) == 0)
+        #expect(try await phone.gateway.count("lanes", of: phone.organization.id) == 0)
         _ = try await phone.gateway.store.administration.putUser(phone.user, in: phone.organization.id)
         #expect(try await Self.register(phone).isNew)
     }

@@ -110,8 +110,9 @@ import Testing
             try await connection.execute(script: "ANALYZE \(table)")
         }
         let hot = [
-            LaneRows.lock, LaneRows.look, GroupStatements.devices, GroupStatements.mutationsByKey,
-            GroupStatements.mutationsByID, GroupStatements.rejections, GroupStatements.mappings,
+            LaneRows.lock, LaneRows.look, GroupStatements.devices, GroupStatements.deviceCounts,
+            GroupStatements.mutationsByKey, GroupStatements.mutationsByID, GroupStatements.rejections,
+            GroupStatements.mappings,
             EntityStatements.lockEntities, EntityStatements.lookAtEntities, GroupStatements.open,
             QuotaStatements.mutations,
         ]
@@ -319,7 +320,7 @@ import Testing
             case ("json", _): return "ARRAY['{}']::json[]"
             case ("timestamptz", _): return "ARRAY['2026-11-20T07:00:00Z']::timestamptz[]"
             case (let type?, _): return "ARRAY[1]::\(type)[]"
-            case (nil, _): return "'2026-11-20T07:00:00Z'"
+            case (nil, _): return statement.sql.contains("LIMIT $\(index + 1)") ? "1000" : "'2026-11-20T07:00:00Z'"
             }
         }
         return try await connection.explain(statement, values.joined(separator: ","))

@@ -38,18 +38,17 @@ package struct DeviceRegistry: Sendable {
             ])
             let next = try Self.nextLocalIDs(found[1])
             if let known = try found[0].read({ try DeviceRow(device, next, &$0) }).first { return (false, known) }
-            // in a transaction of its own: a push of this user would wait for the uncommitted user row, and may hold
-            // the device's
-            if organization.settings.provisioning == .onFirstPush {
-                _ = try await pool.run([Query(Self.makeUserStatement, newcomer)])
-            }
             var make = write
             make.add(Int64(limit))
-            return try await pool.transaction { [lane, key, make] connection in
-                // locked in one statement and counted in a later one, which sees what the lock's last holder committed
-                let made = try await connection.run([
-                    Query(Self.lockUserStatement, lane), Query(Self.makeDeviceStatement, make),
-                ])[1]
+            let lanes = LaneRows.keys([LaneKey(organization: organization.id, user: user)])
+            let isUserMade = organization.settings.provisioning == .onFirstPush
+            return try await pool.transaction { [lanes, newcomer, key, make] connection in
+                // a push adds devices under the lane's lock, and so does this; counted in a later statement than the
+                // lock's, it sees what the lock's last holder committed
+                var queries = [Query(GroupStatements.makeLanes, lanes), Query(LaneRows.lock, lanes)]
+                if isUserMade { queries.append(Query(Self.makeUserStatement, newcomer)) }
+                queries.append(Query(Self.makeDeviceStatement, make))
+                let made = try await connection.run(queries)[queries.count - 1]
                 if let made = try made.read({ try DeviceRow(device, next, &$0) }).first { return (true, made) }
                 let found = try await connection.run(Query(Self.stateStatement, key))
                 return (false, try row(device, next, found))
@@ -117,12 +116,6 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// A request that counts a user's devices to create another one holds the user's row. A push never waits for it.
-    static let lockUserStatement = Statement(
-        "devices_lock_user",
-        "SELECT u.user_id FROM users u WHERE u.organization_id = $1 AND u.user_id = $2 FOR UPDATE"
-    )
-
     static let makeDeviceStatement = Statement(
         "devices_make",
         """
@@ -153,7 +146,6 @@ package struct DeviceRegistry: Sendable {
     )
 
     static let statements = [
-        highestStatement, touchStatement, makeUserStatement, lockUserStatement, makeDeviceStatement,
-        stateStatement,
+        highestStatement, touchStatement, makeUserStatement, makeDeviceStatement, stateStatement,
     ]
 }

@@ -51,7 +51,7 @@ struct GroupReader {
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
             isComplete: hints == nil
         )
-        let maybeNew = group.indices.filter { remembered[$0] == nil }.map { PushRow(push: $0, lane: group[$0].lane) }
+        let maybeNew = deviceRows().filter { remembered[$0.push] == nil }
         addLanes(maybeNew: maybeNew.map(\.lane).sorted())
         addDeviceCounts(maybeNew, limit: deviceLimit)
         addAllowances()
@@ -132,10 +132,9 @@ struct GroupReader {
                 }
             )
         )
-        let devices = group.enumerated().map { PushIDRow(push: $0, lane: $1.lane, id: $1.push.deviceID) }
         steps.append(
             (
-                PushIDRow.devices.query(GroupStatements.devices, devices),
+                PushIDRow.devices.query(GroupStatements.devices, deviceRows()),
                 { rows, snapshot in
                     for var row in rows {
                         let push = try row.push()
@@ -148,10 +147,14 @@ struct GroupReader {
         )
     }
 
-    /// Counts the devices of users whose device may be new.
-    private mutating func addDeviceCounts(_ maybeNew: [PushRow], limit: Int) {
+    private func deviceRows() -> [PushIDRow] {
+        group.enumerated().map { PushIDRow(push: $0, lane: $1.lane, id: $1.push.deviceID) }
+    }
+
+    /// Counts the devices of users whose device is new.
+    private mutating func addDeviceCounts(_ maybeNew: [PushIDRow], limit: Int) {
         guard !maybeNew.isEmpty else { return }
-        var parameters = PushRow.columns.parameters(maybeNew)
+        var parameters = PushIDRow.devices.parameters(maybeNew)
         parameters.add(Int64(limit))
         steps.append(
             (

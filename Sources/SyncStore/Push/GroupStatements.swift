@@ -42,19 +42,23 @@ enum GroupStatements {
         """
     )
 
-    /// Counts users' devices up to a limit.
+    /// Counts users' devices up to a limit, where a device is unknown.
     static let deviceCounts = Statement(
         "group_device_counts",
         """
         SELECT k.push, d.count
-        FROM \(PushRow.columns.unnested(as: "k"))
+        FROM \(PushIDRow.devices.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT count(*) AS count FROM (
                 SELECT 1 FROM devices x
                 WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
-                LIMIT \(PushRow.columns.parameter(1))
+                LIMIT \(PushIDRow.devices.parameter(1))
             ) y
         ) d
+        -- a subquery for each row; as NOT EXISTS it could become a join that reads all devices
+        WHERE (SELECT x.device_id FROM devices x
+               WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
+        ) IS NULL
         """
     )
 
