@@ -3,7 +3,7 @@
 .PHONY: help run build test lint format bench chaos fuzz verify clean
 
 # The Swift runtime goes into the binary: it runs where no Swift is installed, and calls into it are cheaper.
-RELEASE := swift build -c release --static-swift-stdlib
+RELEASE := swift build --traits Gateway -c release --static-swift-stdlib
 SWIFT_FOLDERS := Package.swift Sources Tests
 
 help: ## this list

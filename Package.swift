@@ -8,12 +8,41 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
+/// A product that the gateway alone uses. A package is not even fetched while all of its products are behind a trait that
+/// is off, so apps that add `SluiceClient` get GRDB and nothing else; one product without the condition undoes that.
+func server(_ product: String, _ package: String) -> Target.Dependency {
+    .product(name: product, package: package, condition: .when(traits: ["Gateway"]))
+}
+
+// What a suite needs that starts a gateway in its own process.
+let wholeGateway: [Target.Dependency] = [
+    "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel", "SyncStore",
+    "SyncUpstream", "Sluice",
+    "Telemetry", "TestSupport", "Tokens",
+    server("AsyncHTTPClient", "async-http-client"),
+    server("Crypto", "swift-crypto"),
+    server("HTTPTypes", "swift-http-types"),
+    server("Logging", "swift-log"),
+    server("Metrics", "swift-metrics"),
+    server("NIOCore", "swift-nio"),
+    server("NIOHTTP1", "swift-nio"),
+    server("NIOPosix", "swift-nio"),
+    server("NIOSSL", "swift-nio-ssl"),
+    server("ServiceLifecycle", "swift-service-lifecycle"),
+    server("Subprocess", "swift-subprocess"),
+]
+
 // Every target exists to forbid an import; scripts/lint-imports holds the list that `make lint` checks.
 let package = Package(
     name: "sluice",
-    platforms: [.macOS(.v15)],
+    // The client library's; the gateway runs on Linux.
+    platforms: [.iOS(.v16), .macOS(.v13)],
     products: [
-        .executable(name: "sluice", targets: ["Sluice"])
+        .executable(name: "sluice", targets: ["Sluice"]),
+        .library(name: "SluiceClient", targets: ["SluiceClient"]),
+    ],
+    traits: [
+        .trait(name: "Gateway", description: "The gateway and its tests, with the packages that only they need.")
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
@@ -25,6 +54,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio.git", from: "2.101.0"),
         .package(url: "https://github.com/apple/swift-nio-extras.git", from: "1.35.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl.git", from: "2.37.0"),
+        .package(url: "https://github.com/groue/GRDB.swift.git", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.0"),
         .package(url: "https://github.com/swift-server/async-http-client.git", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
@@ -43,14 +73,18 @@ let package = Package(
             linkerSettings: [.linkedLibrary("simdjson")]
         ),
 
+        // Does not compile without the trait, and says so. All of the gateway depends on it, so nothing else is tried.
+        .target(name: "GatewayTrait", swiftSettings: settings),
+
         // Tools that know no sync
-        .target(name: "Postgres", dependencies: ["CLibPQ"], swiftSettings: settings),
-        .target(name: "JSONText", dependencies: ["CSimdJSON"], swiftSettings: settings),
+        .target(name: "Postgres", dependencies: ["CLibPQ", "GatewayTrait"], swiftSettings: settings),
+        .target(name: "JSONText", dependencies: ["CSimdJSON", "GatewayTrait"], swiftSettings: settings),
         .target(
             name: "Telemetry",
             dependencies: [
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Logging", package: "swift-log"),
+                "GatewayTrait",
+                server("CoreMetrics", "swift-metrics"),
+                server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),
@@ -60,7 +94,7 @@ let package = Package(
             name: "SyncModel",
             dependencies: [
                 "JSONText",
-                .product(name: "Crypto", package: "swift-crypto"),
+                server("Crypto", "swift-crypto"),
             ],
             swiftSettings: settings
         ),
@@ -68,9 +102,9 @@ let package = Package(
             name: "GroupCommit",
             dependencies: [
                 "SyncModel", "Postgres",
-                .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("DequeModule", "swift-collections"),
+                server("Metrics", "swift-metrics"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -78,10 +112,10 @@ let package = Package(
             name: "SyncStore",
             dependencies: [
                 "GroupCommit", "SyncModel", "Postgres", "JSONText",
-                .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("DequeModule", "swift-collections"),
+                server("Logging", "swift-log"),
+                server("Metrics", "swift-metrics"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             resources: [.embedInCode("Migrations"), .embedInCode("Schema/roles.sql")],
             swiftSettings: settings
@@ -90,9 +124,9 @@ let package = Package(
             name: "SyncMaintenance",
             dependencies: [
                 "SyncModel", "SyncStore", "Postgres", "JSONText",
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("Logging", "swift-log"),
+                server("Metrics", "swift-metrics"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -100,10 +134,10 @@ let package = Package(
             name: "Tokens",
             dependencies: [
                 "SyncModel", "JSONText",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "JWTKit", package: "jwt-kit"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("Crypto", "swift-crypto"),
+                server("JWTKit", "jwt-kit"),
+                server("Logging", "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -112,18 +146,18 @@ let package = Package(
             dependencies: [
                 "CContract", "GroupCommit", "SyncMaintenance", "SyncModel", "SyncStore", "Tokens", "JSONText",
                 "Telemetry",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-                .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("Crypto", "swift-crypto"),
+                server("DequeModule", "swift-collections"),
+                server("HTTPTypes", "swift-http-types"),
+                server("HummingbirdCore", "hummingbird"),
+                server("Logging", "swift-log"),
+                server("Metrics", "swift-metrics"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOHTTPTypes", "swift-nio-extras"),
+                server("NIOHTTPTypesHTTP1", "swift-nio-extras"),
+                server("NIOPosix", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -131,11 +165,11 @@ let package = Package(
             name: "SyncUpstream",
             dependencies: [
                 "SyncModel", "JSONText",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
+                server("AsyncHTTPClient", "async-http-client"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -143,10 +177,10 @@ let package = Package(
             name: "SyncDispatch",
             dependencies: [
                 "SyncModel", "SyncStore",
-                .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("DequeModule", "swift-collections"),
+                server("Logging", "swift-log"),
+                server("Metrics", "swift-metrics"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -156,16 +190,23 @@ let package = Package(
                 "CMalloc", "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel",
                 "SyncStore", "SyncUpstream",
                 "Telemetry", "Tokens",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "Subprocess", package: "swift-subprocess"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                server("ArgumentParser", "swift-argument-parser"),
+                server("Logging", "swift-log"),
+                server("Metrics", "swift-metrics"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+                server("Subprocess", "swift-subprocess"),
+                server("UnixSignals", "swift-service-lifecycle"),
             ],
+            swiftSettings: settings
+        ),
+
+        // For apps
+        .target(
+            name: "SluiceClient",
+            dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: settings
         ),
 
@@ -183,7 +224,7 @@ let package = Package(
             dependencies: [
                 "SyncMaintenance",
                 "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
+                server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),
@@ -193,8 +234,8 @@ let package = Package(
             name: "TelemetryTests",
             dependencies: [
                 "Telemetry", "TestSupport",
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Logging", package: "swift-log"),
+                server("CoreMetrics", "swift-metrics"),
+                server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),
@@ -202,9 +243,9 @@ let package = Package(
             name: "TokensTests",
             dependencies: [
                 "SyncModel", "Tokens",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
+                server("Crypto", "swift-crypto"),
+                server("CryptoExtras", "swift-crypto"),
+                server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),
@@ -212,9 +253,9 @@ let package = Package(
             name: "SyncHTTPTests",
             dependencies: [
                 "SyncHTTP", "SyncStore", "SyncModel", "JSONText",
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "NIOCore", package: "swift-nio"),
+                server("HTTPTypes", "swift-http-types"),
+                server("HummingbirdCore", "hummingbird"),
+                server("NIOCore", "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -222,38 +263,28 @@ let package = Package(
             name: "SluiceTests",
             dependencies: [
                 "SyncMaintenance",
-                "Sluice", "SyncHTTP", "SyncModel", "SyncStore", .product(name: "Logging", package: "swift-log"),
+                "Sluice", "SyncHTTP", "SyncModel", "SyncStore", server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "GatewayTests",
-            dependencies: [
-                "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel", "SyncStore",
-                "SyncUpstream", "Sluice",
-                "Telemetry", "TestSupport", "Tokens",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "Subprocess", package: "swift-subprocess"),
-            ],
+            dependencies: wholeGateway,
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "SluiceClientTests",
+            dependencies: wholeGateway + ["SluiceClient", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: settings
         ),
         .testTarget(
             name: "SyncUpstreamTests",
             dependencies: [
                 "SyncUpstream", "SyncModel", "JSONText", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -264,8 +295,8 @@ let package = Package(
                 "SyncDispatch", "GroupCommit", "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText",
                 "StoreSupport",
                 "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("Logging", "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -280,8 +311,8 @@ let package = Package(
                 "SyncMaintenance",
                 "GroupCommit", "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport",
                 "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("Logging", "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),

@@ -3,7 +3,7 @@ import Synchronization
 
 /// A child in a session of its own whose standard input comes from this process, and ends with it: no other child
 /// keeps the end here open.
-final class ChildProcess: Sendable {
+package final class ChildProcess: Sendable {
     private struct State {
         var pipe: Int32
         var hasEnded = false
@@ -37,7 +37,7 @@ final class ChildProcess: Sendable {
     deinit { closePipe() }
 
     /// Runs a command to its end; throws where it fails.
-    static func run(_ command: [String]) async throws {
+    package static func run(_ command: [String]) async throws {
         let child = try ChildProcess(command)
         try await child.waitForEnd()
         let status = child.state.withLock { $0.status }

@@ -14,9 +14,11 @@ BENCHMARKS = ROOT / "Tests" / "Benchmarks"
 def build(product: str) -> Path:
     """Builds the gateway, or a product of the benchmarks' package; where it is."""
     package, scratch = (ROOT, ROOT / ".build") if product == "sluice" else (BENCHMARKS, ROOT / ".build-benchmarks")
-    if package == BENCHMARKS:
-        take_versions()
     command = ["swift", "build", "-c", "release", "--static-swift-stdlib"]
+    if package == ROOT:
+        command += ["--traits", "Gateway"]
+    else:
+        take_versions()
     command += ["--package-path", package, "--scratch-path", scratch, "--product", product]
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
         raise Failure(f"{product} does not build")

@@ -1,0 +1,3 @@
+#if !Gateway
+    #error("The gateway and its tests are built with their trait: make build, or swift build --traits Gateway")
+#endif

@@ -1,0 +1,87 @@
+import Foundation
+import GRDB
+
+/// The counters of types with device ids: SQLite's own, of `AUTOINCREMENT` keys.
+struct DeviceNumbers {
+    private let map: EntityMap
+    private let db: Database
+
+    init(_ map: EntityMap, _ db: Database) {
+        self.map = map
+        self.db = db
+    }
+
+    private var entities: [EntitySync] { map.entities.filter { $0.idSpace == .device } }
+
+    /// By type, the number of the next row.
+    func next() throws -> NextLocalIDs {
+        try entities.reduce(into: [:]) { numbers, entity in
+            let highest = try Int64.fetchOne(
+                db,
+                sql: "SELECT seq FROM sqlite_sequence WHERE lower(name) = lower(?)",
+                arguments: [entity.table]
+            )
+            numbers[entity.entityType] = (highest ?? 0) + 1
+        }
+    }
+
+    /// Lets the counters go on from there, if they are not beyond it.
+    func raise(to numbers: NextLocalIDs) throws {
+        for entity in entities {
+            guard let next = numbers[entity.entityType], next > 1 else { continue }
+            try db.execute(
+                sql: "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE lower(name) = lower(?)",
+                arguments: [next - 1, entity.table]
+            )
+            if db.changesCount > 0 { continue }
+            try db.execute(
+                sql: "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)",
+                arguments: [entity.table, next - 1]
+            )
+        }
+    }
+
+    /// What a registration tells: where the device's counters were. Behind a restore from a backup the phone may have
+    /// given numbers once more; rows that the gateway has not heard of get new ones.
+    func advance(to numbers: NextLocalIDs, now: Date) throws {
+        for entity in entities {
+            guard let next = numbers[entity.entityType] else { continue }
+            let again = try String.fetchAll(
+                db,
+                sql: """
+                    SELECT m.key FROM sluice_mutations m
+                    WHERE m.entity_type = ? AND m.operation = 'create' AND m.status = 'queued'
+                        AND CAST(m.key AS INTEGER) < ?
+                    ORDER BY m.sequence_number
+                    """,
+                arguments: [entity.entityType, next]
+            )
+            try raise(to: [entity.entityType: next])
+            // numbers that never left the phone, and that the gateway knows of: those of the time before the restore
+            guard try isRestored(entity, next) else { continue }
+            for key in again { try renumber(entity, key) }
+        }
+    }
+
+    /// Whether the gateway knows of numbers that the phone has never sent or been given.
+    private func isRestored(_ entity: EntitySync, _ next: Int64) throws -> Bool {
+        let highest = try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT max(CAST(i.key AS INTEGER)) FROM sluice_id_mappings i
+                WHERE i.entity_type = ?1 AND NOT EXISTS (
+                    SELECT 1 FROM sluice_mutations m
+                    WHERE m.entity_type = ?1 AND m.key = i.key AND m.operation = 'create' AND m.status = 'queued')
+                """,
+            arguments: [entity.entityType]
+        )
+        return (highest ?? 0) < next - 1
+    }
+
+    private func renumber(_ entity: EntitySync, _ key: String) throws {
+        guard let mapping = try IDMapping.of(entity.entityType, key: key, db) else { return }
+        let number = try next()[entity.entityType] ?? 1
+        try KeyRewriter(map, db).rename(mapping, entity, to: number)
+        try raise(to: [entity.entityType: number + 1])
+    }
+}

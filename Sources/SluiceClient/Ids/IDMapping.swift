@@ -1,0 +1,88 @@
+import Foundation
+import GRDB
+
+/// What the phone calls an entity, and what the server does (seed 000).
+struct IDMapping: Sendable {
+    enum Status: String, Sendable { case pending, resolved, failed }
+
+    let entityType: String
+    /// The key of the app's row.
+    let key: String
+    /// The id that the phone made; nil for what another user made, or the server.
+    let clientID: JSON?
+    let serverID: JSON?
+    let status: Status
+
+    /// How a push names the entity: the server id where the phone has no id of its own for it.
+    var wireID: JSON? { clientID ?? serverID }
+
+    init(entityType: String, key: String, clientID: JSON?, serverID: JSON?, status: Status) {
+        self.entityType = entityType
+        self.key = key
+        self.clientID = clientID
+        self.serverID = serverID
+        self.status = status
+    }
+
+    fileprivate init(_ row: Row) throws {
+        entityType = row["entity_type"]
+        key = row["key"]
+        clientID = try (row["client_id"] as String?).map { try JSON(parsing: $0) }
+        serverID = try (row["server_id"] as String?).map { try JSON(parsing: $0) }
+        status = Status(rawValue: row["status"]) ?? .pending
+    }
+}
+
+/// The table of mappings. Every look-up is by a unique index.
+extension IDMapping {
+    static func of(_ entityType: String, key: String, _ db: Database) throws -> IDMapping? {
+        try fetch(db, "entity_type = ? AND key = ?", [entityType, key])
+    }
+
+    static func of(_ entityType: String, serverID: JSON, _ db: Database) throws -> IDMapping? {
+        try fetch(db, "entity_type = ? AND server_id = ?", [entityType, serverID.id])
+    }
+
+    static func of(_ entityType: String, clientID: JSON, _ db: Database) throws -> IDMapping? {
+        try fetch(db, "entity_type = ? AND client_id = ?", [entityType, clientID.id])
+    }
+
+    private static func fetch(
+        _ db: Database,
+        _ condition: String,
+        _ arguments: StatementArguments
+    ) throws -> IDMapping? {
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT entity_type, key, client_id, server_id, status FROM sluice_id_mappings WHERE \(condition)
+                """
+        )
+        return try Row.fetchOne(statement, arguments: arguments).map(IDMapping.init)
+    }
+
+    /// Writes the mapping, in the place of an older one of the same key.
+    func save(_ db: Database, at now: String) throws {
+        let statement = try db.cachedStatement(
+            sql: """
+                INSERT INTO sluice_id_mappings (entity_type, key, client_id, server_id, status, created_at, resolved_at)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT (entity_type, key) DO UPDATE
+                SET client_id = excluded.client_id, server_id = excluded.server_id, status = excluded.status,
+                    resolved_at = excluded.resolved_at
+                """
+        )
+        try statement.execute(arguments: [
+            entityType, key, clientID?.id, serverID?.id, status.rawValue, now, status == .resolved ? now : nil,
+        ])
+    }
+}
+
+extension JSON {
+    /// An id as the tables keep it: JSON, and UUIDs in lower case (RFC 9562, 4).
+    var id: String {
+        if case .string(let text) = self, text.utf8.count == 36, UUID(uuidString: text) != nil {
+            return JSON.string(text.lowercased()).text
+        }
+        return text
+    }
+}

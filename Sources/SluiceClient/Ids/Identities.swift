@@ -1,0 +1,154 @@
+import Foundation
+import GRDB
+
+/// Translates between the phone's keys and the gateway's ids, within one transaction.
+///
+/// What it looked up is remembered, so that a page of a thousand visits to twenty customers asks for twenty.
+final class Identities {
+    private let map: EntityMap
+    private let db: Database
+    private let now: String
+    private var known: [EntityName: IDMapping] = [:]
+    private var keys: [ServerName: String] = [:]
+
+    private struct ServerName: Hashable {
+        let entityType: String
+        let id: String
+    }
+
+    init(_ map: EntityMap, _ db: Database, now: Date) {
+        self.map = map
+        self.db = db
+        self.now = now.rfc3339
+    }
+
+    // MARK: - To the gateway
+
+    /// How a push names a row.
+    ///
+    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library knows nothing of.
+    func wireID(_ name: EntityName) throws -> JSON {
+        guard let id = try mapping(name)?.wireID else {
+            throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
+        }
+        return id
+    }
+
+    func mapping(_ name: EntityName) throws -> IDMapping? {
+        if let found = known[name] { return found }
+        let found = try IDMapping.of(name.entityType, key: name.key, db)
+        known[name] = found
+        return found
+    }
+
+    /// A document of the phone's in the gateway's terms, and the client ids in it that have no server id yet.
+    func toWire(_ document: JSON, _ entity: EntitySync) throws -> (document: JSON, pending: [ClientName]) {
+        var pending: [ClientName] = []
+        let wire = try entity.replacingIDs(in: document) { type, id in
+            guard let key = try map.entity(type).key.text(of: id) else {
+                throw SluiceError.invalid("\(id) is no key of '\(type)'")
+            }
+            let name = EntityName(type, key)
+            let wireID = try wireID(name)
+            if try mapping(name)?.status != .resolved { pending.append(ClientName(type, wireID)) }
+            return wireID
+        }
+        return (wire, pending)
+    }
+
+    // MARK: - From the gateway
+
+    /// Whose the ids of types with device ids are in a document: pulls and pushes have the device's own numbers, and
+    /// what the gateway shows of a conflict has the server's.
+    enum Numbers { case device, server }
+
+    /// A document of the gateway's in the phone's terms. What it names for the first time gets a key; a number that the
+    /// device has not been told of stays away.
+    func toLocal(_ document: JSON, _ entity: EntitySync, numbersAre numbers: Numbers = .device) throws -> JSON {
+        try entity.replacingIDs(in: document) { type, id in
+            let target = try map.entity(type)
+            guard target.idSpace == .device else {
+                return target.key.json(of: try key(of: target, serverID: id))
+            }
+            if numbers == .device { return id }
+            return try IDMapping.of(type, serverID: id, db).map { target.key.json(of: $0.key) } ?? .null
+        }
+    }
+
+    /// The key of an entity that the gateway names, which may be a client id of this user's.
+    func key(of entity: EntitySync, serverID: JSON, clientID: JSON? = nil) throws -> String {
+        let name = ServerName(entityType: entity.entityType, id: serverID.id)
+        if let key = keys[name] { return key }
+        let key = try findKey(of: entity, serverID: serverID, clientID: clientID)
+        keys[name] = key
+        return key
+    }
+
+    private func findKey(of entity: EntitySync, serverID: JSON, clientID: JSON?) throws -> String {
+        let type = entity.entityType
+        if let mapping = try IDMapping.of(type, serverID: serverID, db) { return mapping.key }
+        for id in [clientID, serverID].compactMap({ $0 }) {
+            guard let mapping = try IDMapping.of(type, clientID: id, db) else { continue }
+            if id == clientID { try resolve(mapping, serverID: serverID) }
+            return mapping.key
+        }
+        let key = try newKey(of: entity, serverID: serverID, clientID: clientID)
+        try save(
+            IDMapping(entityType: type, key: key, clientID: clientID, serverID: serverID, status: .resolved)
+        )
+        return key
+    }
+
+    /// A key for what the phone sees for the first time: the user's own client id, else the server's id where the
+    /// column can hold it, else a UUID.
+    private func newKey(of entity: EntitySync, serverID: JSON, clientID: JSON?) throws -> String {
+        let own = entity.keys == .stable ? [clientID, serverID] : [serverID]
+        for id in own.compactMap({ $0 }) {
+            guard let text = entity.key.text(of: id) ?? (entity.key.kind == .text ? id.int64.map { String($0) } : nil)
+            else { continue }
+            // a text key may be anything that the app likes; what is in use already means another entity
+            if try IDMapping.of(entity.entityType, key: text, db) == nil { return text }
+        }
+        return UUID().uuidString.lowercased()
+    }
+
+    /// Notes the server id of what the phone made.
+    func resolve(_ mapping: IDMapping, serverID: JSON) throws {
+        guard mapping.serverID?.id != serverID.id || mapping.status != .resolved else { return }
+        try save(
+            IDMapping(
+                entityType: mapping.entityType,
+                key: mapping.key,
+                clientID: mapping.clientID,
+                serverID: serverID,
+                status: .resolved
+            )
+        )
+    }
+
+    func save(_ mapping: IDMapping) throws {
+        try mapping.save(db, at: now)
+        known[EntityName(mapping.entityType, mapping.key)] = mapping
+    }
+}
+
+/// A client id with its entity type, as one text.
+struct ClientName: Sendable, Hashable {
+    let text: String
+
+    init(_ entityType: String, _ clientID: JSON) { text = "\(entityType) \(clientID.id)" }
+
+    init(text: String) { self.text = text }
+}
+
+/// An entity as the phone names it.
+struct EntityName: Sendable, Hashable {
+    let entityType: String
+    /// The text of its key.
+    let key: String
+
+    init(_ entityType: String, _ key: String) {
+        self.entityType = entityType
+        self.key = key
+    }
+}

@@ -1,0 +1,224 @@
+import Foundation
+import GRDB
+
+/// Gives a row another key, and with it everything that names the row: references of the app's tables that are
+/// declared, what waits in the outbox, and the library's own tables.
+struct KeyRewriter {
+    let map: EntityMap
+    let db: Database
+
+    init(_ map: EntityMap, _ db: Database) {
+        self.map = map
+        self.db = db
+    }
+
+    /// The row's key becomes the server id (``EntitySync/Keys/rewritten``).
+    ///
+    /// - Returns: the key from now on: the old one where the column cannot hold the server id.
+    func rewrite(_ mapping: IDMapping, _ entity: EntitySync, to serverID: JSON) throws -> String {
+        let text = serverID.string ?? serverID.text
+        let key = UUID(uuidString: text)?.wire ?? text
+        guard key != mapping.key, let new = entity.key.databaseValue(of: key),
+            let old = entity.key.databaseValue(of: mapping.key)
+        else { return mapping.key }
+        try deferForeignKeys()
+        let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
+        try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [new, old])
+        try rename(entity, from: mapping.key, to: key)
+        try db.execute(
+            sql: "UPDATE sluice_id_mappings SET key = ? WHERE entity_type = ? AND key = ?",
+            arguments: [key, entity.entityType, mapping.key]
+        )
+        if let clientID = mapping.clientID { try rewriteQueued(entity, clientID, to: serverID) }
+        return key
+    }
+
+    /// A row that never left the phone gets another number of the device.
+    func rename(_ mapping: IDMapping, _ entity: EntitySync, to number: Int64) throws {
+        guard let clientID = mapping.clientID, let old = entity.key.databaseValue(of: mapping.key) else { return }
+        try deferForeignKeys()
+        let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
+        try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [number, old])
+        try rename(entity, from: mapping.key, to: String(number))
+        try db.execute(
+            sql: "UPDATE sluice_id_mappings SET key = ?1, client_id = ?1 WHERE entity_type = ?2 AND key = ?3",
+            arguments: [String(number), entity.entityType, mapping.key]
+        )
+        try renameQueued(entity, clientID, to: .integer(number))
+    }
+
+    /// The row goes, and everything that named it names another one: both are one entity at the server.
+    func merge(_ mapping: IDMapping, into other: IDMapping, _ entity: EntitySync) throws {
+        try deferForeignKeys()
+        if let old = entity.key.databaseValue(of: mapping.key) {
+            let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
+            try rename(entity, from: mapping.key, to: other.key)
+            try db.execute(sql: "DELETE FROM \(table) WHERE \(column) = ?", arguments: [old])
+        }
+        try Base.delete(EntityName(entity.entityType, mapping.key), db)
+        try db.execute(
+            sql: "DELETE FROM sluice_id_mappings WHERE entity_type = ? AND key = ?",
+            arguments: [entity.entityType, mapping.key]
+        )
+        // the gateway takes the client id for the entity from now on, in whatever still names it
+        try db.execute(
+            sql: """
+                UPDATE sluice_id_mappings SET client_id = coalesce(client_id, ?) WHERE entity_type = ? AND key = ?
+                """,
+            arguments: [mapping.clientID?.id, entity.entityType, other.key]
+        )
+    }
+
+    /// Foreign keys are looked at when the transaction ends: a parent and its children change one after the other.
+    private func deferForeignKeys() throws { try db.execute(sql: "PRAGMA defer_foreign_keys = ON") }
+
+    // MARK: - What names the row
+
+    private func rename(_ entity: EntitySync, from old: String, to new: String) throws {
+        let type = entity.entityType
+        for referrer in map.referrers[type] ?? [] {
+            switch referrer.column.kind {
+            case .reference: try renameReferences(referrer, entity.key, old, new)
+            default: try renameInJSON(referrer, entity, old, new)
+            }
+            try renameInBases(referrer.entity, entity, old, new)
+        }
+        for table in ["sluice_mutations", "sluice_base", "sluice_held"] {
+            try db.execute(
+                sql: "UPDATE OR REPLACE \(table) SET key = ? WHERE entity_type = ? AND key = ?",
+                arguments: [new, type, old]
+            )
+        }
+        try db.execute(
+            sql: "UPDATE sluice_held SET waits_for_key = ? WHERE waits_for_type = ? AND waits_for_key = ?",
+            arguments: [new, type, old]
+        )
+    }
+
+    private typealias Referrer = (entity: EntitySync, column: SyncedColumn)
+
+    private func renameReferences(_ referrer: Referrer, _ key: EntityKey, _ old: String, _ new: String) throws {
+        let column = referrer.column.name.quotedDatabaseIdentifier
+        try db.execute(
+            sql: "UPDATE \(referrer.entity.table.quotedDatabaseIdentifier) SET \(column) = ? WHERE \(column) = ?",
+            arguments: [key.databaseValue(of: new), key.databaseValue(of: old)]
+        )
+    }
+
+    private func renameInJSON(_ referrer: Referrer, _ target: EntitySync, _ old: String, _ new: String) throws {
+        let (table, column) = (
+            referrer.entity.table.quotedDatabaseIdentifier, referrer.column.name.quotedDatabaseIdentifier
+        )
+        let key = referrer.entity.key.column.quotedDatabaseIdentifier
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT \(key), \(column) FROM \(table) WHERE instr(lower(\(column)), ?)",
+            arguments: [old]
+        )
+        for row in rows {
+            guard let text: String = row[1] else { continue }
+            var json = try JSON(parsing: text)
+            for path in referrer.column.references where path.entityType == target.entityType {
+                json = path.replacing(in: json) { target.key.text(of: $0) == old ? target.key.json(of: new) : $0 }
+            }
+            try db.execute(
+                sql: "UPDATE \(table) SET \(column) = ? WHERE \(key) = ?",
+                arguments: [json.text, row[0] as DatabaseValue]
+            )
+        }
+    }
+
+    private func renameInBases(_ entity: EntitySync, _ target: EntitySync, _ old: String, _ new: String) throws {
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT key, document FROM sluice_base WHERE entity_type = ? AND instr(document, ?)",
+            arguments: [entity.entityType, old]
+        )
+        for row in rows {
+            let document = entity.replacingIDs(in: try JSON(parsing: row[1] as String)) { type, id in
+                type == target.entityType && target.key.text(of: id) == old ? target.key.json(of: new) : id
+            }
+            try db.execute(
+                sql: "UPDATE sluice_base SET document = ? WHERE entity_type = ? AND key = ?",
+                arguments: [document.text, entity.entityType, row[0] as String]
+            )
+        }
+    }
+
+    // MARK: - The outbox
+
+    /// Puts the server id into what has never been sent; what has goes out as it was, byte for byte, and the gateway
+    /// knows both.
+    private func rewriteQueued(_ entity: EntitySync, _ clientID: JSON, to serverID: JSON) throws {
+        try db.execute(
+            sql: """
+                UPDATE sluice_mutations SET local_id = NULL, server_id = ?3
+                WHERE status = 'queued' AND entity_type = ?1 AND local_id = ?2 AND operation NOT IN ('create', 'POST')
+                """,
+            arguments: [entity.entityType, clientID.id, serverID.text]
+        )
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT m.sequence_number, m.payload FROM sluice_mutations m
+                WHERE m.status = 'queued' AND m.payload IS NOT NULL
+                    AND EXISTS (SELECT 1 FROM json_each(m.names) n WHERE n.value = ?)
+                """,
+            arguments: [ClientName(entity.entityType, clientID).text]
+        )
+        for row in rows {
+            let payload = try JSON(parsing: row[1] as String).replacing(clientID, with: serverID)
+            try db.execute(
+                sql: "UPDATE sluice_mutations SET payload = ? WHERE sequence_number = ?",
+                arguments: [payload.text, row[0] as Int64]
+            )
+        }
+    }
+}
+
+extension KeyRewriter {
+    /// Puts another number of the device into what has never been sent.
+    private func renameQueued(_ entity: EntitySync, _ old: JSON, to new: JSON) throws {
+        try db.execute(
+            sql: """
+                UPDATE sluice_mutations SET local_id = ?3
+                WHERE status = 'queued' AND entity_type = ?1 AND local_id = ?2
+                """,
+            arguments: [entity.entityType, old.id, new.id]
+        )
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT sequence_number, entity_type, payload, names FROM sluice_mutations
+                WHERE status = 'queued' AND payload IS NOT NULL
+                """
+        )
+        for row in rows {
+            guard let owner = map[row["entity_type"]] else { continue }
+            let before = try JSON(parsing: row["payload"] as String)
+            let after = owner.replacingIDs(in: before) { type, id in
+                type == entity.entityType && id.id == old.id ? new : id
+            }
+            let names = try JSON(parsing: row["names"] as String).replacing(
+                .string(ClientName(entity.entityType, old).text),
+                with: .string(ClientName(entity.entityType, new).text)
+            )
+            try db.execute(
+                sql: "UPDATE sluice_mutations SET payload = ?, names = ? WHERE sequence_number = ?",
+                arguments: [after.text, names.text, row["sequence_number"] as Int64]
+            )
+        }
+    }
+}
+
+extension JSON {
+    /// The value with every value in it that is an id replaced by another.
+    func replacing(_ id: JSON, with other: JSON) -> JSON {
+        switch self {
+        case .array(let elements): .array(elements.map { $0.replacing(id, with: other) })
+        case .object(let members): .object(members.mapValues { $0.replacing(id, with: other) })
+        case .string, .number: self.id == id.id ? other : self
+        default: self
+        }
+    }
+}

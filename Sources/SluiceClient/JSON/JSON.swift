@@ -1,0 +1,81 @@
+/// A JSON value (RFC 8259) that loses nothing: numbers keep the digits they came with.
+///
+/// Foundation's decoders turn numbers into binary floating point, so that `0.10` or a 64-bit id would come back as
+/// something else; and no other package is resolved by apps that use this one. So it is the library's own.
+///
+///     let body: JSON = ["title": "Visit", "amount": .number("129.90"), "tags": ["a", "b"], "note": nil]
+public enum JSON: Sendable, Hashable {
+    case null
+    case bool(Bool)
+    case number(JSONNumber)
+    case string(String)
+    case array([JSON])
+    /// Members are written in the order of their names: equal values are equal text.
+    case object([String: JSON])
+
+    /// A number by its text, as in `.number("129.90")`.
+    public static func number(_ text: String) -> JSON? { JSONNumber(text).map(JSON.number) }
+
+    /// A whole number.
+    public static func integer(_ value: Int64) -> JSON { .number(JSONNumber(value)) }
+}
+
+extension JSON {
+    /// The member of an object, or nil. Setting nil takes the member away; setting one of what is no object makes it
+    /// one.
+    public subscript(member: String) -> JSON? {
+        get { object?[member] }
+        set {
+            var members = object ?? [:]
+            members[member] = newValue
+            self = .object(members)
+        }
+    }
+
+    public var object: [String: JSON]? {
+        if case .object(let members) = self { members } else { nil }
+    }
+
+    public var array: [JSON]? {
+        if case .array(let elements) = self { elements } else { nil }
+    }
+
+    public var string: String? {
+        if case .string(let text) = self { text } else { nil }
+    }
+
+    public var bool: Bool? {
+        if case .bool(let value) = self { value } else { nil }
+    }
+
+    /// A whole number of 64 bits; nil for any other value, `25.0` and `1e3` among them.
+    public var int64: Int64? {
+        if case .number(let number) = self { Int64(number.text) } else { nil }
+    }
+
+    /// The nearest binary number; nil for what is no number.
+    public var double: Double? {
+        if case .number(let number) = self { Double(number.text) } else { nil }
+    }
+
+    public var isNull: Bool { self == .null }
+}
+
+extension JSON: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
+    ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+{
+    public init(nilLiteral: ()) { self = .null }
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
+    public init(integerLiteral value: Int64) { self = .integer(value) }
+    public init(stringLiteral value: String) { self = .string(value) }
+    public init(arrayLiteral elements: JSON...) { self = .array(elements) }
+
+    /// Of members that are named twice the last counts.
+    public init(dictionaryLiteral members: (String, JSON)...) {
+        self = .object(Dictionary(members) { $1 })
+    }
+}
+
+extension JSON: CustomStringConvertible {
+    public var description: String { text }
+}

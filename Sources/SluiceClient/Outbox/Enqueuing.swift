@@ -1,0 +1,215 @@
+import Foundation
+import GRDB
+
+/// Makes mutations of writes, in the app's own transaction.
+struct Enqueuing {
+    let map: EntityMap
+    let db: Database
+    let now: Date
+    private let identities: Identities
+    private let rows: ShownRows
+
+    init(_ map: EntityMap, _ db: Database, now: Date) {
+        self.map = map
+        self.db = db
+        self.now = now
+        identities = Identities(map, db, now: now)
+        rows = ShownRows(map, identities, db)
+    }
+
+    /// - Returns: the mutation's id; nil for an update that changes nothing.
+    func enqueue(_ write: Write) throws -> UUID? {
+        switch write.content {
+        case .record(let operation, let entity, let values):
+            _ = try map.entity(entity.entityType)
+            return try enqueue(operation, entity, try entity.key(of: values), values, write.options)
+        case .deletion(let entity, let value):
+            _ = try map.entity(entity.entityType)
+            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is no key") }
+            return try enqueue(.delete, entity, key, [:], write.options)
+        case .request(let request): return try enqueue(request, write.options)
+        }
+    }
+
+    // MARK: - Records
+
+    private func enqueue(
+        _ operation: Operation,
+        _ entity: EntitySync,
+        _ key: String,
+        _ values: [String: DatabaseValue],
+        _ options: Write.Options
+    ) throws -> UUID? {
+        let name = EntityName(entity.entityType, key)
+        var payload: JSON?
+        switch operation {
+        case .create:
+            try makeMapping(entity, name)
+            payload = try entity.document(of: values, map)
+        case .update:
+            let before = try shown(entity, name)
+            guard let patch = entity.mapped(before).patch(to: try entity.document(of: values, map)) else { return nil }
+            payload = patch
+        case .replace:
+            // members that this version of the app does not know stay
+            let others = try shown(entity, name).object ?? [:]
+            let own = try entity.document(of: values, map)
+            let names = Set(entity.columns.map(\.member))
+            payload = .object(others.filter { !names.contains($0.key) }.merging(own.object ?? [:]) { $1 })
+        case .delete: _ = try shown(entity, name)
+        }
+        let wire = try payload.map { try identities.toWire($0, entity) }
+        let (localID, serverID) = try names(of: entity, name)
+        var needed = wire?.pending ?? []
+        if operation != .create, let localID, try identities.mapping(name)?.status != .resolved {
+            needed.append(ClientName(name.entityType, localID))
+        }
+        return try insert(
+            operation: operation.rawValue,
+            name,
+            ids: (localID, serverID),
+            endpoint: options.endpoint ?? entity.endpoint.map { operation == .create ? $0 : $0 + "/{local_id}" },
+            payload: wire?.document,
+            needed: needed,
+            baseVersion: options.isChecked && operation != .create ? try baseVersion(name) : nil,
+            options: options,
+            entity: entity,
+            isShown: true
+        )
+    }
+
+    /// What an entity is shown as before this write.
+    private func shown(_ entity: EntitySync, _ name: EntityName) throws -> JSON {
+        guard let document = try rows.document(entity, name.key) else {
+            throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
+        }
+        return document
+    }
+
+    private func makeMapping(_ entity: EntitySync, _ name: EntityName) throws {
+        if let known = try identities.mapping(name), known.status != .failed {
+            guard try rows.document(entity, name.key) == nil else {
+                throw SluiceError.invalid("'\(name.entityType)' \(name.key) is there already: enqueue an update of it")
+            }
+            // only a global id may be created again by whom it was deleted
+            guard entity.idSpace == .shared else {
+                throw SluiceError.invalid("'\(name.entityType)' \(name.key) was deleted; a new row needs a new key")
+            }
+        }
+        let id = entity.idSpace == .shared ? entity.key.json(of: name.key) : try clientID(entity, name.key)
+        try identities.save(
+            IDMapping(
+                entityType: name.entityType,
+                key: name.key,
+                clientID: entity.idSpace == .shared ? nil : id,
+                serverID: entity.idSpace == .shared ? id : nil,
+                status: entity.idSpace == .shared ? .resolved : .pending
+            )
+        )
+    }
+
+    private func clientID(_ entity: EntitySync, _ key: String) throws -> JSON {
+        guard entity.idSpace == .mapped else { return entity.key.json(of: key) }
+        guard let uuid = UUID(uuidString: key) else {
+            throw SluiceError.invalid("the key of a new '\(entity.entityType)' must be a UUID: '\(key)' is none")
+        }
+        return .string(uuid.wire)
+    }
+
+    private func names(of entity: EntitySync, _ name: EntityName) throws -> (localID: JSON?, serverID: JSON?) {
+        guard let mapping = try identities.mapping(name) else {
+            throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
+        }
+        return mapping.clientID.map { ($0, nil) } ?? (nil, mapping.serverID)
+    }
+
+    /// The version that the user saw (`docs/clients.md`, which base_version): of the last pull, or of a success that
+    /// the pull has not shown yet.
+    private func baseVersion(_ name: EntityName) throws -> Int64? {
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT max(version) FROM (
+                    SELECT version FROM sluice_base WHERE entity_type = ?1 AND key = ?2
+                    UNION ALL
+                    SELECT version FROM sluice_mutations
+                    WHERE entity_type = ?1 AND key = ?2 AND is_shown AND status = 'succeeded'
+                )
+                """
+        )
+        return try Int64.fetchOne(statement, arguments: [name.entityType, name.key])
+    }
+
+    // MARK: - Requests
+
+    private func enqueue(_ request: Write.Request, _ options: Write.Options) throws -> UUID? {
+        let entity = try map.entity(request.entityType)
+        guard ["POST", "PATCH", "PUT", "DELETE"].contains(request.method) else {
+            throw SluiceError.invalid("'\(request.method)' is no method of a write: POST, PATCH, PUT or DELETE")
+        }
+        guard request.endpoint.hasPrefix("/"), !request.endpoint.hasPrefix("//") else {
+            throw SluiceError.invalid("the endpoint '\(request.endpoint)' does not begin with one '/'")
+        }
+        var ids: (localID: JSON?, serverID: JSON?)
+        var name: EntityName?
+        var needed: [ClientName] = []
+        if let value = request.key {
+            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is no key") }
+            name = EntityName(entity.entityType, key)
+            ids = try names(of: entity, EntityName(entity.entityType, key))
+            if let id = ids.localID { needed.append(ClientName(entity.entityType, id)) }
+        } else {
+            ids = (.string(UUID().wire), nil)
+        }
+        return try insert(
+            operation: request.method,
+            name ?? EntityName(entity.entityType, ""),
+            ids: ids,
+            endpoint: request.endpoint,
+            payload: request.payload,
+            needed: needed,
+            baseVersion: nil,
+            options: options,
+            entity: entity,
+            isShown: false
+        )
+    }
+
+    // MARK: - The row
+
+    private func insert(
+        operation: String,
+        _ name: EntityName,
+        ids: (localID: JSON?, serverID: JSON?),
+        endpoint: String?,
+        payload: JSON?,
+        needed: [ClientName],
+        baseVersion: Int64?,
+        options: Write.Options,
+        entity: EntitySync,
+        isShown: Bool
+    ) throws -> UUID {
+        let row = OutboxRow(
+            sequence: try Device.takeSequence(db),
+            id: UUID(),
+            idempotencyKey: UUID(),
+            operation: operation,
+            entityType: name.entityType,
+            key: name.key.isEmpty ? nil : name.key,
+            localID: ids.localID,
+            serverID: ids.serverID,
+            endpoint: endpoint,
+            payload: payload,
+            headers: options.headers,
+            dependencies: options.dependencies,
+            baseVersion: baseVersion,
+            conflictResolution: (options.conflictResolution ?? entity.conflictResolution)?.rawValue,
+            priority: options.priority ?? entity.priority,
+            maxAttempts: options.maxAttempts,
+            createdAt: now.rfc3339,
+            names: needed,
+            isShown: isShown
+        )
+        try row.insert(db)
+        return row.id
+    }
+}

@@ -1,0 +1,50 @@
+import Foundation
+import GRDB
+
+/// What is done with rows of the outbox in more than one place.
+enum Outbox {
+    /// Gives a row the next number, as if it were made now.
+    static func renumber(_ sequence: Int64, _ db: Database) throws {
+        try db.execute(
+            sql: "UPDATE sluice_mutations SET sequence_number = ? WHERE sequence_number = ?",
+            arguments: [try Device.takeSequence(db), sequence]
+        )
+    }
+
+    /// The gateway knows less than the phone: it was restored, or a push was lost. Everything above its watermark goes
+    /// out once more (`docs/clients.md`, sequence_gap) but what was given up or never taken.
+    static func reopen(above watermark: Int64, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                UPDATE sluice_mutations
+                SET status = 'queued', payload = coalesce(edited_payload, payload), edited_payload = NULL,
+                    is_shown = operation IN ('create', 'update', 'replace', 'delete'), version = NULL, settled_at = NULL
+                WHERE sequence_number > ? AND status NOT IN ('discarded', 'rejected')
+                """,
+            arguments: [watermark]
+        )
+        try db.execute(sql: "UPDATE sluice_device SET accepted_sequence = ?", arguments: [watermark])
+    }
+
+    /// Notes the gateway's watermark, which only rises but for ``reopen(above:_:)``.
+    static func note(accepted: Int64, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                UPDATE sluice_device
+                SET accepted_sequence = max(accepted_sequence, ?1), next_sequence = max(next_sequence, ?1 + 1)
+                """,
+            arguments: [accepted]
+        )
+    }
+
+    /// Deletes what ended so long ago that neither the app nor a gateway that goes back to a backup needs it.
+    static func prune(endedBefore moment: Date, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                DELETE FROM sluice_mutations
+                WHERE status IN ('succeeded', 'discarded') AND NOT is_shown AND settled_at < ?
+                """,
+            arguments: [moment.rfc3339]
+        )
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import GRDB
+
+/// A mutation in the outbox, as the gateway is told of it.
+struct OutboxRow: Sendable {
+    /// The version of the format that rows are written in. A later library reads every earlier one.
+    static let format = 1
+
+    var sequence: Int64
+    let id: UUID
+    let idempotencyKey: UUID
+    let operation: String
+    let entityType: String
+    /// The row's local key; nil for requests about no row.
+    let key: String?
+    let localID: JSON?
+    let serverID: JSON?
+    let endpoint: String?
+    let payload: JSON?
+    let headers: [String: String]
+    let dependencies: [UUID]
+    let baseVersion: Int64?
+    let conflictResolution: String?
+    let priority: Int?
+    let maxAttempts: Int?
+    let createdAt: String
+    /// Client ids whose creates it needs.
+    let names: [ClientName]
+    /// Whether it stands on top of its entity's base.
+    let isShown: Bool
+
+    /// The entry of a push (`docs/api.md`, a mutation): the same bytes each time.
+    var entry: JSON {
+        var entry: [String: JSON] = [
+            "id": .string(id.wire), "idempotency_key": .string(idempotencyKey.wire),
+            "sequence_number": .integer(sequence), "operation": .string(operation),
+            "entity_type": .string(entityType), "created_at": .string(createdAt),
+        ]
+        entry["local_id"] = localID
+        entry["server_id"] = serverID
+        entry["endpoint"] = endpoint.map(JSON.string)
+        entry["payload"] = payload
+        entry["headers"] = headers.isEmpty ? nil : .object(headers.mapValues(JSON.string))
+        entry["dependency_ids"] = dependencies.isEmpty ? nil : .array(dependencies.map { .string($0.wire) })
+        entry["base_version"] = baseVersion.map(JSON.integer)
+        entry["conflict_resolution"] = conflictResolution.map(JSON.string)
+        entry["priority"] = priority.map { .integer(Int64($0)) }
+        entry["max_attempts"] = maxAttempts.map { .integer(Int64($0)) }
+        return .object(entry)
+    }
+}
+
+extension OutboxRow {
+    static let columns = """
+        sequence_number, id, idempotency_key, operation, entity_type, key, local_id, server_id, endpoint, payload,
+        headers, dependency_ids, base_version, conflict_resolution, priority, max_attempts, created_at, names, is_shown
+        """
+
+    init(_ row: Row) throws {
+        func json(_ column: String) throws -> JSON? { try (row[column] as String?).map { try JSON(parsing: $0) } }
+        sequence = row["sequence_number"]
+        id = try UUID(wire: row["id"])
+        idempotencyKey = try UUID(wire: row["idempotency_key"])
+        operation = row["operation"]
+        entityType = row["entity_type"]
+        key = row["key"]
+        localID = try json("local_id")
+        serverID = try json("server_id")
+        endpoint = row["endpoint"]
+        payload = try json("payload")
+        headers = try json("headers")?.object?.compactMapValues(\.string) ?? [:]
+        dependencies = try json("dependency_ids")?.array?.compactMap(\.string).map(UUID.init(wire:)) ?? []
+        baseVersion = row["base_version"]
+        conflictResolution = row["conflict_resolution"]
+        priority = row["priority"]
+        maxAttempts = row["max_attempts"]
+        createdAt = row["created_at"]
+        names = try json("names")?.array?.compactMap(\.string).map(ClientName.init(text:)) ?? []
+        isShown = row["is_shown"]
+    }
+
+    func insert(_ db: Database) throws {
+        let statement = try db.cachedStatement(
+            sql: """
+                INSERT INTO sluice_mutations (format, \(Self.columns))
+                VALUES (\(Self.format), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """
+        )
+        try statement.execute(arguments: [
+            sequence, id.wire, idempotencyKey.wire, operation, entityType, key, localID?.text, serverID?.text, endpoint,
+            payload?.text, headers.isEmpty ? nil : JSON.object(headers.mapValues(JSON.string)).text,
+            dependencies.isEmpty ? nil : JSON.array(dependencies.map { .string($0.wire) }).text, baseVersion,
+            conflictResolution, priority, maxAttempts, createdAt, JSON.array(names.map { .string($0.text) }).text,
+            isShown,
+        ])
+    }
+}
+
+extension UUID {
+    /// As the gateway writes it, and the library's tables do: lower case (RFC 9562, 4).
+    var wire: String { uuidString.lowercased() }
+
+    init(wire text: String) throws {
+        guard let uuid = UUID(uuidString: text) else { throw SluiceError.invalid("'\(text)' is no UUID") }
+        self = uuid
+    }
+}

@@ -1,0 +1,120 @@
+public import Foundation
+public import GRDB
+
+/// A change to be synchronized: what ``SluiceClient/enqueue(_:in:)`` takes.
+public struct Write {
+    enum Content {
+        /// Of a record's row.
+        case record(Operation, EntitySync, [String: DatabaseValue])
+        /// Of a row by its key.
+        case deletion(EntitySync, DatabaseValue)
+        case request(Request)
+    }
+
+    /// A request to the organization's REST API that is no plain change of a row.
+    struct Request {
+        let method: String
+        let endpoint: String
+        let payload: JSON?
+        let entityType: String
+        let key: DatabaseValue?
+    }
+
+    let content: Content
+    var options: Options
+
+    /// What may be said about any write.
+    public struct Options: Sendable {
+        /// 0 to 1,000, of writes in one position; nil for the entity's.
+        public var priority: Int?
+        /// Other writes that must have taken effect before. What a write names by id it depends on by itself.
+        public var dependencies: [UUID] = []
+        public var conflictResolution: ConflictResolution?
+        /// 1 to 100; nil for 10. After so many attempts to reach the upstream the write counts as failed.
+        public var maxAttempts: Int?
+        /// Headers for the upstream; the gateway takes those that its operator allows.
+        public var headers: [String: String] = [:]
+        /// Where to replay it, in place of the entity's ``EntitySync/endpoint``.
+        public var endpoint: String?
+        /// Whether it conflicts with what others have written since the row was last pulled. Off, it overwrites that.
+        public var isChecked = true
+
+        public init() {}
+    }
+
+    /// A row that the app has just inserted.
+    ///
+    /// - Throws: what the record throws when it is encoded.
+    public static func create<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
+        try Write(.create, record, options)
+    }
+
+    /// A row that the app has just changed. What is sent is a merge patch (RFC 7396) of the columns that differ from
+    /// what was there; where none does, nothing is.
+    ///
+    /// - Throws: what the record throws when it is encoded.
+    public static func update<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
+        try Write(.update, record, options)
+    }
+
+    /// A row that the app has just changed, sent whole.
+    ///
+    /// - Throws: what the record throws when it is encoded.
+    public static func replace<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
+        try Write(.replace, record, options)
+    }
+
+    /// A row that the app has just deleted.
+    ///
+    /// - Throws: what the record throws when it is encoded.
+    public static func delete<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
+        try Write(.delete, record, options)
+    }
+
+    /// A row that the app has just deleted, by its key.
+    public static func delete<Record: Syncable>(
+        _ type: Record.Type,
+        key: some DatabaseValueConvertible,
+        _ options: Options = Options()
+    ) -> Write {
+        Write(content: .deletion(Record.sync, key.databaseValue), options: options)
+    }
+
+    /// A request to the organization's REST API, sent in order with everything else, once.
+    ///
+    /// It changes no row on the phone: what the API makes of it comes by a pull.
+    ///
+    /// - Parameters:
+    ///   - method: `POST`, `PATCH`, `PUT` or `DELETE`.
+    ///   - endpoint: a path that begins with `/`. Client ids may stand anywhere in it, `{local_id}` for `key`.
+    ///   - payload: client ids may stand anywhere in it.
+    ///   - type: the record whose entity type the request is of.
+    ///   - key: the row that it is about. A `POST` without one makes an entity of its own.
+    public static func request<Record: Syncable>(
+        _ method: String,
+        _ endpoint: String,
+        payload: JSON? = nil,
+        of type: Record.Type,
+        key: (any DatabaseValueConvertible)? = nil,
+        _ options: Options = Options()
+    ) -> Write {
+        let request = Request(
+            method: method,
+            endpoint: endpoint,
+            payload: payload,
+            entityType: Record.sync.entityType,
+            key: key?.databaseValue
+        )
+        return Write(content: .request(request), options: options)
+    }
+
+    private init(content: Content, options: Options) {
+        self.content = content
+        self.options = options
+    }
+
+    private init<Record: Syncable>(_ operation: Operation, _ record: Record, _ options: Options) throws {
+        content = .record(operation, Record.sync, try record.databaseDictionary)
+        self.options = options
+    }
+}

@@ -1,0 +1,22 @@
+import Foundation
+
+/// A page of the feed (`docs/api.md`, a change; `docs/id-spaces.md`, a pull in a device's own ids).
+struct ChangesPage: Sendable {
+    let changes: [JSON]
+    let next: String
+    let isUpToDate: Bool
+    /// Of a device's own pull: its counters behind the page.
+    let nextLocalIDs: NextLocalIDs
+
+    /// - Returns: nil for what is no page.
+    init?(_ json: JSON) {
+        guard let changes = json["changes"]?.array, let next = json["next"]?.string else { return nil }
+        self.changes = changes
+        self.next = next
+        isUpToDate = json["up_to_date"]?.bool ?? false
+        nextLocalIDs = json["next_local_ids"]?.object?.compactMapValues(\.int64) ?? [:]
+    }
+}
+
+/// Where the device's counters stand: by type, the number of the next row.
+typealias NextLocalIDs = [String: Int64]

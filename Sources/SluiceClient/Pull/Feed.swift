@@ -1,0 +1,45 @@
+import Foundation
+import GRDB
+
+/// How far the phone has pulled.
+struct Feed: Sendable {
+    var cursor: String?
+    var generation: Int64
+    /// Whether the pull from the beginning, or after a 410, has not come to its end.
+    var isSnapshot: Bool
+    /// Changes that this one has brought so far.
+    var snapshotRows: Int64
+    /// The entity types that the cursor is of.
+    var types: String
+}
+
+extension Feed {
+    static func read(_ db: Database) throws -> Feed {
+        _ = try Device.id(db)
+        let row = try Row.fetchOne(
+            db,
+            sql: "SELECT cursor, generation, is_snapshot, snapshot_rows, pulled_types FROM sluice_device"
+        )
+        guard let row else { throw SluiceError.configuration("the library's tables are not there") }
+        return Feed(
+            cursor: row["cursor"],
+            generation: row["generation"],
+            isSnapshot: row["is_snapshot"],
+            snapshotRows: row["snapshot_rows"],
+            types: row["pulled_types"]
+        )
+    }
+
+    /// Begins from the beginning: what the new snapshot does not show is swept at its end, and nothing before.
+    static func startOver(_ types: String, _ db: Database, now: Date) throws {
+        _ = try Device.id(db)
+        try db.execute(
+            sql: """
+                UPDATE sluice_device
+                SET cursor = NULL, generation = generation + 1, is_snapshot = 1, snapshot_rows = 0, pulled_types = ?,
+                    snapshot_began_at = ?
+                """,
+            arguments: [types, now.rfc3339]
+        )
+    }
+}

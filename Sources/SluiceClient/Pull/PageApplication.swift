@@ -1,0 +1,143 @@
+import Foundation
+import GRDB
+
+/// Applies a page of the feed: base, ids, the app's rows and the cursor, in one transaction.
+struct PageApplication {
+    private let map: EntityMap
+    private let db: Database
+    private let now: Date
+    private let identities: Identities
+    private let rows: ShownRows
+    private let hasEdits: Bool
+
+    init(_ map: EntityMap, _ db: Database, now: Date) throws {
+        self.map = map
+        self.db = db
+        self.now = now
+        identities = Identities(map, db, now: now)
+        rows = ShownRows(map, identities, db)
+        hasEdits = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE is_shown)") ?? false
+    }
+
+    /// - Parameter cursor: what the page was asked for with. Where the phone's is another one by now, another process
+    ///   was faster, and nothing is applied.
+    /// - Returns: whether it was applied.
+    func apply(_ page: ChangesPage, after cursor: String?) throws -> Bool {
+        let feed = try Feed.read(db)
+        guard feed.cursor == cursor else { return false }
+        for change in page.changes { try apply(change, feed.generation) }
+        let isEnd = feed.isSnapshot && page.isUpToDate
+        if isEnd { try sweep(feed.generation) }
+        if page.isUpToDate { try rows.refreshHeld(limit: 1_000) }
+        try db.execute(
+            sql: """
+                UPDATE sluice_device
+                SET cursor = ?, is_snapshot = ?, snapshot_rows = snapshot_rows + ?, pulled_at = ?
+                """,
+            arguments: [page.next, feed.isSnapshot && !isEnd, feed.isSnapshot ? page.changes.count : 0, now.rfc3339]
+        )
+        return true
+    }
+
+    // MARK: - A change
+
+    private func apply(_ change: JSON, _ generation: Int64) throws {
+        guard let entity = change["entity_type"]?.string.flatMap({ map[$0] }), let id = change["id"] else { return }
+        let name = EntityName(entity.entityType, try key(of: change, id, entity))
+        var base = Base(
+            version: change["version"]?.int64,
+            etag: change["etag"]?.string,
+            isDeleted: change["deleted"]?.bool ?? false,
+            document: nil
+        )
+        if change["unreadable"]?.array?.contains("document") ?? false {
+            // what cannot be opened at the gateway stays as the phone has it
+            guard let known = try Base.of(name, db) else { return }
+            base = known
+        } else if let document = change["document"], !document.isNull {
+            base.document = try identities.toLocal(document, entity)
+        }
+        let hasEdits = try hasEdits && release(name, base)
+        if base.isDeleted, !hasEdits {
+            try Base.delete(name, db)
+        } else {
+            try base.save(name, generation: generation, db)
+        }
+        // the last document that was told stays on a tombstone, for the edits that still stand on it
+        try rows.refresh(entity, name, base: hasEdits ? try Base.of(name, db) : base)
+    }
+
+    private func key(of change: JSON, _ id: JSON, _ entity: EntitySync) throws -> String {
+        guard entity.idSpace == .device else {
+            let clientID = change["client_id"].flatMap { $0.isNull ? nil : $0 }
+            return try identities.key(of: entity, serverID: id, clientID: clientID)
+        }
+        guard let number = change["local_id"]?.int64 else {
+            throw SluiceError.invalid("a change of '\(entity.entityType)' without the device's number")
+        }
+        let (key, clientID) = (String(number), JSON.integer(number))
+        let known = try IDMapping.of(entity.entityType, key: key, db)
+        if known?.serverID?.id != id.id {
+            try identities.save(
+                IDMapping(
+                    entityType: entity.entityType,
+                    key: key,
+                    clientID: clientID,
+                    serverID: id,
+                    status: .resolved
+                )
+            )
+        }
+        return key
+    }
+
+    /// Takes away the edits that the base shows by now.
+    ///
+    /// - Returns: whether others stand on it.
+    private func release(_ name: EntityName, _ base: Base) throws -> Bool {
+        let hiding = try db.cachedStatement(
+            sql: """
+                UPDATE sluice_mutations SET is_shown = 0
+                WHERE entity_type = ? AND key = ? AND is_shown AND status = 'succeeded' AND version <= ?
+                """
+        )
+        try hiding.execute(arguments: [name.entityType, name.key, base.version])
+        let rest = try db.cachedStatement(
+            sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE entity_type = ? AND key = ? AND is_shown)"
+        )
+        return try Bool.fetchOne(rest, arguments: [name.entityType, name.key]) ?? false
+    }
+
+    // MARK: - The end of a pull from the beginning
+
+    /// Takes away what the pull did not show (`docs/clients.md`, after a 410): the server has deleted it. What an open
+    /// edit writes is decided by its own result.
+    private func sweep(_ generation: Int64) throws {
+        // edits that took effect before the pull began would be in it, if their entities were
+        try db.execute(
+            sql: """
+                UPDATE sluice_mutations AS m SET is_shown = 0
+                WHERE m.is_shown AND m.status = 'succeeded'
+                    AND m.settled_at < (SELECT d.snapshot_began_at FROM sluice_device d)
+                    AND NOT EXISTS (
+                        SELECT 1 FROM sluice_base b
+                        WHERE b.entity_type = m.entity_type AND b.key = m.key AND b.generation >= ?)
+                """,
+            arguments: [generation]
+        )
+        let names = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT b.entity_type, b.key FROM sluice_base b
+                WHERE b.generation < ? AND NOT EXISTS (
+                    SELECT 1 FROM sluice_mutations m
+                    WHERE m.entity_type = b.entity_type AND m.key = b.key AND m.is_shown)
+                """,
+            arguments: [generation]
+        ).map { EntityName($0[0], $0[1]) }
+        for name in names {
+            try Base.delete(name, db)
+            if let entity = map[name.entityType] { try rows.refresh(entity, name, base: nil) }
+        }
+    }
+}

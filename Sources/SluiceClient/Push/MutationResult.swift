@@ -1,0 +1,50 @@
+import Foundation
+
+/// What the gateway says of a mutation: a result of a push, the answer to a settling call, or an event.
+struct MutationResult: Sendable {
+    enum Status: String, Sendable {
+        case pending, blocked, succeeded, conflict, failed, discarded, rejected
+        case inFlight = "in_flight"
+
+        /// Nothing more happens to it, by itself or by anybody.
+        var isFinal: Bool { self == .succeeded || self == .discarded }
+    }
+
+    let id: UUID
+    let status: Status
+    let serverID: JSON?
+    let version: Int64?
+    let etag: String?
+    let blockedBy: [JSON]
+    let resolution: String?
+    let response: JSON?
+    let error: JSON?
+    let warnings: JSON?
+    let revision: Int64?
+    let attemptCount: Int64?
+    let nextRetryAt: String?
+
+    /// - Returns: nil for what is no result.
+    init?(_ json: JSON) {
+        guard let id = json["id"]?.string.flatMap(UUID.init(uuidString:)),
+            let status = json["status"]?.string.flatMap(Status.init(rawValue:))
+        else { return nil }
+        func member(_ name: String) -> JSON? { json[name].flatMap { $0.isNull ? nil : $0 } }
+        self.id = id
+        self.status = status
+        serverID = member("server_id")
+        version = member("version")?.int64
+        etag = member("etag")?.string
+        blockedBy = member("blocked_by")?.array ?? []
+        resolution = member("resolution")?.string
+        response = member("response")
+        error = member("error")
+        warnings = member("warnings")
+        revision = member("revision")?.int64
+        attemptCount = member("attempt_count")?.int64
+        nextRetryAt = member("next_retry_at")?.string
+    }
+
+    /// The entity that stands in the mutation's place, where the gateway shows it.
+    var current: JSON? { error?["current"].flatMap { $0.isNull ? nil : $0 } }
+}

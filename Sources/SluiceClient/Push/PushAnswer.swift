@@ -1,0 +1,42 @@
+import Foundation
+import GRDB
+
+/// Applies the answer to a push, in one transaction.
+struct PushAnswer {
+    private let map: EntityMap
+    private let db: Database
+    private let results: Results
+    private let now: Date
+
+    init(_ map: EntityMap, _ db: Database, now: Date) {
+        self.map = map
+        self.db = db
+        self.now = now
+        let identities = Identities(map, db, now: now)
+        results = Results(map, identities, ShownRows(map, identities, db), db, now: now)
+    }
+
+    /// - Returns: false for an answer that is not what the contract says; nothing is written then.
+    func apply(_ answer: JSON, to batch: PushBatch) throws -> Bool {
+        guard let entries = answer["results"]?.array?.map(MutationResult.init), entries.count == batch.rows.count,
+            entries.allSatisfy({ $0 != nil })
+        else { return false }
+        for result in entries.compactMap({ $0 }) { try results.apply(result) }
+        for mapping in answer["id_mappings"]?.array ?? [] { try results.note(mapping) }
+        if let accepted = answer["accepted_sequence"]?.int64 { try Outbox.note(accepted: accepted, db) }
+        try db.execute(sql: "UPDATE sluice_device SET pushed_at = ?", arguments: [now.rfc3339])
+        return true
+    }
+
+    /// Applies one mutation's state, as an event or a settling call tells it.
+    func apply(_ result: MutationResult) throws { try results.apply(result) }
+
+    /// Applies a mapping, as an event tells it.
+    func note(_ mapping: JSON) throws { try results.note(mapping) }
+
+    /// What no push can carry counts as rejected, and is shown as such.
+    func reject(_ row: OutboxRow, _ problem: Problem) throws {
+        let json: JSON = ["id": .string(row.id.wire), "status": "rejected", "error": problem.json]
+        if let result = MutationResult(json) { try results.apply(result) }
+    }
+}

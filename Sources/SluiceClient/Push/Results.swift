@@ -1,0 +1,162 @@
+import Foundation
+import GRDB
+
+/// Writes what the gateway says of mutations, within one transaction: the outbox, the ids, the base, the app's rows.
+final class Results {
+    private let map: EntityMap
+    private let db: Database
+    private let now: Date
+    private let identities: Identities
+    private let rows: ShownRows
+
+    init(_ map: EntityMap, _ identities: Identities, _ rows: ShownRows, _ db: Database, now: Date) {
+        self.map = map
+        self.db = db
+        self.now = now
+        self.identities = identities
+        self.rows = rows
+    }
+
+    /// - Returns: false where it is of no mutation in the outbox.
+    @discardableResult
+    func apply(_ result: MutationResult) throws -> Bool {
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT operation, entity_type, key, status, is_shown, coalesce(edited_payload, payload) AS payload
+                FROM sluice_mutations WHERE id = ?
+                """
+        )
+        guard let row = try Row.fetchOne(statement, arguments: [result.id.wire]) else { return false }
+        let before: String = row["status"]
+        // an answer that was under way while an event told more
+        if ["succeeded", "discarded"].contains(before), !result.status.isFinal { return true }
+        try write(result)
+        guard let entity = map[row["entity_type"]], let key: String = row["key"] else { return true }
+        let operation: String = row["operation"]
+        let name = EntityName(entity.entityType, try noteID(result, entity, key, isCreate: operation == "create"))
+        let isShown: Bool = row["is_shown"]
+        switch result.status {
+        case .succeeded: if isShown { try succeed(result, try edit(row, entity), entity, name) }
+        case .discarded:
+            if isShown || result.current != nil { try discard(result, entity, name) }
+        default: break
+        }
+        return true
+    }
+
+    private func edit(_ row: Row, _ entity: EntitySync) throws -> Edit {
+        let payload = try (row["payload"] as String?).map { try JSON(parsing: $0) }
+        return Edit(
+            operation: Operation(rawValue: row["operation"]) ?? .update,
+            payload: try payload.map { try identities.toLocal($0, entity) }
+        )
+    }
+
+    private func write(_ result: MutationResult) throws {
+        let statement = try db.cachedStatement(
+            sql: """
+                UPDATE sluice_mutations
+                SET status = ?, result_server_id = ?, version = ?, etag = ?, blocked_by = ?, resolution = ?, response = ?,
+                    error = ?, warnings = ?, revision = ?, attempt_count = ?, next_retry_at = ?, settled_at = ?
+                WHERE id = ?
+                """
+        )
+        let isSettled = ![.pending, .blocked, .inFlight].contains(result.status)
+        try statement.execute(arguments: [
+            result.status.rawValue, result.serverID?.text, result.version, result.etag,
+            result.blockedBy.isEmpty ? nil : JSON.array(result.blockedBy).text, result.resolution,
+            result.response?.text, result.error?.text, result.warnings?.text, result.revision, result.attemptCount,
+            result.nextRetryAt, isSettled ? now.rfc3339 : nil, result.id.wire,
+        ])
+    }
+
+    // MARK: - Ids
+
+    /// Notes a mapping as the gateway lists it.
+    func note(_ mapping: JSON) throws {
+        guard let entity = mapping["entity_type"]?.string.flatMap({ map[$0] }), let clientID = mapping["client_id"],
+            let serverID = mapping["server_id"], !serverID.isNull, mapping["status"]?.string == "resolved",
+            let known = try IDMapping.of(entity.entityType, clientID: clientID, db)
+        else { return }
+        _ = try resolve(known, entity, serverID)
+    }
+
+    /// - Returns: the entity's key from now on.
+    private func noteID(_ result: MutationResult, _ entity: EntitySync, _ key: String, isCreate: Bool) throws -> String
+    {
+        let name = EntityName(entity.entityType, key)
+        guard isCreate, entity.idSpace != .shared, let mapping = try identities.mapping(name) else { return key }
+        if let serverID = result.serverID { return try resolve(mapping, entity, serverID) }
+        if result.status == .discarded, mapping.status == .pending {
+            try identities.save(
+                IDMapping(
+                    entityType: entity.entityType,
+                    key: key,
+                    clientID: mapping.clientID,
+                    serverID: nil,
+                    status: .failed
+                )
+            )
+        }
+        return key
+    }
+
+    private func resolve(_ mapping: IDMapping, _ entity: EntitySync, _ serverID: JSON) throws -> String {
+        if mapping.status == .resolved, mapping.serverID?.id == serverID.id { return mapping.key }
+        let rewriter = KeyRewriter(map, db)
+        // a create that met an entity that was pulled before: both names mean that one from now on
+        if let other = try IDMapping.of(entity.entityType, serverID: serverID, db), other.key != mapping.key {
+            try rewriter.merge(mapping, into: other, entity)
+            return other.key
+        }
+        try identities.resolve(mapping, serverID: serverID)
+        guard entity.keys == .rewritten, entity.idSpace == .mapped else { return mapping.key }
+        return try rewriter.rewrite(mapping, entity, to: serverID)
+    }
+
+    // MARK: - What is shown
+
+    /// An edit that took effect goes once the base shows it; where the feed does not learn of it, it becomes the base.
+    private func succeed(_ result: MutationResult, _ edit: Edit, _ entity: EntitySync, _ name: EntityName) throws {
+        let base = try Base.of(name, db)
+        if let version = result.version {
+            guard let known = base?.version, known >= version else { return }
+        } else {
+            let document = Edit.shown([edit], on: base)
+            try Base(
+                version: base?.version,
+                etag: result.etag ?? base?.etag,
+                isDeleted: document == nil,
+                document: document ?? base?.document
+            ).save(name, db)
+        }
+        try hide(result.id)
+        try rows.refresh(entity, name.key)
+    }
+
+    /// What was given up goes, and what stands in its place is shown (`docs/clients.md`, rolling back): the feed does
+    /// not bring it again.
+    private func discard(_ result: MutationResult, _ entity: EntitySync, _ name: EntityName) throws {
+        if let current = result.current {
+            let known = try Base.of(name, db)?.version ?? 0
+            let version = current["version"]?.int64
+            if version ?? .max > known {
+                try Base(
+                    version: version,
+                    etag: current["etag"]?.string,
+                    isDeleted: current["deleted"]?.bool ?? false,
+                    document: try current["document"].flatMap {
+                        $0.isNull ? nil : try identities.toLocal($0, entity, numbersAre: .server)
+                    }
+                ).save(name, db)
+            }
+        }
+        try hide(result.id)
+        try rows.refresh(entity, name.key)
+    }
+
+    private func hide(_ id: UUID) throws {
+        let statement = try db.cachedStatement(sql: "UPDATE sluice_mutations SET is_shown = 0 WHERE id = ?")
+        try statement.execute(arguments: [id.wire])
+    }
+}

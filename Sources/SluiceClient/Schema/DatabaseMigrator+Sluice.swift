@@ -1,0 +1,150 @@
+public import GRDB
+
+extension DatabaseMigrator {
+    /// Adds the tables of the library to the app's own migrations, in the app's own file.
+    ///
+    /// Call it once, before or among the app's own `registerMigration`, and never behind a later version's; the names
+    /// of its migrations begin with `sluice`, those of its tables with `sluice_`. A migrator of the library's own would
+    /// make the app's look superseded, and with `eraseDatabaseOnSchemaChange` the next launch would erase the file with
+    /// everything that waits in it.
+    ///
+    ///     var migrator = DatabaseMigrator()
+    ///     migrator.registerSluiceMigrations()
+    ///     migrator.registerMigration("contacts") { db in … }
+    public mutating func registerSluiceMigrations() {
+        registerMigration("sluice 1: outbox, ids, base") { db in try db.execute(sql: Self.outboxIDsBase) }
+    }
+
+    private static let outboxIDsBase = """
+        -- This installation: one row.
+        CREATE TABLE sluice_device (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            device_id TEXT NOT NULL,
+            -- whose database it is: issuer, organization and user of the tokens it was synchronized with
+            account TEXT,
+            -- the number of the next mutation
+            next_sequence INTEGER NOT NULL DEFAULT 1,
+            -- the gateway's watermark, as it last told
+            accepted_sequence INTEGER NOT NULL DEFAULT 0,
+            cursor TEXT,
+            -- the entity types that the cursor is of
+            pulled_types TEXT NOT NULL DEFAULT '',
+            -- one more for each pull from the beginning; what it does not show is swept at its end
+            generation INTEGER NOT NULL DEFAULT 0,
+            is_snapshot INTEGER NOT NULL DEFAULT 1,
+            snapshot_rows INTEGER NOT NULL DEFAULT 0,
+            snapshot_began_at TEXT,
+            pulled_at TEXT,
+            pushed_at TEXT
+        );
+
+        -- Who synchronizes now, of all processes that have the file open: one row at most.
+        CREATE TABLE sluice_flight (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            holder TEXT NOT NULL,
+            expires_at REAL NOT NULL
+        );
+
+        -- Mutations of seed 001, in the order in which they were made. They are in the gateway's format (`format`), not
+        -- in that of the app's tables, so that they outlive what the app does to these.
+        CREATE TABLE sluice_mutations (
+            sequence_number INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            idempotency_key TEXT NOT NULL UNIQUE,
+            format INTEGER NOT NULL,
+            operation TEXT NOT NULL,
+            entity_type TEXT NOT NULL,
+            -- the row's local key
+            key TEXT,
+            -- the entity as the gateway is told: JSON of the one or the other
+            local_id TEXT,
+            server_id TEXT,
+            endpoint TEXT,
+            -- JSON, client ids as they are; what was pushed first, and what a retry has put in its place
+            payload TEXT,
+            edited_payload TEXT,
+            headers TEXT,
+            dependency_ids TEXT,
+            base_version INTEGER,
+            conflict_resolution TEXT,
+            priority INTEGER,
+            max_attempts INTEGER,
+            created_at TEXT NOT NULL,
+            -- client ids whose creates it needs: a JSON array of texts, type and id
+            names TEXT NOT NULL DEFAULT '[]',
+            status TEXT NOT NULL DEFAULT 'queued' CHECK (status IN (
+                'queued', 'sent', 'pending', 'blocked', 'in_flight', 'succeeded', 'conflict', 'failed', 'discarded',
+                'rejected')),
+            -- whether it stands on top of the base in what the app shows
+            is_shown INTEGER NOT NULL DEFAULT 0,
+            -- of the gateway's last word on it
+            result_server_id TEXT,
+            version INTEGER,
+            etag TEXT,
+            blocked_by TEXT,
+            resolution TEXT,
+            response TEXT,
+            error TEXT,
+            warnings TEXT,
+            revision INTEGER,
+            attempt_count INTEGER,
+            next_retry_at TEXT,
+            settled_at TEXT,
+            -- why a decision about it was not taken
+            settle_error TEXT
+        );
+        CREATE INDEX sluice_mutations_by_status ON sluice_mutations (status, sequence_number);
+        CREATE INDEX sluice_mutations_shown ON sluice_mutations (entity_type, key) WHERE is_shown;
+
+        -- What a person decided about a mutation, until the gateway has heard of it.
+        CREATE TABLE sluice_intents (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            mutation_id TEXT NOT NULL UNIQUE,
+            action TEXT NOT NULL CHECK (action IN ('retry', 'discard', 'resolve')),
+            body TEXT NOT NULL,
+            created_at TEXT NOT NULL
+        );
+
+        -- Seed 000: what the phone calls an entity, and what the server does.
+        CREATE TABLE sluice_id_mappings (
+            entity_type TEXT NOT NULL,
+            -- the key of the app's row
+            key TEXT NOT NULL,
+            -- JSON; NULL for what others made
+            client_id TEXT,
+            server_id TEXT,
+            status TEXT NOT NULL CHECK (status IN ('pending', 'resolved', 'failed')),
+            created_at TEXT NOT NULL,
+            resolved_at TEXT,
+            CHECK (status <> 'resolved' OR server_id IS NOT NULL),
+            PRIMARY KEY (entity_type, key)
+        ) WITHOUT ROWID;
+        CREATE UNIQUE INDEX sluice_id_mappings_by_server_id
+            ON sluice_id_mappings (entity_type, server_id) WHERE server_id IS NOT NULL;
+        CREATE UNIQUE INDEX sluice_id_mappings_by_client_id
+            ON sluice_id_mappings (entity_type, client_id) WHERE client_id IS NOT NULL;
+
+        -- Each entity as the server last told of it, in local keys.
+        CREATE TABLE sluice_base (
+            entity_type TEXT NOT NULL,
+            key TEXT NOT NULL,
+            version INTEGER,
+            etag TEXT,
+            is_deleted INTEGER NOT NULL,
+            document TEXT,
+            generation INTEGER NOT NULL,
+            PRIMARY KEY (entity_type, key)
+        ) WITHOUT ROWID;
+
+        -- Entities whose row could not be written as it should be: what kept it out, and whom it waits for.
+        CREATE TABLE sluice_held (
+            entity_type TEXT NOT NULL,
+            key TEXT NOT NULL,
+            reason TEXT NOT NULL,
+            waits_for_type TEXT,
+            waits_for_key TEXT,
+            PRIMARY KEY (entity_type, key)
+        ) WITHOUT ROWID;
+        CREATE INDEX sluice_held_by_target ON sluice_held (waits_for_type, waits_for_key);
+        """
+}

@@ -1,0 +1,96 @@
+public import Foundation
+public import GRDB
+
+/// A write that did not take effect, and that a person has to decide about. Nothing is lost meanwhile: its row goes on
+/// showing it.
+///
+/// Observe all of them: `ValueObservation.tracking { try FailedWrite.fetchAll($0) }`, or ``SluiceClient/failedWrites``.
+public struct FailedWrite: Sendable, Hashable, Identifiable {
+    public enum Reason: String, Sendable {
+        /// The upstream refused it for good, or could not be reached often enough.
+        case failed
+        /// Another writer was there first; ``theirs`` is what they wrote.
+        case conflict
+        /// The gateway did not take it.
+        case rejected
+    }
+
+    /// The mutation's id.
+    public let id: UUID
+    public let reason: Reason
+    public let entityType: String
+    /// The text of the row's key: a lower-case UUID, or decimal digits.
+    public let key: String?
+    /// `create`, `update`, `replace`, `delete`, or a method.
+    public let operation: String
+    public let createdAt: Date
+    /// What is wrong.
+    public let problem: Problem?
+    /// The upstream's answer: its status and body, where it gave one.
+    public let response: JSON?
+    /// What was sent: client ids and server ids stand in it as the gateway sees them.
+    public let payload: JSON?
+    /// The server's document that stands in its place, in the gateway's terms; nil where it is not known.
+    public let theirs: JSON?
+    /// What was decided, and has not reached the gateway: `retry`, `discard` or `resolve`.
+    public let decision: String?
+    /// Why the gateway did not follow the last decision.
+    public let decisionError: String?
+    public let attempts: Int
+}
+
+extension FailedWrite {
+    /// All of them, the oldest first; without those that are to be discarded.
+    public static func fetchAll(_ db: Database) throws -> [FailedWrite] { try fetch(db, "1") }
+
+    /// The conflicts among them.
+    public static func fetchConflicts(_ db: Database) throws -> [FailedWrite] { try fetch(db, "m.status = 'conflict'") }
+
+    /// Those of a row.
+    public static func fetchAll(_ db: Database, of entityType: String, key: String) throws -> [FailedWrite] {
+        try fetch(db, "m.entity_type = ? AND m.key = ?", [entityType, key])
+    }
+
+    /// One of them, also one that is to be discarded.
+    static func fetch(_ db: Database, id: UUID) throws -> FailedWrite? {
+        try fetch(db, "m.id = ?", [id.wire], isComplete: true).first
+    }
+
+    private static func fetch(
+        _ db: Database,
+        _ condition: String,
+        _ arguments: StatementArguments = [],
+        isComplete: Bool = false
+    ) throws -> [FailedWrite] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT m.id, m.status, m.entity_type, m.key, m.operation, m.created_at, m.error, m.response,
+                    coalesce(m.edited_payload, m.payload) AS payload, m.attempt_count, m.settle_error, i.action
+                FROM sluice_mutations m LEFT JOIN sluice_intents i ON i.mutation_id = m.id
+                WHERE m.status IN ('failed', 'conflict', 'rejected')
+                    AND (\(isComplete) OR i.action IS NOT 'discard') AND \(condition)
+                ORDER BY m.sequence_number
+                """,
+            arguments: arguments
+        ).map(FailedWrite.init)
+    }
+
+    private init(_ row: Row) throws {
+        func json(_ column: String) throws -> JSON? { try (row[column] as String?).map { try JSON(parsing: $0) } }
+        id = try UUID(wire: row["id"])
+        reason = Reason(rawValue: row["status"]) ?? .failed
+        entityType = row["entity_type"]
+        key = row["key"]
+        operation = row["operation"]
+        createdAt = Date.fromDatabaseValue(row["created_at"]) ?? .distantPast
+        let error = try json("error")
+        problem = error.map { Problem($0) }
+        response = try json("response")
+        payload = try json("payload")
+        theirs = error?["current"].flatMap { $0.isNull ? nil : $0 }
+        decision = row["action"]
+        decisionError = row["settle_error"]
+        attempts = row["attempt_count"] ?? 0
+    }
+}

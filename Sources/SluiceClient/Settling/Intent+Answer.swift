@@ -1,0 +1,41 @@
+import Foundation
+import GRDB
+
+/// What the gateway says to a decision.
+extension Intent {
+    func apply(_ answer: JSON, _ map: EntityMap, _ db: Database, now: Date) throws {
+        try delete(db)
+        if let result = MutationResult(answer) { try PushAnswer(map, db, now: now).apply(result) }
+    }
+
+    func apply(_ problem: Problem, _ map: EntityMap, _ db: Database, now: Date) throws {
+        try delete(db)
+        switch (problem.code, action) {
+        case ("not_found", .discard):
+            // it was never taken, or its record has gone: nothing is left to give up there
+            let gone: JSON = ["id": .string(mutationID.wire), "status": "discarded"]
+            if let result = MutationResult(gone) { try PushAnswer(map, db, now: now).apply(result) }
+        case ("not_found", _):
+            try db.execute(
+                sql: """
+                    UPDATE sluice_mutations
+                    SET status = 'queued', payload = coalesce(edited_payload, payload), edited_payload = NULL
+                    WHERE id = ?
+                    """,
+                arguments: [mutationID.wire]
+            )
+        default:
+            // it has moved on, or the decision is not complete: what it is now is asked for, and shown
+            try db.execute(
+                sql: """
+                    UPDATE sluice_mutations
+                    SET settle_error = ?, is_shown = operation IN ('create', 'update', 'replace', 'delete'),
+                        status = CASE problem WHEN 'status_transition_must_be_valid' THEN 'pending' ELSE status END
+                    FROM (SELECT ? AS problem) WHERE id = ?
+                    """,
+                arguments: [problem.description, problem.code, mutationID.wire]
+            )
+            try Settling(map, db, now: now).refresh(mutationID)
+        }
+    }
+}

@@ -1,0 +1,50 @@
+import Foundation
+import GRDB
+
+/// What a person decided about a mutation, until the gateway has heard of it.
+struct Intent: Sendable {
+    enum Action: String, Sendable { case retry, discard, resolve }
+
+    let id: Int64
+    let mutationID: UUID
+    let action: Action
+    let body: JSON
+
+    /// The oldest whose mutation the gateway has answered for; what was sent without an answer waits for that.
+    static func next(_ db: Database) throws -> Intent? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT i.id, i.mutation_id, i.action, i.body FROM sluice_intents i
+                LEFT JOIN sluice_mutations m ON m.id = i.mutation_id
+                WHERE m.status IS NULL OR m.status NOT IN ('queued', 'sent')
+                ORDER BY i.id LIMIT 1
+                """
+        )
+        return try row.map {
+            Intent(
+                id: $0["id"],
+                mutationID: try UUID(wire: $0["mutation_id"]),
+                action: Action(rawValue: $0["action"]) ?? .retry,
+                body: try JSON(parsing: $0["body"] as String)
+            )
+        }
+    }
+
+    static func save(_ mutationID: UUID, _ action: Action, _ body: JSON, _ db: Database, now: Date) throws {
+        try db.execute(
+            sql: """
+                INSERT OR REPLACE INTO sluice_intents (mutation_id, action, body, created_at) VALUES (?, ?, ?, ?)
+                """,
+            arguments: [mutationID.wire, action.rawValue, body.text, now.rfc3339]
+        )
+        try db.execute(
+            sql: "UPDATE sluice_mutations SET settle_error = NULL WHERE id = ?",
+            arguments: [mutationID.wire]
+        )
+    }
+
+    func delete(_ db: Database) throws {
+        try db.execute(sql: "DELETE FROM sluice_intents WHERE id = ?", arguments: [id])
+    }
+}

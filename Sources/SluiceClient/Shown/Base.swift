@@ -1,0 +1,47 @@
+import GRDB
+
+/// An entity as the server last told of it. Its document is in the phone's terms.
+struct Base: Sendable {
+    var version: Int64?
+    var etag: String?
+    var isDeleted: Bool
+    /// The last one that was told, also of what is deleted.
+    var document: JSON?
+}
+
+extension Base {
+    static func of(_ name: EntityName, _ db: Database) throws -> Base? {
+        let statement = try db.cachedStatement(
+            sql: "SELECT version, etag, is_deleted, document FROM sluice_base WHERE entity_type = ? AND key = ?"
+        )
+        return try Row.fetchOne(statement, arguments: [name.entityType, name.key]).map { row in
+            Base(
+                version: row["version"],
+                etag: row["etag"],
+                isDeleted: row["is_deleted"],
+                document: try (row["document"] as String?).map { try JSON(parsing: $0) }
+            )
+        }
+    }
+
+    /// - Parameter generation: of the pull from the beginning that shows it; nil leaves that as it is.
+    func save(_ name: EntityName, generation: Int64? = nil, _ db: Database) throws {
+        let statement = try db.cachedStatement(
+            sql: """
+                INSERT INTO sluice_base (entity_type, key, version, etag, is_deleted, document, generation)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, coalesce(?7, (SELECT generation FROM sluice_device)))
+                ON CONFLICT (entity_type, key) DO UPDATE
+                SET version = excluded.version, etag = excluded.etag, is_deleted = excluded.is_deleted,
+                    document = coalesce(excluded.document, document), generation = coalesce(?7, generation)
+                """
+        )
+        try statement.execute(arguments: [
+            name.entityType, name.key, version, etag, isDeleted, document?.text, generation,
+        ])
+    }
+
+    static func delete(_ name: EntityName, _ db: Database) throws {
+        let statement = try db.cachedStatement(sql: "DELETE FROM sluice_base WHERE entity_type = ? AND key = ?")
+        try statement.execute(arguments: [name.entityType, name.key])
+    }
+}

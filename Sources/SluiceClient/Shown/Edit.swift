@@ -1,0 +1,48 @@
+import GRDB
+
+/// A mutation on top of its entity's base: what it makes of the document. Its payload is in the phone's terms.
+struct Edit: Sendable {
+    let operation: Operation
+    let payload: JSON?
+}
+
+/// What a mutation does with its entity.
+public enum Operation: String, Sendable {
+    case create, update, replace, delete
+}
+
+extension Edit {
+    /// The document that is shown: the base with its edits on top, in the order in which they were made. Nil for none.
+    ///
+    /// A patch of what the server has deleted meanwhile is shown on the last document that was known: the edit waits
+    /// for its outcome, and is never skipped.
+    static func shown(_ edits: [Edit], on base: Base?) -> JSON? {
+        var document = base.flatMap { $0.isDeleted ? nil : $0.document }
+        for edit in edits {
+            switch edit.operation {
+            case .create, .replace: document = (edit.payload ?? [:]).withoutNulls
+            case .update: document = (document ?? base?.document ?? [:]).merged(with: edit.payload ?? [:])
+            case .delete: document = nil
+            }
+        }
+        return document
+    }
+
+    /// The edits that stand on top of an entity's base, in the gateway's terms.
+    ///
+    /// - Parameter sequence: only those before it.
+    static func shown(of name: EntityName, before sequence: Int64 = .max, _ db: Database) throws -> [Edit] {
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT operation, coalesce(edited_payload, payload) AS payload FROM sluice_mutations
+                WHERE entity_type = ? AND key = ? AND is_shown AND sequence_number < ? ORDER BY sequence_number
+                """
+        )
+        return try Row.fetchAll(statement, arguments: [name.entityType, name.key, sequence]).map { row in
+            Edit(
+                operation: Operation(rawValue: row["operation"]) ?? .update,
+                payload: try (row["payload"] as String?).map { try JSON(parsing: $0) }
+            )
+        }
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import GRDB
+
+/// Keeps the app's rows at what is to be shown, within one transaction.
+final class ShownRows {
+    private let map: EntityMap
+    private let identities: Identities
+    private let db: Database
+    private var writers: [String: RowWriter] = [:]
+    /// Whether a row that is new may be what another one waits for.
+    private lazy var isAnyHeld = Result {
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_held)") ?? false
+    }
+
+    init(_ map: EntityMap, _ identities: Identities, _ db: Database) {
+        self.map = map
+        self.identities = identities
+        self.db = db
+    }
+
+    /// The document that an entity is shown as, in the phone's terms; nil for none.
+    ///
+    /// - Parameter sequence: only with edits before it.
+    func document(_ entity: EntitySync, _ key: String, before sequence: Int64 = .max) throws -> JSON? {
+        let name = EntityName(entity.entityType, key)
+        return try document(entity, name, base: try Base.of(name, db), before: sequence)
+    }
+
+    private func document(_ entity: EntitySync, _ name: EntityName, base: Base?, before: Int64 = .max) throws -> JSON? {
+        let edits = try Edit.shown(of: name, before: before, db).map { edit in
+            Edit(
+                operation: edit.operation,
+                payload: try edit.payload.map { try identities.toLocal($0, entity) }
+            )
+        }
+        return Edit.shown(edits, on: base)
+    }
+
+    /// Writes an entity's row anew.
+    func refresh(_ entity: EntitySync, _ key: String) throws {
+        let name = EntityName(entity.entityType, key)
+        try refresh(entity, name, base: try Base.of(name, db))
+    }
+
+    /// Writes an entity's row anew, whose base is at hand.
+    func refresh(_ entity: EntitySync, _ name: EntityName, base: Base?) throws {
+        let writer = try writer(entity)
+        let document = try document(entity, name, base: base)
+        switch try writer.write(name.key, document) {
+        case .unchanged:
+            if try isAnyHeld.get() { try release(name) }
+        case .inserted:
+            guard try isAnyHeld.get() else { return }
+            try release(name)
+            try refreshWaiting(for: name)
+        case .kept(let reason, let target): try hold(name, reason, target)
+        }
+    }
+
+    private func writer(_ entity: EntitySync) throws -> RowWriter {
+        if let writer = writers[entity.entityType] { return writer }
+        let writer = try RowWriter(entity, map, db)
+        writers[entity.entityType] = writer
+        return writer
+    }
+
+    // MARK: - Rows that cannot be written
+
+    private func hold(_ name: EntityName, _ reason: String, _ target: EntityName?) throws {
+        isAnyHeld = .success(true)
+        let statement = try db.cachedStatement(
+            sql: """
+                INSERT INTO sluice_held (entity_type, key, reason, waits_for_type, waits_for_key) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (entity_type, key) DO UPDATE
+                SET reason = excluded.reason, waits_for_type = excluded.waits_for_type,
+                    waits_for_key = excluded.waits_for_key
+                """
+        )
+        try statement.execute(arguments: [name.entityType, name.key, reason, target?.entityType, target?.key])
+    }
+
+    private func release(_ name: EntityName) throws {
+        let statement = try db.cachedStatement(sql: "DELETE FROM sluice_held WHERE entity_type = ? AND key = ?")
+        try statement.execute(arguments: [name.entityType, name.key])
+    }
+
+    private func refreshWaiting(for name: EntityName) throws {
+        try refresh(
+            sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type = ? AND waits_for_key = ?",
+            [name.entityType, name.key]
+        )
+    }
+
+    /// Tries to write once more what waits for no row in particular: a table of the app's may have changed.
+    func refreshHeld(limit: Int) throws {
+        guard try isAnyHeld.get() else { return }
+        try refresh(sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type IS NULL LIMIT ?", [limit])
+    }
+
+    private func refresh(sql: String, _ arguments: StatementArguments) throws {
+        let names = try Row.fetchAll(db, sql: sql, arguments: arguments).map { EntityName($0[0], $0[1]) }
+        for name in names {
+            // a type that the app no longer has waits until it does
+            if let entity = map[name.entityType] { try refresh(entity, name.key) }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+public import Foundation
+public import GRDB
+
+#if canImport(FoundationNetworking)
+    public import FoundationNetworking
+#endif
+
+/// Synchronizes tables of an app's own database with a Sluice gateway.
+///
+///     var migrator = DatabaseMigrator()
+///     migrator.registerSluiceMigrations()
+///     …
+///     let sluice = try SluiceClient(database: pool, gateway: url, entities: [Contact.sync, Visit.sync]) {
+///         try await auth.token()
+///     }
+///     sluice.resume()
+///
+///     try await pool.write { db in
+///         try contact.insert(db)
+///         try sluice.enqueue(.create(contact), in: db)
+///     }
+///
+/// A database belongs to one user: an app with several accounts has a file, and a client, for each.
+public final class SluiceClient: Sendable {
+    /// What an app may choose.
+    public struct Configuration: Sendable {
+        /// How often to look for changes while no events come.
+        public var pullInterval: Duration = .seconds(60)
+        /// Changes on a page: 1 to 1,000.
+        public var pageLimit = 500
+        /// Seconds that an answer may take.
+        public var timeout: TimeInterval = 30
+        /// How long writes that ended are kept: as far back as an operator may restore the gateway from a backup.
+        public var keep: Duration = .seconds(7 * 86_400)
+        /// Whether to listen to the gateway's events while resumed, so that others' changes come within a second.
+        public var usesEvents = true
+        /// For requests; a proxy, a protocol, `waitsForConnectivity`…
+        public var session: URLSessionConfiguration = .ephemeral
+        var limits = PushBatch.Limits()
+        /// The time, which orders nothing: it stands in `created_at`.
+        var now: @Sendable () -> Date = { Date() }
+
+        public init() {}
+    }
+
+    let database: any DatabaseWriter
+    let map: EntityMap
+    let configuration: Configuration
+    let hub = StatusHub()
+    let bell = Bell()
+    let worker: SyncWorker
+    let gateway: GatewayClient
+    private let running = Locked<Task<Void, Never>?>(nil)
+    private let counting: AnyDatabaseCancellable
+
+    /// - Parameters:
+    ///   - database: the app's own, migrated with ``GRDB/DatabaseMigrator/registerSluiceMigrations()``.
+    ///   - gateway: the address of the gateway, without `/v1`.
+    ///   - entities: what is synchronized. Everything that columns refer to must be among them.
+    ///   - token: gives a JWT for the gateway. It is called when there is none and once when one is not taken; what it
+    ///     throws costs no write.
+    /// - Throws: ``SluiceError/configuration(_:)`` where entities and tables do not fit each other; the database's
+    ///   errors.
+    public init(
+        database: any DatabaseWriter,
+        gateway: URL,
+        entities: [EntitySync],
+        configuration: Configuration = Configuration(),
+        token: @escaping @Sendable () async throws -> String
+    ) throws {
+        let map = try EntityMap(entities)
+        try database.read { db in
+            guard try db.tableExists("sluice_mutations") else {
+                throw SluiceError.configuration(
+                    "the library's tables are not there: call registerSluiceMigrations() on the app's migrator, and migrate"
+                )
+            }
+            try map.check(db)
+        }
+        self.database = database
+        self.map = map
+        self.configuration = configuration
+        self.gateway = GatewayClient(
+            url: gateway,
+            session: URLSession(configuration: configuration.session),
+            tokens: TokenKeeper(token),
+            timeout: configuration.timeout,
+            check: { try await Account.check($0, database) }
+        )
+        worker = SyncWorker(
+            database: database,
+            map: map,
+            gateway: self.gateway,
+            configuration: configuration,
+            status: hub,
+            bell: bell
+        )
+        counting = ValueObservation.tracking { try StatusCounts.fetch($0) }.removeDuplicates().start(
+            in: database,
+            scheduling: .async(onQueue: .global()),
+            onError: { [hub] error in hub.update { $0.lastError = "\(error)" } },
+            onChange: { [hub] in hub.update($0) }
+        )
+    }
+
+    deinit {
+        running.withLock { $0?.cancel() }
+        hub.finish()
+    }
+
+    // MARK: - Writing
+
+    /// Puts a change into the outbox, in the transaction in which the app makes it: both take effect, or neither does.
+    ///
+    /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``; nil for an update that changes nothing.
+    /// - Throws: ``SluiceError/invalid(_:)`` for what cannot be sent, ``SluiceError/unknownEntity(entityType:key:)`` for
+    ///   a row, or a reference to one, that the library knows nothing of; the database's errors.
+    @discardableResult
+    public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
+        let id = try Enqueuing(map, db, now: configuration.now()).enqueue(write)
+        if id != nil { ring(after: db) }
+        return id
+    }
+
+    private func ring(after db: Database) { db.afterNextTransaction { [bell] _ in bell.ring() } }
+
+    /// Carries out a decision of a person, and lets the worker send it.
+    private func settle(_ body: @escaping @Sendable (Settling) throws -> Void) async throws {
+        let (map, now) = (map, configuration.now())
+        try await database.write { db in try body(Settling(map, db, now: now)) }
+        bell.ring()
+    }
+
+    // MARK: - Running
+
+    /// Synchronizes from now on, until ``suspend()``: an app calls it when it comes to the foreground. Called again, it
+    /// asks at once after whatever stood still: a token that is good by now, an organization that was suspended.
+    public func resume() {
+        let isRunning = running.withLock { running in
+            if running != nil { return true }
+            let (worker, listener) = (worker, EventListener(self))
+            running = Task {
+                await withTaskGroup(of: Void.self) { group in
+                    group.addTask { await worker.run() }
+                    if let listener { group.addTask { await listener.run() } }
+                }
+            }
+            return false
+        }
+        Task { [worker, bell, gateway] in
+            if isRunning { await gateway.tokens.forget() }
+            await worker.wantEverything()
+            bell.ring()
+        }
+    }
+
+    /// Stops synchronizing. What is under way at the gateway takes effect there, and is asked after later.
+    public func suspend() async {
+        let task = running.withLock { running in
+            defer { running = nil }
+            return running
+        }
+        task?.cancel()
+        await task?.value
+        hub.update { status in
+            status.phase = .suspended
+            status.nextAttempt = nil
+        }
+    }
+
+    /// Pushes what waits and pulls what is new, for a background task, or where an app decides itself when to.
+    ///
+    /// - Parameter deadline: how long it may take; it returns before, when nothing is left to do.
+    /// - Returns: how things stand then.
+    @discardableResult
+    public func syncOnce(deadline: Duration = .seconds(25)) async -> SyncStatus {
+        let end = ContinuousClock.now.advanced(by: deadline)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [worker] in await worker.runOnce(until: end) }
+            group.addTask { try? await Task.sleep(until: end, clock: .continuous) }
+            await group.next()
+            group.cancelAll()
+        }
+        if running.withLock({ $0 == nil }) { hub.update { $0.phase = $0.phase == .idle ? .suspended : $0.phase } }
+        if let counts = try? await database.read({ try StatusCounts.fetch($0) }) { hub.update(counts) }
+        return hub.status
+    }
+
+    // MARK: - Watching
+
+    /// The status now, and whenever it changes.
+    public var status: AsyncStream<SyncStatus> { hub.stream }
+
+    /// The status as it is now.
+    public var currentStatus: SyncStatus { hub.status }
+
+    /// What has become of a write so far; nil where it is not in the outbox, or no longer.
+    public func state(of mutation: UUID) async throws -> Outcome? {
+        try await database.read { try Outcome.fetch($0, mutation) }
+    }
+
+    /// What becomes of a write: its state now, and whenever it changes.
+    public func states(of mutation: UUID) -> AsyncThrowingStream<Outcome?, any Error> {
+        stream { try Outcome.fetch($0, mutation) }
+    }
+
+    /// Waits until a write has come to its end, or to where a person has to decide. An app that was ended meanwhile asks
+    /// again, by the same id.
+    ///
+    /// - Throws: ``SluiceError/unknownMutation`` for an id that is not in the outbox; `CancellationError`.
+    public func outcome(of mutation: UUID) async throws -> Outcome {
+        for try await outcome in states(of: mutation) {
+            guard let outcome else { throw SluiceError.unknownMutation }
+            if outcome.isSettled { return outcome }
+        }
+        throw CancellationError()
+    }
+
+    /// The writes that a person has to decide about, now and whenever they change.
+    public var failedWrites: AsyncThrowingStream<[FailedWrite], any Error> { stream { try FailedWrite.fetchAll($0) } }
+
+    /// The conflicts among them.
+    public var conflicts: AsyncThrowingStream<[FailedWrite], any Error> {
+        stream { try FailedWrite.fetchConflicts($0) }
+    }
+
+    private func stream<Value: Sendable & Equatable>(
+        _ fetch: @escaping @Sendable (Database) throws -> Value
+    ) -> AsyncThrowingStream<Value, any Error> {
+        AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { [database] continuation in
+            let observation = ValueObservation.tracking(fetch).removeDuplicates().start(
+                in: database,
+                scheduling: .async(onQueue: .global()),
+                onError: { continuation.finish(throwing: $0) },
+                onChange: { continuation.yield($0) }
+            )
+            continuation.onTermination = { _ in observation.cancel() }
+        }
+    }
+
+    // MARK: - Settling
+
+    /// Sends a write once more: one that failed, is in conflict, or was not taken.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``.
+    public func retry(_ mutation: UUID) async throws { try await settle { try $0.retry(mutation, payload: nil) } }
+
+    /// Sends a write once more, as the record is now. The record's row is shown so at once.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``.
+    public func retry<Record: Syncable>(_ mutation: UUID, editing record: Record) async throws {
+        let values = try record.databaseDictionary
+        try await settle { try $0.retry(mutation, payload: try $0.payload(mutation, of: values)) }
+    }
+
+    /// Sends a write once more with another payload, in the gateway's terms.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``.
+    public func retry(_ mutation: UUID, payload: JSON) async throws {
+        try await settle { try $0.retry(mutation, payload: payload) }
+    }
+
+    /// Gives a write up: its row shows again what the server has.
+    ///
+    /// - Parameter dependents: what becomes of writes that need this one; required where there are any.
+    /// - Throws: ``SluiceError/hasDependents(_:)``, ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``.
+    public func discard(_ mutation: UUID, dependents: Dependents? = nil) async throws {
+        try await settle { try $0.discard(mutation, dependents: dependents) }
+    }
+
+    /// Ends a conflict.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``.
+    public func resolve(_ mutation: UUID, _ winner: Winner) async throws {
+        try await settle { try $0.resolve(mutation, winner, payload: nil) }
+    }
+
+    /// Ends a conflict with what a person made of both versions.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``.
+    public func resolve<Record: Syncable>(_ mutation: UUID, with record: Record) async throws {
+        let values = try record.databaseDictionary
+        try await settle { try $0.resolve(mutation, .client, payload: try $0.payload(mutation, of: values)) }
+    }
+}

@@ -1,0 +1,51 @@
+import Foundation
+
+/// The present status, and whoever watches it.
+final class StatusHub: Sendable {
+    private struct State {
+        var status = SyncStatus()
+        var watchers: [UUID: AsyncStream<SyncStatus>.Continuation] = [:]
+    }
+
+    private let state = Locked(State())
+
+    var status: SyncStatus { state.withLock { $0.status } }
+
+    /// The status now, and whenever it changes; a watcher that is slow misses what is between.
+    var stream: AsyncStream<SyncStatus> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            let id = UUID()
+            state.withLock { state in
+                state.watchers[id] = continuation
+                continuation.yield(state.status)
+            }
+            continuation.onTermination = { [self] _ in state.withLock { _ = $0.watchers.removeValue(forKey: id) } }
+        }
+    }
+
+    func update(_ change: (inout SyncStatus) -> Void) {
+        state.withLock { state in
+            let before = state.status
+            change(&state.status)
+            guard state.status != before else { return }
+            for watcher in state.watchers.values { watcher.yield(state.status) }
+        }
+    }
+
+    func update(_ counts: StatusCounts) {
+        update { status in
+            status.pending = counts.pending
+            status.failed = counts.failed
+            status.conflicts = counts.conflicts
+            status.oldestPending = counts.oldestPending
+            status.held = counts.held
+            status.lastPulled = counts.lastPulled
+            status.lastPushed = counts.lastPushed
+            status.snapshotRows = counts.snapshotRows
+        }
+    }
+
+    func finish() {
+        for watcher in state.withLock({ $0.watchers.values.map { $0 } }) { watcher.finish() }
+    }
+}

@@ -1,0 +1,53 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// Sends requests to the gateway.
+struct GatewayClient: Sendable {
+    let url: URL
+    let session: URLSession
+    let tokens: TokenKeeper
+    /// Seconds that an answer may take, beside what the gateway was asked to hold it.
+    let timeout: TimeInterval
+    /// Refuses a token of another user than the database's.
+    let check: @Sendable (_ token: String) async throws -> Void
+
+    /// - Throws: `CancellationError`, and ``SluiceError/otherAccount``. Whatever the network, the gateway or the app's
+    ///   token comes to is a reply.
+    func send(_ request: GatewayRequest) async throws -> Reply {
+        var refused: String?
+        for _ in 0..<2 {
+            let token: String
+            do {
+                token = try await tokens.token(insteadOf: refused)
+            } catch {
+                try Task.checkCancellation()
+                return .unauthorized(Trouble(text: "the app has no token: \(error)"))
+            }
+            try await check(token)
+            let reply = try await send(request, token: token)
+            // a token that has run out: the app is asked for another one, once
+            guard case .unauthorized = reply, refused == nil else { return reply }
+            refused = token
+        }
+        return .unauthorized(Trouble(text: "the gateway takes none of the app's tokens"))
+    }
+
+    private func send(_ request: GatewayRequest, token: String) async throws -> Reply {
+        let urlRequest = try request.urlRequest(to: url, token: token, timeout: timeout)
+        do {
+            let (data, response) = try await session.data(for: urlRequest)
+            guard let response = response as? HTTPURLResponse else { return .again(Trouble(text: "no HTTP")) }
+            return Reply.of(
+                status: response.statusCode,
+                body: data,
+                retryAfter: response.value(forHTTPHeaderField: "Retry-After")
+            )
+        } catch {
+            try Task.checkCancellation()
+            return .again(Trouble(isOffline: true, text: error.localizedDescription))
+        }
+    }
+}

@@ -1,0 +1,41 @@
+/// A refusal of the gateway's: problem details (RFC 9457).
+public struct Problem: Sendable, Hashable, CustomStringConvertible {
+    /// A place that is wrong.
+    public struct Place: Sendable, Hashable {
+        /// A JSON pointer (RFC 6901) into what was sent.
+        public let pointer: String
+        /// The rule that is broken, as `docs/api.md` names it.
+        public let rule: String
+        /// What is wrong, in words.
+        public let detail: String
+    }
+
+    /// The HTTP status.
+    public let status: Int
+    /// As `docs/api.md` has them: `validation_failed`, `conflict`, `upstream_rejected`…
+    public let code: String
+    /// What is wrong, in words.
+    public let detail: String
+    public let errors: [Place]
+    /// All of it.
+    public let json: JSON
+
+    init(status: Int? = nil, _ json: JSON) {
+        self.status = status ?? json["status"]?.int64.map { Int($0) } ?? 0
+        code = json["code"]?.string ?? ""
+        detail = json["detail"]?.string ?? json["title"]?.string ?? ""
+        errors = (json["errors"]?.array ?? []).map {
+            Place(
+                pointer: $0["pointer"]?.string ?? "",
+                rule: $0["rule"]?.string ?? "",
+                detail: $0["detail"]?.string ?? ""
+            )
+        }
+        self.json = json
+    }
+
+    public var description: String {
+        ([code] + [detail].filter { !$0.isEmpty } + errors.map { "\($0.pointer) \($0.rule): \($0.detail)" })
+            .joined(separator: "; ")
+    }
+}

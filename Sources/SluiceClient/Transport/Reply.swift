@@ -1,0 +1,65 @@
+import Foundation
+
+/// What a request came to. Only ``ok(_:)`` and ``refused(_:)`` are the gateway's own words.
+enum Reply: Sendable {
+    case ok(JSON)
+    /// A problem that says something about the request.
+    case refused(Problem)
+    /// Nothing is known: no answer, one of a proxy or captive portal, or the gateway asks to come again.
+    case again(Trouble)
+    /// The token is not taken, by the gateway or by what stands before it.
+    case unauthorized(Trouble)
+}
+
+/// Why a request came to nothing, and when to try it again.
+struct Trouble: Sendable, Hashable {
+    /// Whether there was no connection at all.
+    var isOffline = false
+    /// In words, for whoever looks.
+    let text: String
+    /// Seconds that the gateway asked to wait.
+    var retryAfter: Double?
+}
+
+extension Reply {
+    /// Reads an answer (`docs/clients.md`, the answer to a request).
+    ///
+    /// - Parameters:
+    ///   - retryAfter: the header of that name: seconds, or a date (RFC 9110, 10.2.3).
+    static func of(status: Int, body: some Sequence<UInt8>, retryAfter: String? = nil, now: Date = Date()) -> Reply {
+        let json = try? JSON(parsing: body)
+        if (200..<300).contains(status) {
+            // a captive portal answers 200, too
+            guard let json, json.object != nil else { return .again(Trouble(text: "an answer that is no JSON")) }
+            return .ok(json)
+        }
+        let problem = json.map { Problem(status: status, $0) }
+        let isOurs = problem?.json["type"]?.string?.hasPrefix("urn:sluice:problem:") ?? false
+        let trouble = Trouble(
+            text: problem.flatMap { isOurs ? $0.description : nil } ?? "an answer of status \(status)",
+            retryAfter: retryAfter.flatMap { seconds($0, now) }
+        )
+        guard let problem, isOurs else {
+            // whatever stands before the gateway: it decides nothing about a write
+            return [401, 403, 407].contains(status) ? .unauthorized(trouble) : .again(trouble)
+        }
+        switch status {
+        case 401: return .unauthorized(trouble)
+        case 408, 429, 500...: return .again(trouble)
+        default: return .refused(problem)
+        }
+    }
+
+    private static func seconds(_ header: String, _ now: Date) -> Double? {
+        if let seconds = Double(header), seconds >= 0 { return seconds }
+        let style = Date.ParseStrategy(
+            format: """
+                \(weekday: .abbreviated), \(day: .twoDigits) \(month: .abbreviated) \(year: .defaultDigits) \
+                \(hour: .twoDigits(clock: .twentyFourHour, hourCycle: .zeroBased)):\(minute: .twoDigits):\(second: .twoDigits) GMT
+                """,
+            locale: Locale(identifier: "en_US_POSIX"),
+            timeZone: .gmt
+        )
+        return (try? Date(header, strategy: style)).map { max(0, $0.timeIntervalSince(now)) }
+    }
+}

@@ -1,0 +1,41 @@
+import Foundation
+
+/// Asks the app for a token once, however many want it, and keeps it until the gateway no longer takes it.
+actor TokenKeeper {
+    private let provider: @Sendable () async throws -> String
+    private var token: String?
+    private var asking: Task<String, any Error>?
+
+    init(_ provider: @escaping @Sendable () async throws -> String) { self.provider = provider }
+
+    /// - Parameter refused: a token that was not taken: another one is asked for, unless that was done meanwhile.
+    func token(insteadOf refused: String? = nil) async throws -> String {
+        if let token, token != refused { return token }
+        token = nil
+        if let asking { return try await asking.value }
+        let task = Task { try await provider() }
+        asking = task
+        defer { asking = nil }
+        let new = try await task.value
+        token = new
+        return new
+    }
+
+    /// Forgets the token: the app may have another one by now.
+    func forget() { token = nil }
+}
+
+/// Whose token it is: issuer, organization and user, where it is a JWT that says so. Nothing is verified: the gateway
+/// does that. It only keeps one user's writes from going out under another's name.
+enum TokenOwner {
+    static func of(_ token: String) -> String? {
+        let parts = token.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3 else { return nil }
+        var text = parts[1].replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
+        text += String(repeating: "=", count: (4 - text.count % 4) % 4)
+        guard let data = Data(base64Encoded: text), let claims = try? JSON(parsing: data), claims["sub"] != nil else {
+            return nil
+        }
+        return JSON.array([claims["iss"] ?? .null, claims["org"] ?? .null, claims["sub"] ?? .null]).text
+    }
+}

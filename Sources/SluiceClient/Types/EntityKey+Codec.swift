@@ -1,0 +1,48 @@
+import Foundation
+import GRDB
+
+/// A key has three forms: the app's column value, the library's text (lower-case UUID, decimal digits, or the text
+/// itself), and the JSON of documents.
+extension EntityKey {
+    /// The library's text of a column value; nil for what is no key of this kind.
+    func text(of value: DatabaseValue) -> String? {
+        switch kind {
+        case .uuid: UUID.fromDatabaseValue(value)?.uuidString.lowercased()
+        case .integer: Int64.fromDatabaseValue(value).map { String($0) }
+        case .text: String.fromDatabaseValue(value)
+        }
+    }
+
+    /// The column value of a key's text; nil where the column cannot hold it.
+    func databaseValue(of text: String) -> DatabaseValue? {
+        switch kind {
+        case .uuid(let storage): UUID(uuidString: text).map(storage.databaseValue)
+        case .integer: Int64(text)?.databaseValue
+        case .text: text.databaseValue
+        }
+    }
+
+    /// How documents that are kept on the phone name the key.
+    func json(of text: String) -> JSON {
+        if kind == .integer, let value = Int64(text) { .integer(value) } else { .string(text) }
+    }
+
+    /// The key's text in a document; nil for what is no key of this kind.
+    func text(of json: JSON) -> String? {
+        switch kind {
+        case .uuid: json.string.flatMap(UUID.init(uuidString:))?.uuidString.lowercased()
+        case .integer: json.int64.map { String($0) }
+        case .text: json.string
+        }
+    }
+}
+
+extension UUIDStorage {
+    func databaseValue(_ uuid: UUID) -> DatabaseValue {
+        switch self {
+        case .bytes: uuid.databaseValue
+        case .lowercaseText: uuid.uuidString.lowercased().databaseValue
+        case .uppercaseText: uuid.uuidString.databaseValue
+        }
+    }
+}

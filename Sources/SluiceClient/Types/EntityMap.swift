@@ -1,0 +1,112 @@
+import GRDB
+
+/// The entities of a client, checked against each other and against the app's tables.
+struct EntityMap: Sendable {
+    let entities: [EntitySync]
+    private let byType: [String: EntitySync]
+    /// By entity type, the columns that name it: of which entity, and how.
+    let referrers: [String: [(entity: EntitySync, column: SyncedColumn)]]
+
+    /// - Throws: ``SluiceError/configuration(_:)`` for types, columns or references that do not fit each other.
+    init(_ entities: [EntitySync]) throws {
+        self.entities = entities
+        byType = Dictionary(entities.map { ($0.entityType, $0) }) { first, _ in first }
+        guard byType.count == entities.count else { throw SluiceError.configuration("an entity type is named twice") }
+        var referrers: [String: [(entity: EntitySync, column: SyncedColumn)]] = [:]
+        for entity in entities {
+            try Self.check(entity)
+            for column in entity.columns {
+                for type in column.referencedTypes {
+                    guard byType[type] != nil else {
+                        throw SluiceError.configuration(
+                            "column \(entity.table).\(column.name) refers to '\(type)', which is not among the entities"
+                        )
+                    }
+                    referrers[type, default: []].append((entity, column))
+                }
+            }
+        }
+        self.referrers = referrers
+    }
+
+    private static func check(_ entity: EntitySync) throws {
+        guard entity.entityType.wholeMatch(of: /[a-z][a-z0-9_-]{0,63}/) != nil else {
+            throw SluiceError.configuration(
+                "'\(entity.entityType)' is no name of an entity type: [a-z][a-z0-9_-]{0,63}"
+            )
+        }
+        for names in [entity.columns.map(\.name) + [entity.key.column], entity.columns.map(\.member)] {
+            if let twice = Dictionary(grouping: names, by: { $0 }).first(where: { $0.value.count > 1 }) {
+                throw SluiceError.configuration("'\(twice.key)' is mapped twice for '\(entity.entityType)'")
+            }
+        }
+        let fits =
+            switch (entity.idSpace, entity.key.kind) {
+            case (.mapped, .uuid), (.mapped, .text), (.device, .integer), (.shared, _): true
+            default: false
+            }
+        guard fits else {
+            throw SluiceError.configuration(
+                "the key of '\(entity.entityType)' does not fit its id space: mapped types have UUIDs or texts, types"
+                    + " with device ids integers"
+            )
+        }
+    }
+
+    /// - Throws: ``SluiceError/configuration(_:)`` for tables and columns that the database does not have.
+    func check(_ db: Database) throws {
+        for entity in entities {
+            guard try db.tableExists(entity.table) else {
+                throw SluiceError.configuration(
+                    "'\(entity.entityType)' names the table '\(entity.table)', which is not there"
+                )
+            }
+            let columns = Set(try db.columns(in: entity.table).map { $0.name.lowercased() })
+            for name in entity.columns.map(\.name) + [entity.key.column] where !columns.contains(name.lowercased()) {
+                throw SluiceError.configuration("the table '\(entity.table)' has no column '\(name)'")
+            }
+            guard try db.table(entity.table, hasUniqueKey: [entity.key.column]) else {
+                throw SluiceError.configuration(
+                    "\(entity.table).\(entity.key.column) is the key of '\(entity.entityType)', and is not unique"
+                )
+            }
+            if entity.idSpace == .device, try !Self.isAutoincremented(entity.table, db) {
+                throw SluiceError.configuration(
+                    "'\(entity.entityType)' has device ids, and the key of '\(entity.table)' is not AUTOINCREMENT: SQLite"
+                        + " would give the number of a deleted row once more"
+                )
+            }
+        }
+    }
+
+    private static func isAutoincremented(_ table: String, _ db: Database) throws -> Bool {
+        let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND lower(name) = lower(?)"
+        return try String.fetchOne(db, sql: sql, arguments: [table])?.uppercased().contains("AUTOINCREMENT") ?? false
+    }
+
+    subscript(type: String) -> EntitySync? { byType[type] }
+
+    /// The entity of a type that has to be one of the client's.
+    func entity(_ type: String) throws -> EntitySync {
+        guard let entity = byType[type] else {
+            throw SluiceError.configuration("'\(type)' is not among the entities of this client")
+        }
+        return entity
+    }
+
+    /// Whether pulls go by the device's own numbers.
+    var hasDeviceIDs: Bool { entities.contains { $0.idSpace == .device } }
+}
+
+extension SyncedColumn {
+    /// Where the member holds ids.
+    var references: [ReferencePath] {
+        switch kind {
+        case .reference(let type): [ReferencePath("", to: type)]
+        case .json(let paths): paths
+        default: []
+        }
+    }
+
+    var referencedTypes: Set<String> { Set(references.map(\.entityType)) }
+}

@@ -1,0 +1,103 @@
+/// How one table of the app and one entity type of the gateway belong together.
+public struct EntitySync: Sendable {
+    /// Whether a row's key may change once the server has given the entity its permanent id.
+    public enum Keys: Sendable {
+        /// The key that the app gave a row stays for ever, and so does what names it: navigation, foreign keys, files.
+        /// The library translates at its edge. See ``SluiceClient/serverID(of:key:in:)``.
+        case stable
+        /// The key becomes the server id, in one transaction with every reference to it that is declared. The key's
+        /// column must be able to hold the ids that the server gives.
+        case rewritten
+    }
+
+    /// The type's id space, as it is registered at the gateway (`docs/id-spaces.md`).
+    public enum IDSpace: Sendable {
+        /// The phone makes a UUID, the server another id.
+        case mapped
+        /// Each device counts its own 64-bit integers: a table with `INTEGER PRIMARY KEY AUTOINCREMENT`.
+        case device
+        /// One id for all, made by the app: a UUID or a 64-bit integer.
+        case shared
+    }
+
+    /// The entity type's name at the gateway: `[a-z][a-z0-9_-]{0,63}`.
+    public let entityType: String
+    /// The app's table.
+    public let table: String
+    public let key: EntityKey
+    public let columns: [SyncedColumn]
+    public let idSpace: IDSpace
+    public let keys: Keys
+    /// Of a type that is forwarded to an upstream, where: `/visits`. Creates go to it, everything else to
+    /// `/visits/{local_id}`. Nil for types of the gateway's built-in store.
+    public let endpoint: String?
+    /// 0 to 1,000; nil for the type's own.
+    public let priority: Int?
+    /// What is done about a conflict; nil for the organization's setting.
+    public let conflictResolution: ConflictResolution?
+
+    /// - Parameters:
+    ///   - columns: every column that is synchronized but the key.
+    ///   - endpoint: required for types that the gateway forwards to an upstream.
+    public init(
+        _ entityType: String,
+        table: String,
+        key: EntityKey,
+        columns: [SyncedColumn],
+        idSpace: IDSpace = .mapped,
+        keys: Keys = .stable,
+        endpoint: String? = nil,
+        priority: Int? = nil,
+        conflictResolution: ConflictResolution? = nil
+    ) {
+        self.entityType = entityType
+        self.table = table
+        self.key = key
+        self.columns = columns
+        self.idSpace = idSpace
+        self.keys = keys
+        self.endpoint = endpoint
+        self.priority = priority
+        self.conflictResolution = conflictResolution
+    }
+}
+
+/// What becomes of a mutation that meets another writer's change (seed 001, conflict_requires_resolution_strategy).
+public enum ConflictResolution: String, Sendable {
+    /// A person decides: ``SluiceClient/conflicts``.
+    case manual
+    case serverWins = "server_wins"
+    case clientWins = "client_wins"
+}
+
+/// The column that holds a row's key, and how.
+public struct EntityKey: Sendable, Hashable {
+    enum Kind: Sendable, Hashable {
+        case uuid(UUIDStorage)
+        case integer
+        case text
+    }
+
+    public let column: String
+    let kind: Kind
+
+    /// A UUID, stored as GRDB stores it unless told otherwise: 16 bytes.
+    public static func uuid(_ column: String, stored storage: UUIDStorage = .bytes) -> EntityKey {
+        EntityKey(column: column, kind: .uuid(storage))
+    }
+
+    /// A 64-bit integer: the key of types with device ids.
+    public static func integer(_ column: String) -> EntityKey { EntityKey(column: column, kind: .integer) }
+
+    /// A text: a lower-case UUID where the phone makes the key, whatever the server says where keys are
+    /// ``EntitySync/Keys/rewritten``.
+    public static func text(_ column: String) -> EntityKey { EntityKey(column: column, kind: .text) }
+}
+
+/// How a UUID stands in a column.
+public enum UUIDStorage: Sendable, Hashable {
+    /// 16 bytes: what GRDB makes of a `UUID`.
+    case bytes
+    /// A text of 36 characters: `DatabaseUUIDEncodingStrategy.lowercaseString` and `uppercaseString`.
+    case lowercaseText, uppercaseText
+}

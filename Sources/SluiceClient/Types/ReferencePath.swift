@@ -1,0 +1,44 @@
+import Foundation
+
+/// Where ids stand in a JSON value: a JSON pointer (RFC 6901) in which `*` is every element or member.
+struct ReferencePath: Sendable, Hashable {
+    let steps: [String]
+    let entityType: String
+
+    /// - Parameter path: empty for the value itself, else steps behind a `/` each.
+    init(_ path: String, to entityType: String) {
+        steps = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map {
+            $0.replacingOccurrences(of: "~1", with: "/").replacingOccurrences(of: "~0", with: "~")
+        }
+        self.entityType = entityType
+    }
+
+    /// The value with every id on this path replaced.
+    func replacing(in value: JSON, _ id: (JSON) throws -> JSON) rethrows -> JSON {
+        try replacing(in: value, steps[...], id)
+    }
+
+    private func replacing(in value: JSON, _ rest: ArraySlice<String>, _ id: (JSON) throws -> JSON) rethrows -> JSON {
+        guard let step = rest.first else {
+            switch value {
+            case .string, .number: return try id(value)
+            default: return value
+            }
+        }
+        let behind = rest.dropFirst()
+        switch value {
+        case .array(let elements):
+            return .array(
+                try elements.enumerated().map { index, element in
+                    step == "*" || step == String(index) ? try replacing(in: element, behind, id) : element
+                }
+            )
+        case .object(var members):
+            for (name, member) in members where step == "*" || step == name {
+                members[name] = try replacing(in: member, behind, id)
+            }
+            return .object(members)
+        default: return value
+        }
+    }
+}

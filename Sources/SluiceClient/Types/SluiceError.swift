@@ -1,0 +1,28 @@
+/// What a call to the library can throw beside the database's own errors.
+public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The entities or the database are not as the client needs them; a fault of the app, told by its first run.
+    case configuration(String)
+    /// A record cannot be written as JSON, or a payload is not what the gateway takes.
+    case invalid(String)
+    /// An update, replacement or deletion of a row that was neither enqueued nor pulled before.
+    case unknownEntity(entityType: String, key: String)
+    /// There is no mutation of this id in the outbox.
+    case unknownMutation
+    /// The mutation's state does not allow this: something that succeeded cannot be retried.
+    case stateForbids(String)
+    /// Something depends on the mutation, and the call does not say what becomes of it.
+    case hasDependents(Int)
+    /// The database belongs to another user than the token.
+    case otherAccount
+
+    public var description: String {
+        switch self {
+        case .configuration(let text), .invalid(let text), .stateForbids(let text): text
+        case .unknownEntity(let type, let key):
+            "there is no '\(type)' \(key): it was neither created by enqueue(_:in:) nor pulled"
+        case .unknownMutation: "there is no such mutation in the outbox"
+        case .hasDependents(let count): "\(count) other writes depend on this one: say what becomes of them"
+        case .otherAccount: "this database has the writes of another user"
+        }
+    }
+}

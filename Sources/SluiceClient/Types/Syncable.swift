@@ -1,0 +1,21 @@
+public import GRDB
+
+/// A record of the app that is synchronized: which of its columns are which members of the gateway's documents.
+///
+///     struct Visit: Codable, FetchableRecord, PersistableRecord, Syncable {
+///         var id: UUID, contactID: UUID, note: String, startedAt: Date
+///
+///         static let sync = EntitySync(
+///             "visit", table: "visit", key: .uuid("id"),
+///             columns: [
+///                 .reference("contactID", to: "contact"), .text("note"), .date("startedAt"),
+///             ]
+///         )
+///     }
+///
+/// The app goes on reading and writing its table as it likes, and tells of each change that is to be synchronized with
+/// ``SluiceClient/enqueue(_:in:)`` in the same transaction. What the map names is written by the library when others
+/// change it; columns that the map leaves out are the app's own, and never leave the phone.
+public protocol Syncable: EncodableRecord {
+    static var sync: EntitySync { get }
+}

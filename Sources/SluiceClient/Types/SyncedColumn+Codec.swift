@@ -1,0 +1,83 @@
+import Foundation
+import GRDB
+
+/// What a column holds, and what the member of a document is.
+extension SyncedColumn {
+    /// The member of a column's value; nil for NULL, which is an absent member.
+    ///
+    /// - Throws: ``SluiceError/invalid(_:)`` for a value that is not of the column's kind.
+    func json(of value: DatabaseValue, _ map: EntityMap) throws -> JSON? {
+        if value.isNull { return nil }
+        guard let json = try member(of: value, map) else {
+            throw SluiceError.invalid("column '\(name)' has a value that its kind cannot write: \(value)")
+        }
+        return json
+    }
+
+    private func member(of value: DatabaseValue, _ map: EntityMap) throws -> JSON? {
+        switch kind {
+        case .text: String.fromDatabaseValue(value).map(JSON.string)
+        case .integer: Int64.fromDatabaseValue(value).map(JSON.integer)
+        case .real: Double.fromDatabaseValue(value).flatMap { JSONNumber($0) }.map(JSON.number)
+        case .decimal:
+            switch value.storage {
+            case .string(let text): JSON.number(text)
+            case .int64(let number): .integer(number)
+            case .double(let number): JSONNumber(number).map(JSON.number)
+            default: nil
+            }
+        case .bool: Bool.fromDatabaseValue(value).map(JSON.bool)
+        case .date(let storage): storage.date(of: value).map { .string($0.rfc3339) }
+        case .data: Data.fromDatabaseValue(value).map { .string($0.base64EncodedString()) }
+        case .uuid: UUID.fromDatabaseValue(value).map { .string($0.uuidString.lowercased()) }
+        case .reference(let type):
+            try map.entity(type).key.text(of: value).map { try map.entity(type).key.json(of: $0) }
+        case .json: try String.fromDatabaseValue(value).map { try JSON(parsing: $0) }
+        }
+    }
+
+    /// The column's value of a member; nil where it does not fit.
+    func databaseValue(of json: JSON?, _ map: EntityMap) -> DatabaseValue? {
+        guard let json, !json.isNull else { return .null }
+        switch kind {
+        case .text: return json.string?.databaseValue
+        case .integer: return json.int64?.databaseValue
+        case .real: return json.double?.databaseValue
+        case .decimal: if case .number(let number) = json { return number.text.databaseValue } else { return nil }
+        case .bool: return json.bool?.databaseValue
+        case .date(let storage):
+            return json.string.flatMap { Date.fromDatabaseValue($0.databaseValue) }.map(storage.databaseValue)
+        case .data: return json.string.flatMap { Data(base64Encoded: $0) }?.databaseValue
+        case .uuid(let storage): return json.string.flatMap(UUID.init(uuidString:)).map(storage.databaseValue)
+        case .reference(let type):
+            guard let key = map[type]?.key else { return nil }
+            return key.text(of: json).flatMap(key.databaseValue(of:))
+        case .json: return json.text.databaseValue
+        }
+    }
+}
+
+extension DateStorage {
+    func date(of value: DatabaseValue) -> Date? {
+        switch self {
+        case .text, .rfc3339: Date.fromDatabaseValue(value)
+        case .secondsSince1970: Double.fromDatabaseValue(value).map(Date.init(timeIntervalSince1970:))
+        }
+    }
+
+    func databaseValue(_ date: Date) -> DatabaseValue {
+        switch self {
+        case .text: date.databaseValue
+        case .rfc3339: date.rfc3339.databaseValue
+        case .secondsSince1970: date.timeIntervalSince1970.databaseValue
+        }
+    }
+}
+
+extension Date {
+    /// RFC 3339 in UTC with milliseconds, as the gateway writes moments. GRDB's text differs by two characters.
+    var rfc3339: String {
+        guard case .string(let text) = databaseValue.storage else { return "" }
+        return text.replacingOccurrences(of: " ", with: "T") + "Z"
+    }
+}

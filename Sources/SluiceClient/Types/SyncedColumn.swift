@@ -1,0 +1,105 @@
+/// A column of the app's table that is a member of the gateway's documents.
+///
+/// A column that is NULL is a member that is absent. A document whose member does not fit its column is not shown
+/// (``SyncStatus/held``), and loses nothing: the library keeps it.
+public struct SyncedColumn: Sendable, Hashable {
+    enum Kind: Sendable, Hashable {
+        case text
+        case integer
+        case real
+        case decimal
+        case bool
+        case date(DateStorage)
+        case data
+        case uuid(UUIDStorage)
+        /// The key of a row, of the entity type.
+        case reference(String)
+        case json([ReferencePath])
+    }
+
+    /// The column's name.
+    public let name: String
+    /// The member's name, at the top of the document.
+    public let member: String
+    let kind: Kind
+
+    private init(_ name: String, _ member: String?, _ kind: Kind) {
+        self.name = name
+        self.member = member ?? name
+        self.kind = kind
+    }
+
+    /// A string. `member` is the member's name, where that is not the column's.
+    public static func text(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .text) }
+
+    /// A whole number of 64 bits.
+    public static func integer(_ name: String, as member: String? = nil) -> SyncedColumn {
+        .init(name, member, .integer)
+    }
+
+    /// A number in binary floating point, which may change digits: for measures, not for money.
+    public static func real(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .real) }
+
+    /// A number to the digit, in a TEXT column: `129.90`.
+    public static func decimal(_ name: String, as member: String? = nil) -> SyncedColumn {
+        .init(name, member, .decimal)
+    }
+
+    /// `true` or `false`; 1 or 0 in the column.
+    public static func bool(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .bool) }
+
+    /// A moment: a string of RFC 3339 in UTC with milliseconds.
+    public static func date(
+        _ name: String,
+        as member: String? = nil,
+        stored storage: DateStorage = .text
+    ) -> SyncedColumn {
+        .init(name, member, .date(storage))
+    }
+
+    /// Bytes: a string in base64.
+    public static func data(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .data) }
+
+    /// A UUID that names nothing that is synchronized; for what does there is ``reference(_:as:to:stored:)``.
+    public static func uuid(
+        _ name: String,
+        as member: String? = nil,
+        stored storage: UUIDStorage = .bytes
+    ) -> SyncedColumn {
+        .init(name, member, .uuid(storage))
+    }
+
+    /// Any JSON value, as text.
+    ///
+    /// - Parameter references: the entity types that ids in it are of, by the path to the id: `/owner`,
+    ///   `/lines/*/product`, where `*` is every element of an array or every member of an object.
+    public static func json(
+        _ name: String,
+        as member: String? = nil,
+        references: [String: String] = [:]
+    ) -> SyncedColumn {
+        let paths = references.sorted { $0.key < $1.key }.map { ReferencePath($0.key, to: $0.value) }
+        return .init(name, member, .json(paths))
+    }
+
+    /// The key of a row of another entity type, or of the same. A row whose key column stands in a foreign key is shown
+    /// once what it names is there.
+    public static func reference(_ name: String, as member: String? = nil, to entityType: String) -> SyncedColumn {
+        .init(name, member, .reference(entityType))
+    }
+
+    /// Keys of rows of another entity type: a JSON array, as text.
+    public static func references(_ name: String, as member: String? = nil, to entityType: String) -> SyncedColumn {
+        .init(name, member, .json([ReferencePath("/*", to: entityType)]))
+    }
+}
+
+/// How a moment stands in a column.
+public enum DateStorage: Sendable, Hashable {
+    /// `2026-01-15 12:30:00.000` in UTC: what GRDB makes of a `Date`.
+    case text
+    /// `2026-01-15T12:30:00.000Z`.
+    case rfc3339
+    /// Seconds since 1970, a REAL or INTEGER.
+    case secondsSince1970
+}

@@ -1,0 +1,82 @@
+import Foundation
+import GRDB
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// Listens to the gateway's events while the app is in the foreground: what becomes of writes is noted as it happens,
+/// and what is new is pulled. Nothing rests on it: what an event did not tell, the worker asks for.
+struct EventListener: Sendable {
+    private let database: any DatabaseWriter
+    private let map: EntityMap
+    private let gateway: GatewayClient
+    private let worker: SyncWorker
+    private let bell: Bell
+    private let configuration: SluiceClient.Configuration
+
+    init?(_ client: SluiceClient) {
+        guard client.configuration.usesEvents else { return nil }
+        database = client.database
+        map = client.map
+        gateway = client.gateway
+        worker = client.worker
+        bell = client.bell
+        configuration = client.configuration
+    }
+
+    func run() async {
+        var failures = 0
+        while !Task.isCancelled {
+            let wasOpen = await listen()
+            failures = wasOpen ? 0 : failures + 1
+            let pause = wasOpen ? 2.0 : BackOff.seconds(failures: failures + 1, retryAfter: nil)
+            try? await Task.sleep(for: .seconds(pause))
+        }
+    }
+
+    /// - Returns: whether there was a stream.
+    private func listen() async -> Bool {
+        guard let token = try? await gateway.tokens.token(), let request = try? request(token) else { return false }
+        var isOpen = false
+        for await event in EventStream.events(request, configuration.session) {
+            isOpen = true
+            await take(event)
+        }
+        return isOpen
+    }
+
+    private func request(_ token: String) throws -> URLRequest {
+        var request = try GatewayRequest(path: "/v1/events").urlRequest(to: gateway.url, token: token, timeout: 60)
+        request.setValue("text/event-stream", forHTTPHeaderField: "Accept")
+        return request
+    }
+
+    private func take(_ event: EventParser.Event) async {
+        switch event.name {
+        case "open":
+            // what happened before the stream began
+            await worker.wantEverything()
+            bell.ring()
+        case "changes":
+            await worker.wantPull()
+            bell.ring()
+        case "mutation":
+            guard let json = try? JSON(parsing: event.data), let result = MutationResult(json) else { return }
+            try? await note(json) { try $0.apply(result) }
+        case "id_mapping":
+            guard let json = try? JSON(parsing: event.data) else { return }
+            try? await note(json) { try $0.note(json) }
+        default: break
+        }
+    }
+
+    private func note(_ json: JSON, _ body: @escaping @Sendable (PushAnswer) throws -> Void) async throws {
+        let (map, now) = (map, configuration.now())
+        try await database.write { db in
+            let device = try Device.id(db)
+            guard json["device_id"].map({ $0 == .string(device.wire) }) ?? true else { return }
+            try body(PushAnswer(map, db, now: now))
+        }
+    }
+}

@@ -1,0 +1,37 @@
+import Foundation
+import GRDB
+
+/// The row that one process at a time holds while it synchronizes. Two at a time would do no harm, for the gateway
+/// takes each write once; they would send everything twice.
+struct Flight: Sendable {
+    /// How long the row is held without a renewal: longer than any request takes.
+    static let lease: TimeInterval = 120
+
+    /// This client among all, in whatever process: its process and a number of its own.
+    let holder: String
+
+    init() { holder = "\(ProcessInfo.processInfo.processIdentifier)/\(UUID().wire)" }
+
+    /// - Returns: false where another one holds it.
+    func take(_ db: Database, now: Date) throws -> Bool {
+        let row = try Row.fetchOne(db, sql: "SELECT holder, expires_at FROM sluice_flight")
+        if let row, isHeld(by: row["holder"], until: row["expires_at"], now: now) { return false }
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO sluice_flight (id, holder, expires_at) VALUES (1, ?, ?)",
+            arguments: [holder, now.timeIntervalSince1970 + Self.lease]
+        )
+        return true
+    }
+
+    private func isHeld(by other: String, until expiry: Double, now: Date) -> Bool {
+        let left = expiry - now.timeIntervalSince1970
+        // a moment further away than any lease was written before the clock was set back
+        guard other != holder, left > 0, left <= Self.lease else { return false }
+        guard let process = other.split(separator: "/").first.flatMap({ pid_t($0) }) else { return true }
+        return kill(process, 0) == 0 || errno != ESRCH
+    }
+
+    func release(_ db: Database) throws {
+        try db.execute(sql: "DELETE FROM sluice_flight WHERE holder = ?", arguments: [holder])
+    }
+}

@@ -1,0 +1,70 @@
+import Foundation
+import GRDB
+
+/// The stage that brings changes to the phone.
+extension SyncWorker {
+    func pull() async throws {
+        guard isPullDue else { return }
+        let types = map.hasDeviceIDs ? "*" : map.entities.map(\.entityType).sorted().joined(separator: ",")
+        while true {
+            let feed = try await write { db, now in
+                let feed = try Feed.read(db)
+                // an app that synchronizes other types than before pulls everything anew, and keeps what it has
+                if feed.types == types { return feed }
+                try Feed.startOver(types, db, now: now)
+                return try Feed.read(db)
+            }
+            let (device, numbers) = try await write { [map] db, _ in
+                (try Device.id(db), try DeviceNumbers(map, db).next())
+            }
+            status.update { $0.phase = .pulling }
+            switch try await send(request(feed, device, numbers)) {
+            case .ok(let answer):
+                guard let page = ChangesPage(answer) else {
+                    throw Stop.again(Trouble(text: "a page of changes that is none"))
+                }
+                if try await apply(page, feed, numbers), page.isUpToDate {
+                    notePulled()
+                    return
+                }
+            case .refused(let problem) where problem.code == "cursor_expired":
+                // what is on the phone stays until the new pull has come to its end
+                try await write { db, now in try Feed.startOver(types, db, now: now) }
+            case .refused(let problem): throw Stop.blocked(.refused(problem))
+            }
+        }
+    }
+
+    private func request(_ feed: Feed, _ device: UUID, _ numbers: NextLocalIDs) -> GatewayRequest {
+        guard map.hasDeviceIDs else {
+            var request = GatewayRequest(path: "/v1/changes")
+            request.query = [
+                URLQueryItem(name: "limit", value: String(configuration.pageLimit)),
+                URLQueryItem(name: "entity_type", value: feed.types),
+            ]
+            if let cursor = feed.cursor { request.query.append(URLQueryItem(name: "since", value: cursor)) }
+            return request
+        }
+        return GatewayRequest(
+            method: "POST",
+            path: "/v1/devices/\(device.wire)/pull",
+            body: [
+                "since": feed.cursor.map(JSON.string) ?? .null, "limit": .integer(Int64(configuration.pageLimit)),
+                "next_local_ids": .object(numbers.mapValues(JSON.integer)),
+            ]
+        )
+    }
+
+    /// - Parameter numbers: the counters that the page was asked for with.
+    /// - Returns: false where the page is of a cursor, or of counters, that are no longer the phone's.
+    private func apply(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
+        try await write { [map] db, now in
+            let counters = DeviceNumbers(map, db)
+            // rows that were made meanwhile have taken the numbers that the page gives to others
+            guard try counters.next() == numbers else { return false }
+            guard try PageApplication(map, db, now: now).apply(page, after: feed.cursor) else { return false }
+            try counters.raise(to: page.nextLocalIDs)
+            return true
+        }
+    }
+}

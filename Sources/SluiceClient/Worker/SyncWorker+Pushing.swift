@@ -1,0 +1,133 @@
+import Foundation
+import GRDB
+
+/// The stages that carry writes to the gateway.
+extension SyncWorker {
+    /// Tells the gateway of this device once a launch, and learns how far it has taken the device's numbers: a phone
+    /// that was restored from a backup goes on behind them.
+    func register() async throws {
+        guard !hasRegistered else { return }
+        let device = try await write { db, _ in try Device.id(db) }
+        switch try await send(GatewayRequest(method: "PUT", path: "/v1/devices/\(device.wire)", body: [:])) {
+        case .refused(let problem): throw Stop.blocked(.refused(problem))
+        case .ok(let answer):
+            guard let accepted = answer["accepted_sequence"]?.int64 else {
+                throw Stop.again(Trouble(text: "the answer to a registration has no accepted_sequence"))
+            }
+            let numbers = answer["next_local_ids"]?.object?.compactMapValues(\.int64) ?? [:]
+            try await write { [map] db, now in
+                let known = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
+                if accepted < known {
+                    try Outbox.reopen(above: accepted, db)
+                } else {
+                    try Outbox.note(accepted: accepted, db)
+                }
+                try DeviceNumbers(map, db).advance(to: numbers, now: now)
+            }
+            hasRegistered = true
+        }
+    }
+
+    /// Sends what people decided about writes.
+    func settle() async throws {
+        while let intent = try await write({ db, _ in try Intent.next(db) }) {
+            let path = "/v1/mutations/\(intent.mutationID.wire)/\(intent.action.rawValue)"
+            let reply = try await send(GatewayRequest(method: "POST", path: path, body: intent.body))
+            try await write { [map] db, now in
+                switch reply {
+                case .ok(let answer): try intent.apply(answer, map, db, now: now)
+                case .refused(let problem): try intent.apply(problem, map, db, now: now)
+                }
+            }
+            // what was decided about one may free, or end, others
+            wantEverything()
+        }
+    }
+
+    /// Pushes everything that waits.
+    func push(wait: Int) async throws {
+        while let batch = try await write({ [limits] db, _ in try PushBatch.next(limits, db) }) {
+            status.update { $0.phase = .pushing }
+            try await send(batch, wait: wait)
+        }
+    }
+
+    private func send(_ batch: PushBatch, wait: Int) async throws {
+        var request = GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)
+        request.wait = wait
+        request.isWaitPreferred = true
+        switch try await send(request) {
+        case .ok(let answer):
+            try await apply(answer, to: batch)
+            limits = configuration.limits
+            isPullWanted = true
+            expectOutcomes()
+        case .refused(let problem): try await handle(problem, of: batch)
+        }
+    }
+
+    private func apply(_ answer: JSON, to batch: PushBatch) async throws {
+        let isApplied = try await write { [map] db, now in
+            try PushAnswer(map, db, now: now).apply(answer, to: batch)
+        }
+        guard isApplied else { throw Stop.again(Trouble(text: "an answer to a push that is not what it should be")) }
+        noteQueue(answer["held_by"])
+    }
+
+    /// What keeps the user's queue at the gateway from running.
+    private func noteQueue(_ hold: JSON?) {
+        let blocker = hold?["reason"]?.string.map { reason in
+            let ids = hold?["mutation_ids"]?.array ?? []
+            return SyncStatus.Blocker.queue(
+                reason: reason,
+                mutations: ids.compactMap { $0.string.flatMap(UUID.init(uuidString:)) }
+            )
+        }
+        status.update { $0.blockedBy = blocker }
+    }
+
+    /// A push that was refused whole (`docs/clients.md`, the answer to a request).
+    private func handle(_ problem: Problem, of batch: PushBatch) async throws {
+        switch problem.code {
+        case "sequence_gap":
+            guard let expected = problem.json["expected"]?.int64 else { fallthrough }
+            try await write { db, _ in try Outbox.reopen(above: expected, db) }
+        case "payload_too_large" where batch.rows.count > 1:
+            limits.entries = max(1, batch.rows.count / 2)
+            limits.bytes = max(1, limits.bytes / 2)
+        case "payload_too_large", "invalid_json", "invalid_request":
+            guard batch.rows.count > 1 else {
+                return try await write { [map] db, now in
+                    try PushAnswer(map, db, now: now).reject(batch.rows[0], problem)
+                }
+            }
+            // one of them makes the body unreadable: single pushes find it
+            limits.entries = 1
+        default: throw Stop.blocked(.refused(problem))
+        }
+    }
+
+    /// Asks what became of what was taken, by pushing it once more: the gateway answers what it knows.
+    func recheck() async throws {
+        guard isRecheckDue else { return }
+        var (after, isOpen, hasChanged): (Int64, Bool, Bool) = (0, false, false)
+        while let batch = try await write({ [after, limits] db, _ in try PushBatch.open(after: after, limits, db) }) {
+            after = batch.rows.last?.sequence ?? .max
+            switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
+            case .ok(let answer):
+                try await apply(answer, to: batch)
+                let open = (answer["results"]?.array ?? []).compactMap(MutationResult.init).count {
+                    [.pending, .blocked, .inFlight].contains($0.status)
+                }
+                isOpen = isOpen || open > 0
+                hasChanged = hasChanged || open < batch.rows.count
+            case .refused(let problem) where problem.code == "payload_too_large" && batch.rows.count > 1:
+                limits.entries = max(1, batch.rows.count / 2)
+                after = (batch.rows.first?.sequence ?? 1) - 1
+            case .refused(let problem): throw Stop.blocked(.refused(problem))
+            }
+        }
+        if hasChanged { isPullWanted = true }
+        noteRecheck(isOpen: isOpen, hasChanged: hasChanged)
+    }
+}

@@ -1,0 +1,283 @@
+import Foundation
+import GRDB
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// Carries writes to the gateway and changes to the phone, one turn at a time.
+actor SyncWorker {
+    private enum Stage: CaseIterable { case register, settle, push, recheck, pull }
+
+    /// What the gateway says to a request.
+    enum Answer {
+        case ok(JSON)
+        case refused(Problem)
+    }
+
+    /// Why a stage of a turn ended before its time.
+    enum Stop: Error {
+        case again(Trouble)
+        case blocked(SyncStatus.Blocker)
+        /// Another process holds the flight by now.
+        case lostFlight
+    }
+
+    let database: any DatabaseWriter
+    let map: EntityMap
+    let gateway: GatewayClient
+    let configuration: SluiceClient.Configuration
+    let status: StatusHub
+    let bell: Bell
+    let flight = Flight()
+    /// What a push may carry: less after a 413.
+    var limits: PushBatch.Limits
+    var hasRegistered = false
+    private var failures = 0
+    /// Whether something is known to be new in the feed, and when it was last looked at.
+    var isPullWanted = true
+    private var pulledAt: ContinuousClock.Instant?
+    /// Pauses between questions after what the gateway has taken: they grow while nothing changes.
+    private var recheckPause = Duration.seconds(2)
+    private var recheckedAt: ContinuousClock.Instant?
+    private var prunedAt: ContinuousClock.Instant?
+    private var isBusy = false
+    private var waiters: [CheckedContinuation<Void, Never>] = []
+
+    init(
+        database: any DatabaseWriter,
+        map: EntityMap,
+        gateway: GatewayClient,
+        configuration: SluiceClient.Configuration,
+        status: StatusHub,
+        bell: Bell
+    ) {
+        self.database = database
+        self.map = map
+        self.gateway = gateway
+        self.configuration = configuration
+        self.status = status
+        self.bell = bell
+        limits = configuration.limits
+    }
+
+    // MARK: - Running
+
+    /// Takes turns until the task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            let pause = await turn()
+            status.update { $0.nextAttempt = self.configuration.now().addingTimeInterval(pause.seconds) }
+            await bell.wait(atMost: pause)
+        }
+    }
+
+    /// Takes turns until nothing is left to do, or the time is over.
+    func runOnce(until deadline: ContinuousClock.Instant) async {
+        isPullWanted = true
+        while !Task.isCancelled {
+            let pause = await turn(wait: 10)
+            let left = ContinuousClock.now.duration(to: deadline)
+            guard left > .zero, await hasWork() else { return }
+            await bell.wait(atMost: min(pause, left))
+        }
+    }
+
+    private func hasWork() async -> Bool {
+        if isPullWanted { return true }
+        let pending = try? await database.read { db in
+            try Bool.fetchOne(
+                db,
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM sluice_intents) OR EXISTS (
+                        SELECT 1 FROM sluice_mutations
+                        WHERE status IN ('queued', 'sent', 'pending', 'in_flight'))
+                    """
+            )
+        }
+        return pending.flatMap { $0 } ?? false
+    }
+
+    func wantPull() { isPullWanted = true }
+
+    /// Asks at once after everything that the gateway has taken.
+    func wantEverything() {
+        isPullWanted = true
+        recheckedAt = nil
+    }
+
+    /// A push, a pull and what belongs to them.
+    ///
+    /// - Parameter wait: seconds that the gateway may hold a push until it is settled.
+    /// - Returns: how long there is nothing to do, unless somebody rings.
+    func turn(wait: Int = 0) async -> Duration {
+        await enter()
+        defer { leave() }
+        do {
+            guard try await write({ [flight] db, now in try flight.take(db, now: now) }) else {
+                status.update { $0.phase = .elsewhere }
+                return .seconds(5)
+            }
+            let pause = await stages(wait)
+            _ = try await write { [flight] db, _ in try flight.release(db) }
+            return pause
+        } catch is CancellationError {
+            return .zero
+        } catch {
+            // the app's database: suspended, locked by somebody else, full
+            return end(with: .again(Trouble(text: "\(error)")))
+        }
+    }
+
+    private func stages(_ wait: Int) async -> Duration {
+        var stopped: Stop?
+        // a stage that is held up does not hold up the next: a write that gets stuck freezes no pull
+        for stage in Stage.allCases {
+            do {
+                switch stage {
+                case .register: try await register()
+                case .settle: try await settle()
+                case .push: try await push(wait: wait)
+                case .recheck: try await recheck()
+                case .pull: try await pull()
+                }
+            } catch let stop as Stop {
+                stopped = stopped ?? stop
+                if stop.isForAll { break }
+            } catch is CancellationError {
+                return .zero
+            } catch {
+                stopped = stopped ?? .again(Trouble(text: "\(error)"))
+            }
+        }
+        if let stopped { return end(with: stopped) }
+        failures = 0
+        status.update { status in
+            status.phase = .idle
+            status.lastError = nil
+            if case .queue = status.blockedBy {} else { status.blockedBy = nil }
+        }
+        await prune()
+        return nextTurn()
+    }
+
+    private func nextTurn() -> Duration {
+        let now = ContinuousClock.now
+        let pull = (pulledAt ?? now).advanced(by: configuration.pullInterval)
+        let recheck = recheckedAt.map { $0.advanced(by: recheckPause) } ?? pull
+        return max(.milliseconds(50), now.duration(to: min(pull, recheck)))
+    }
+
+    private func end(with stop: Stop) -> Duration {
+        switch stop {
+        case .again(let trouble):
+            failures += 1
+            status.update { status in
+                status.phase = trouble.isOffline ? .offline : .waiting
+                status.lastError = trouble.text
+            }
+            return .seconds(BackOff.seconds(failures: failures, retryAfter: trouble.retryAfter))
+        case .blocked(let blocker):
+            failures += 1
+            status.update { status in
+                status.phase = .blocked
+                status.blockedBy = blocker
+                status.lastError = "\(blocker)"
+            }
+            // somebody has to do something; ``SluiceClient/resume()`` asks at once
+            return .seconds(max(30, BackOff.seconds(failures: failures, retryAfter: nil)))
+        case .lostFlight:
+            status.update { $0.phase = .elsewhere }
+            return .seconds(5)
+        }
+    }
+
+    /// One turn at a time, in the order in which they were asked for.
+    private func enter() async {
+        if !isBusy {
+            isBusy = true
+            return
+        }
+        await withCheckedContinuation { waiters.append($0) }
+    }
+
+    private func leave() {
+        if waiters.isEmpty { isBusy = false } else { waiters.removeFirst().resume() }
+    }
+
+    // MARK: - What every stage needs
+
+    func write<Value: Sendable>(_ body: @escaping @Sendable (Database, Date) throws -> Value) async throws -> Value {
+        let now = configuration.now()
+        return try await database.write { db in try body(db, now) }
+    }
+
+    /// Sends a request, if the flight is still this client's.
+    ///
+    /// - Returns: the answer, or a problem that says something about the request.
+    /// - Throws: ``Stop`` for everything that says nothing about it.
+    func send(_ request: GatewayRequest) async throws -> Answer {
+        guard try await write({ [flight] db, now in try flight.take(db, now: now) }) else { throw Stop.lostFlight }
+        let reply: Reply
+        do {
+            reply = try await gateway.send(request)
+        } catch SluiceError.otherAccount {
+            throw Stop.blocked(.otherAccount)
+        }
+        switch reply {
+        case .ok(let json): return .ok(json)
+        case .again(let trouble): throw Stop.again(trouble)
+        case .unauthorized(let trouble): throw Stop.blocked(.token(trouble.text))
+        case .refused(let problem):
+            if problem.status == 403 { throw Stop.blocked(.refused(problem)) }
+            return .refused(problem)
+        }
+    }
+
+    func notePulled() {
+        isPullWanted = false
+        pulledAt = ContinuousClock.now
+    }
+
+    var isPullDue: Bool {
+        isPullWanted || pulledAt.map { $0.advanced(by: configuration.pullInterval) <= ContinuousClock.now } ?? true
+    }
+
+    var isRecheckDue: Bool {
+        recheckedAt.map { $0.advanced(by: recheckPause) <= ContinuousClock.now } ?? true
+    }
+
+    /// - Parameter isOpen: whether anything is left to ask after; `hasChanged` whether the last question told something.
+    func noteRecheck(isOpen: Bool, hasChanged: Bool) {
+        recheckPause = hasChanged || !isOpen ? .seconds(2) : min(recheckPause * 2, .seconds(60))
+        recheckedAt = isOpen ? ContinuousClock.now : nil
+    }
+
+    /// What a push left open is asked after soon.
+    func expectOutcomes() {
+        recheckPause = .seconds(2)
+        recheckedAt = ContinuousClock.now
+    }
+
+    private func prune() async {
+        let now = ContinuousClock.now
+        guard prunedAt.map({ $0.advanced(by: .seconds(3_600)) <= now }) ?? true else { return }
+        prunedAt = now
+        let keep = configuration.keep.seconds
+        _ = try? await write { db, now in try Outbox.prune(endedBefore: now.addingTimeInterval(-keep), db) }
+    }
+}
+
+extension SyncWorker.Stop {
+    /// Whether the other stages would come to the same.
+    var isForAll: Bool {
+        switch self {
+        case .again(let trouble): trouble.isOffline
+        case .blocked, .lostFlight: true
+        }
+    }
+}
+
+extension Duration {
+    var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
+}
