@@ -14,24 +14,6 @@ func server(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Gateway"]))
 }
 
-// What a suite needs that starts a gateway in its own process.
-let wholeGateway: [Target.Dependency] = [
-    "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel", "SyncStore",
-    "SyncUpstream", "Sluice",
-    "Telemetry", "TestSupport", "Tokens",
-    server("AsyncHTTPClient", "async-http-client"),
-    server("Crypto", "swift-crypto"),
-    server("HTTPTypes", "swift-http-types"),
-    server("Logging", "swift-log"),
-    server("Metrics", "swift-metrics"),
-    server("NIOCore", "swift-nio"),
-    server("NIOHTTP1", "swift-nio"),
-    server("NIOPosix", "swift-nio"),
-    server("NIOSSL", "swift-nio-ssl"),
-    server("ServiceLifecycle", "swift-service-lifecycle"),
-    server("Subprocess", "swift-subprocess"),
-]
-
 // Every target exists to forbid an import; scripts/lint-imports holds the list that `make lint` checks.
 let package = Package(
     name: "sluice",
@@ -228,6 +210,20 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .testTarget(
+            name: "GatewaySupport",
+            dependencies: [
+                "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel", "SyncStore",
+                "SyncUpstream", "Sluice", "Telemetry", "TestSupport", "Tokens",
+                server("AsyncHTTPClient", "async-http-client"),
+                server("Logging", "swift-log"),
+                server("Metrics", "swift-metrics"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
         .testTarget(name: "JSONTextTests", dependencies: ["JSONText"], swiftSettings: settings),
         .testTarget(name: "PostgresTests", dependencies: ["Postgres", "TestSupport"], swiftSettings: settings),
         .testTarget(
@@ -269,12 +265,26 @@ let package = Package(
         ),
         .testTarget(
             name: "GatewayTests",
-            dependencies: wholeGateway,
+            dependencies: [
+                "JSONText", "GatewaySupport", "Postgres", "SyncHTTP", "SyncMaintenance", "SyncModel", "SyncStore",
+                "Sluice", "Telemetry", "TestSupport", "Tokens",
+                server("AsyncHTTPClient", "async-http-client"),
+                server("Crypto", "swift-crypto"),
+                server("HTTPTypes", "swift-http-types"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("NIOSSL", "swift-nio-ssl"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "SluiceClientTests",
-            dependencies: wholeGateway + ["SluiceClient", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "SluiceClient", "GatewaySupport", "JSONText", "StoreSupport", "SyncModel", "TestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

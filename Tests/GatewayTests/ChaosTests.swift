@@ -1,4 +1,5 @@
 import Foundation
+import GatewaySupport
 import Testing
 
 private let python = ["/usr/bin/python3", "/usr/local/bin/python3"]
@@ -35,7 +36,6 @@ struct ChaosTests {
     private static func run(_ script: String, _ options: String) async throws -> Program.Result {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized.path
         let program = try Program(shell: "exec '\(python ?? "python3")' '\(root)/scripts/\(script)' \(options)")
-        let status = try await program.end(within: .seconds(570))
-        return Program.Result(status: status, output: program.output, complaint: program.complaint)
+        return try await program.result(within: .seconds(570))
     }
 }

@@ -1,3 +1,4 @@
+import GatewaySupport
 import JSONText
 import NIOHTTP1
 import SyncHTTP
@@ -15,10 +16,8 @@ import Testing
 
     @Test func `it answers as ARESTAPI does and shows each request`() async throws {
         let screen = Screen()
-        let upstream = try await DemoUpstream.listen(port: 0) { line in screen.lines.withLock { $0.append(line) } }
-        let service = Task { try await upstream.run() }
-        defer { service.cancel() }
-        let contacts = "http://\(upstream.address)/contacts"
+        let upstream = try await DemoServer.start { line in screen.lines.withLock { $0.append(line) } }
+        let contacts = upstream.baseURL + "/contacts"
         let key = [("Idempotency-Key", "k")]
         let body = Array(#"{"name":"Kari"}"#.utf8)
         let made = try await send(.POST, contacts, headers: key, body: body)
@@ -49,7 +48,7 @@ import Testing
                 ].map { $0.prefix(50) }.map(String.init)[...]
         )
         await #expect(throws: DevelopmentError.self) {
-            _ = try await DemoUpstream.listen(port: upstream.address.port) { _ in }
+            _ = try await DemoUpstream.listen(port: upstream.port) { _ in }
         }
     }
 

@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import GatewaySupport
 import NIOCore
 import NIOHTTP1
 import TestSupport

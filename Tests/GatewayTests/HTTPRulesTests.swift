@@ -1,4 +1,5 @@
 import Foundation
+import GatewaySupport
 import JSONText
 import NIOHTTP1
 import SyncModel

@@ -1,4 +1,5 @@
 import Foundation
+import GatewaySupport
 import NIOHTTP1
 import SyncHTTP
 import SyncModel

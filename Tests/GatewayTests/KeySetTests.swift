@@ -1,3 +1,4 @@
+import GatewaySupport
 import JSONText
 import NIOHTTP1
 import SyncHTTP

@@ -1,3 +1,4 @@
+import GatewaySupport
 import NIOHTTP1
 import SyncHTTP
 import Testing

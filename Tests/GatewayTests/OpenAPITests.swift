@@ -1,4 +1,5 @@
 import Foundation
+import GatewaySupport
 import HTTPTypes
 import JSONText
 import Logging

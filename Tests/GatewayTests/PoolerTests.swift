@@ -1,6 +1,6 @@
 import Foundation
+import GatewaySupport
 import JSONText
-import NIOHTTP1
 import Postgres
 import SyncModel
 import TestSupport
@@ -146,12 +146,5 @@ extension GatewayProcess {
     /// What `/readyz` says; nil while nobody listens.
     func readiness() async -> String? {
         try? await Self.get(operations + "/readyz", token: "-").text
-    }
-
-    /// Puts something of an organization.
-    func operate(_ path: String, of organization: UUID, _ body: String) async throws {
-        let url = "\(operations)/admin/organizations/\(organization.lowercased)\(path)"
-        let reply = try await GatewayTests.send(.PUT, url, token: Self.operatorToken, body: Array(body.utf8))
-        guard (200..<300).contains(reply.status) else { throw Program.Failure(reply.text) }
     }
 }

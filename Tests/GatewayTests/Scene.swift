@@ -1,4 +1,5 @@
 import Foundation
+import GatewaySupport
 import JSONText
 import NIOHTTP1
 import Postgres
@@ -46,11 +47,8 @@ struct Scene: Sendable {
         ada = try await SyncWorker(gateway, organization: first)
         bob = try await SyncWorker(gateway, organization: first)
         eve = try await SyncWorker(gateway, organization: second)
-        for (organization, settings) in [(first, settings), (second, "{}")] {
-            let body = #"{"name":"Tenant","settings":\#(settings)}"#
-            let reply = try await operate(.PUT, "/admin/organizations/\(organization.lowercased)", body)
-            guard reply.status == 201 else { throw LiveGateway.Unavailable(reason: reply.text) }
-        }
+        try await gateway.makeOrganization(first, settings: settings)
+        try await gateway.makeOrganization(second)
     }
 
     /// A call of the operator.

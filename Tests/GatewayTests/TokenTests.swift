@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import GatewaySupport
 import JSONText
 import NIOHTTP1
 import SyncModel

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import Foundation
+import GatewaySupport
 import NIOCore
 import NIOHTTP1
 import NIOSSL

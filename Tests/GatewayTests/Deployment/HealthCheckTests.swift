@@ -1,4 +1,5 @@
 import Foundation
+import GatewaySupport
 import TestSupport
 import Testing
 

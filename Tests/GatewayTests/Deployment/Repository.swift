@@ -1,4 +1,5 @@
 import Foundation
+import GatewaySupport
 
 /// Files of this repository.
 enum Repository {

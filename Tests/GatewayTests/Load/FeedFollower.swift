@@ -1,4 +1,5 @@
 import Foundation
+import GatewaySupport
 import JSONText
 
 /// Another device: it pulls an organization's changes as they come, page after page from the cursor it has, through

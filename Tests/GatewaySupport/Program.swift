@@ -1,28 +1,32 @@
 import Foundation
-import Glibc
+package import Glibc
 import Synchronization
 import TestSupport
 
 /// A process of the built `sluice`. It gets SIGKILL when this object goes, or when this process ends, however it ends.
-final class Program: Sendable {
+package final class Program: Sendable {
     private struct State {
         /// Its closing tells the watchdog to kill the program.
         var pipe: Int32
         var status: Int32?
     }
 
-    let pid: pid_t
+    package let pid: pid_t
     private let state: Mutex<State>
     private let standardOutput: UnnamedFile
     private let standardError: UnnamedFile
 
     /// - Parameter environment: beside this process's own, of which variables of Sluice and libpq are left out.
-    convenience init(_ arguments: [String], environment: [String: String] = [:], directory: String? = nil) throws {
+    package convenience init(
+        _ arguments: [String],
+        environment: [String: String] = [:],
+        directory: String? = nil
+    ) throws {
         try self.init(command: [Self.path] + arguments, environment: environment, directory: directory)
     }
 
     /// Not `sluice`, but what somebody types into a shell.
-    convenience init(shell text: String, environment: [String: String] = [:]) throws {
+    package convenience init(shell text: String, environment: [String: String] = [:]) throws {
         try self.init(command: ["/bin/sh", "-c", text], environment: environment, directory: nil)
     }
 
@@ -66,44 +70,48 @@ final class Program: Sendable {
     }
 
     /// The built program, beside the tests' own.
-    static let path = {
+    package static let path = {
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? "."
         return URL(filePath: own).deletingLastPathComponent().appending(path: "sluice").path
     }()
 
     /// Why a program could not be started, or did not end.
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
 
-        init(_ description: String) {
+        package init(_ description: String) {
             self.description = description
         }
     }
 
     /// What a command said and how it ended.
-    struct Result: Sendable {
-        let status: Int32
-        let output: String
-        let complaint: String
+    package struct Result: Sendable {
+        package let status: Int32
+        package let output: String
+        package let complaint: String
     }
 
     /// Runs a command to its end.
-    static func run(_ arguments: [String], environment: [String: String] = [:]) async throws -> Result {
-        let program = try Program(arguments, environment: environment)
-        let status = try await program.end()
-        return Result(status: status, output: program.output, complaint: program.complaint)
+    package static func run(_ arguments: [String], environment: [String: String] = [:]) async throws -> Result {
+        try await Program(arguments, environment: environment).result()
     }
 
-    var output: String { standardOutput.text }
-    var complaint: String { standardError.text }
+    /// Waits for the end and answers all of it.
+    package func result(within limit: Duration = Waiting.limit) async throws -> Result {
+        let status = try await end(within: limit)
+        return Result(status: status, output: output, complaint: complaint)
+    }
 
-    func send(_ signal: Int32) {
+    package var output: String { standardOutput.text }
+    package var complaint: String { standardError.text }
+
+    package func send(_ signal: Int32) {
         // under the lock, so that the number is not another process's by now
         state.withLock { if $0.status == nil { _ = kill(pid, signal) } }
     }
 
     /// The exit status, or the number of the signal that ended it, negative; nil while it runs.
-    var status: Int32? {
+    package var status: Int32? {
         state.withLock { state in
             guard state.status == nil else { return state.status }
             var information = siginfo_t()
@@ -121,7 +129,7 @@ final class Program: Sendable {
     }
 
     /// Waits for the end and answers ``status``.
-    func end(within limit: Duration = Waiting.limit) async throws -> Int32 {
+    package func end(within limit: Duration = Waiting.limit) async throws -> Int32 {
         let deadline = ContinuousClock.now + limit
         while true {
             if let status { return status }

@@ -1,31 +1,31 @@
-import Foundation
+package import Foundation
 import Logging
 import Postgres
 import ServiceLifecycle
 import SyncDispatch
-import SyncHTTP
+package import SyncHTTP
 import SyncMaintenance
-import SyncModel
-import SyncStore
+package import SyncModel
+package import SyncStore
 import SyncUpstream
 import Synchronization
 import Telemetry
-import TestSupport
-import Tokens
+package import TestSupport
+package import Tokens
 
 /// A whole gateway in this process: both servers on ports of the system's choice, on a database of its own, with a
 /// clock that the test moves.
-final class LiveGateway: Sendable {
-    static let operatorToken = "operators-token-of-the-tests"
-    static let tokens = TokenConfiguration(secret: Array("a secret of the tests, at least 32 bytes long".utf8))
+package final class LiveGateway: RunningGateway {
+    package static let operatorToken = "operators-token-of-the-tests"
+    package static let tokens = TokenConfiguration(secret: Array("a secret of the tests, at least 32 bytes long".utf8))
 
-    let database: TestDatabase
-    let store: Store
-    let clock: Clock
+    package let database: TestDatabase
+    package let store: Store
+    package let clock: Clock
     /// `http://127.0.0.1:…`, of `/v1` and of operations.
-    let address: String
-    let operations: String
-    let port: Int
+    package let address: String
+    package let operations: String
+    package let port: Int
     private let tokens: TokenConfiguration
     private let service: Task<Void, Never>
 
@@ -38,7 +38,7 @@ final class LiveGateway: Sendable {
     ///   - patience: with the database; by default nothing is late because the machine is slow.
     ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
     ///   - configure: changes the servers' settings.
-    static func start(
+    package static func start(
         on database: TestDatabase? = nil,
         as role: String? = nil,
         tokens: TokenConfiguration = tokens,
@@ -145,7 +145,7 @@ final class LiveGateway: Sendable {
         }
         guard let port = await publicPorts.first(where: { _ in true }),
             let operationsPort = await operationsPorts.first(where: { _ in true })
-        else { throw Unavailable(reason: "the servers do not start") }
+        else { throw Program.Failure("the servers do not start") }
         self.tokens = tokens
         self.database = database
         self.store = store
@@ -160,34 +160,29 @@ final class LiveGateway: Sendable {
     }
 
     /// Patience for machines that do much else at the same time, or that of the service: what is late is told there.
-    static func patience(_ isLong: Bool) -> DatabasePatience {
+    package static func patience(_ isLong: Bool) -> DatabasePatience {
         isLong ? DatabasePatience(statement: .seconds(60)) : DatabasePatience()
     }
 
-    /// The gateway did not start, or did not do what every test needs.
-    struct Unavailable: Error {
-        let reason: String
-    }
-
-    static func migratedDatabase(on cluster: TestCluster? = nil) async throws -> TestDatabase {
+    package static func migratedDatabase(on cluster: TestCluster? = nil) async throws -> TestDatabase {
         try await TestDatabase.make(template: "gateway", on: cluster) { connection in
             _ = try await Schema.migrator(partitions: 2).migrate(on: connection)
         }
     }
 
     /// A token that this gateway accepts for an hour of its clock.
-    func token(organization: UUID, user: UUID, seconds: Int64 = 3_600) async throws -> String {
+    package func token(organization: UUID, user: UUID, seconds: Int64 = 3_600) async throws -> String {
         try await TokenIssuer(configuration: tokens)
             .issue(organization: organization, user: user, ttlSeconds: seconds, now: clock.now.seconds)
     }
 
     /// Stands still until it is moved.
-    final class Clock: Sendable {
+    package final class Clock: Sendable {
         private let moment = Mutex(Timestamp(microseconds: 1_795_000_000_000_000))
 
-        var now: Timestamp { moment.withLock { $0 } }
+        package var now: Timestamp { moment.withLock { $0 } }
 
-        func advance(seconds: Double) {
+        package func advance(seconds: Double) {
             moment.withLock { $0 = $0.adding(seconds: seconds) }
         }
     }

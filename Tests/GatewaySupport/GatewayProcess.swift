@@ -1,28 +1,27 @@
-import AsyncHTTPClient
-import Foundation
+package import AsyncHTTPClient
+package import Foundation
 import Glibc
-import JSONText
+package import JSONText
 import NIOCore
 import NIOHTTP1
-import SyncModel
 import Synchronization
 import TestSupport
 import Tokens
 
 /// A gateway as an operator runs it: the built `sluice serve`, in a process of its own that a test can kill.
-final class GatewayProcess: Sendable {
-    static let secret = "a secret that only the tests know, of decent length"
-    static let operatorToken = "an-operator-token-for-tests"
+package final class GatewayProcess: RunningGateway {
+    package static let secret = "a secret that only the tests know, of decent length"
+    package static let operatorToken = "an-operator-token-for-tests"
 
     /// `http://127.0.0.1:…`, of `/v1` and of operations.
-    let address: String
-    let operations: String
-    let port: Int
-    let environment: [String: String]
+    package let address: String
+    package let operations: String
+    package let port: Int
+    package let environment: [String: String]
     private let program: Mutex<Program>
 
     /// Starts a gateway on a database and waits until it is ready.
-    static func start(database: String, settings: [String: String] = [:]) async throws -> GatewayProcess {
+    package static func start(database: String, settings: [String: String] = [:]) async throws -> GatewayProcess {
         let gateway = try GatewayProcess(database: database, settings: settings)
         try await gateway.waitUntilReady()
         return gateway
@@ -33,7 +32,7 @@ final class GatewayProcess: Sendable {
     /// - Parameters:
     ///   - host: its address on this machine.
     ///   - ports: of `/v1` and of operations; nil for free ones.
-    init(
+    package init(
         database: String,
         settings: [String: String] = [:],
         host: String = "127.0.0.1",
@@ -52,7 +51,7 @@ final class GatewayProcess: Sendable {
     }
 
     /// The variables that a gateway for tests runs with.
-    static func environment(database: String, ports: (Int, Int)) -> [String: String] {
+    package static func environment(database: String, ports: (Int, Int)) -> [String: String] {
         [
             "SLUICE_DATABASE_URL": database,
             "SLUICE_PUBLIC_ADDRESS": "127.0.0.1:\(ports.0)",
@@ -68,46 +67,46 @@ final class GatewayProcess: Sendable {
     private var current: Program { program.withLock { $0 } }
 
     /// What it has logged since it was last started.
-    var log: String { current.output + current.complaint }
+    package var log: String { current.output + current.complaint }
 
     /// The log's lines.
-    var lines: [JSONValue] {
+    package var lines: [JSONValue] {
         current.output.split(separator: "\n").compactMap { try? JSONTree(parsing: Array($0.utf8)).root }
     }
 
     /// The log's messages.
-    var messages: [String] { lines.compactMap { $0["message"]?.string } }
+    package var messages: [String] { lines.compactMap { $0["message"]?.string } }
 
     /// The exit status; nil while it runs.
-    var status: Int32? { current.status }
+    package var status: Int32? { current.status }
 
-    func send(_ signal: Int32) { current.send(signal) }
+    package func send(_ signal: Int32) { current.send(signal) }
 
     /// Waits for the end and answers the exit status.
-    func end() async throws -> Int32 { try await current.end() }
+    package func end() async throws -> Int32 { try await current.end() }
 
     /// Ends the process as a crash does: nothing is flushed, nothing is finished.
-    func crash() async throws {
+    package func crash() async throws {
         let program = current
         program.send(SIGKILL)
         _ = try await program.end()
     }
 
     /// Starts it again where it was, after a crash or an orderly end; does not wait until it is ready.
-    func restart() throws {
+    package func restart() throws {
         let started = try Program(["serve"], environment: environment)
         program.withLock { $0 = started }
     }
 
     /// Asks the process to end and answers its exit status.
-    func terminate() async throws -> Int32 {
+    package func terminate() async throws -> Int32 {
         let program = current
         program.send(SIGTERM)
         return try await program.end()
     }
 
     /// Waits until `/readyz` says so.
-    func waitUntilReady() async throws {
+    package func waitUntilReady() async throws {
         try await waitUntil("a gateway is ready: \(log)", every: .milliseconds(20)) {
             if let status = current.status { throw Program.Failure("ended with \(status): \(log)") }
             let request = HTTPClientRequest(url: operations + "/readyz")
@@ -118,27 +117,15 @@ final class GatewayProcess: Sendable {
         }
     }
 
-    /// Makes an organization.
-    func makeOrganization(_ id: UUID, settings: String = "{}") async throws {
-        var request = HTTPClientRequest(url: "\(operations)/admin/organizations/\(id.lowercased)")
-        request.method = .PUT
-        request.headers.add(name: "authorization", value: "Bearer \(Self.operatorToken)")
-        request.headers.add(name: "content-type", value: "application/json")
-        request.body = .bytes(Array(#"{"name":"Test","settings":\#(settings)}"#.utf8))
-        let response = try await Self.client.execute(request, timeout: .seconds(60))
-        let body = try await response.body.collect(upTo: 65_536)
-        guard response.status == .created else { throw Program.Failure(String(buffer: body)) }
-    }
-
     /// A token that every gateway of the tests takes.
-    static func token(organization: UUID, user: UUID) async throws -> String {
+    package static func token(organization: UUID, user: UUID) async throws -> String {
         let issuer = try await TokenIssuer(configuration: TokenConfiguration(secret: Array(secret.utf8)))
         let now = Int64(Date.now.timeIntervalSince1970)
         return try await issuer.issue(organization: organization, user: user, ttlSeconds: 3_600, now: now)
     }
 
     /// Tries nothing twice by itself.
-    static let client = {
+    package static let client = {
         var configuration = HTTPClient.Configuration(timeout: .init(connect: .seconds(30), read: .seconds(290)))
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
         configuration.connectionPool.retryConnectionEstablishment = false
@@ -148,7 +135,7 @@ final class GatewayProcess: Sendable {
     private static let ports = Mutex<Set<Int>>([])
 
     /// A port below those that the system gives to clients, so that nobody takes it while its gateway is away.
-    static func freePort() throws -> Int {
+    package static func freePort() throws -> Int {
         for _ in 0..<200 {
             let port = Int.random(in: 12_000..<32_000)
             if isFree(port), ports.withLock({ $0.insert(port).inserted }) { return port }
@@ -157,7 +144,7 @@ final class GatewayProcess: Sendable {
     }
 
     /// Whether nobody listens there, on this machine.
-    static func isFree(_ port: Int) -> Bool {
+    private static func isFree(_ port: Int) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
         var yes: Int32 = 1
@@ -166,7 +153,7 @@ final class GatewayProcess: Sendable {
     }
 
     /// Whether a new connection is taken.
-    static func takesConnections(_ port: Int) -> Bool {
+    package static func takesConnections(_ port: Int) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
         return withAddress(port) { connect(descriptor, $0, $1) == 0 }

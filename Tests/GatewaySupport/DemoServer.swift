@@ -1,0 +1,26 @@
+import SyncHTTP
+
+@testable import Sluice
+
+/// The REST API of `sluice dev --demo-upstream`, in this process on a port of its own. It ends with the last reference.
+package final class DemoServer: Sendable {
+    package let port: Int
+    private let service: Task<Void, any Error>
+
+    /// Starts one.
+    ///
+    /// - Parameter report: gets a line on each request.
+    package static func start(report: @escaping @Sendable (String) -> Void = { _ in }) async throws -> DemoServer {
+        DemoServer(try await DemoUpstream.listen(port: 0, report: report))
+    }
+
+    private init(_ upstream: DemoUpstream) {
+        port = upstream.address.port
+        service = Task { try await upstream.run() }
+    }
+
+    deinit { service.cancel() }
+
+    /// Without a slash at its end.
+    package var baseURL: String { "http://127.0.0.1:\(port)" }
+}

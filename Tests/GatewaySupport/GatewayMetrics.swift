@@ -1,0 +1,43 @@
+package import Metrics
+package import Telemetry
+
+/// Lets every gateway of this process count in a registry of its own, though swift-metrics knows one factory: what is
+/// made while a gateway is made counts in ``registry`` of that task.
+package struct GatewayMetrics: MetricsFactory {
+    @TaskLocal package static var registry = PrometheusRegistry()
+
+    /// Puts the factory in force, once.
+    package static let bootstrap: Void = MetricsSystem.bootstrap(GatewayMetrics())
+
+    private var factory: PrometheusMetricsFactory { PrometheusMetricsFactory(Self.registry) }
+
+    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        factory.makeCounter(label: label, dimensions: dimensions)
+    }
+
+    package func makeFloatingPointCounter(
+        label: String,
+        dimensions: [(String, String)]
+    ) -> any FloatingPointCounterHandler {
+        factory.makeFloatingPointCounter(label: label, dimensions: dimensions)
+    }
+
+    package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        factory.makeMeter(label: label, dimensions: dimensions)
+    }
+
+    package func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
+        factory.makeRecorder(label: label, dimensions: dimensions, aggregate: aggregate)
+    }
+
+    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        factory.makeTimer(label: label, dimensions: dimensions)
+    }
+
+    // no gateway takes a series back
+    package func destroyCounter(_ handler: any CounterHandler) {}
+    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
+    package func destroyMeter(_ handler: any MeterHandler) {}
+    package func destroyRecorder(_ handler: any RecorderHandler) {}
+    package func destroyTimer(_ handler: any TimerHandler) {}
+}

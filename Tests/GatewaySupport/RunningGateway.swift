@@ -1,0 +1,37 @@
+import AsyncHTTPClient
+package import Foundation
+import JSONText
+import NIOCore
+import NIOHTTP1
+
+/// A gateway that a test has started, and what its operator does there first.
+package protocol RunningGateway: Sendable {
+    static var operatorToken: String { get }
+    /// Where operations are, `http://127.0.0.1:…`.
+    var operations: String { get }
+}
+
+extension RunningGateway {
+    /// Makes an organization.
+    ///
+    /// - Parameter settings: as JSON text.
+    package func makeOrganization(_ id: UUID, settings: String = "{}") async throws {
+        try await operate("", of: id, #"{"name":"Test","settings":\#(settings)}"#)
+    }
+
+    /// Puts something of an organization.
+    ///
+    /// - Parameters:
+    ///   - path: below the organization's, such as `/upstream`.
+    ///   - body: as JSON text.
+    package func operate(_ path: String, of organization: UUID, _ body: String) async throws {
+        var request = HTTPClientRequest(url: "\(operations)/admin/organizations/\(organization.lowercased)\(path)")
+        request.method = .PUT
+        request.headers.add(name: "authorization", value: "Bearer \(Self.operatorToken)")
+        request.headers.add(name: "content-type", value: "application/json")
+        request.body = .bytes(Array(body.utf8))
+        let response = try await GatewayProcess.client.execute(request, timeout: .seconds(60))
+        let answer = try await response.body.collect(upTo: 65_536)
+        guard (200..<300).contains(response.status.code) else { throw Program.Failure(String(buffer: answer)) }
+    }
+}
