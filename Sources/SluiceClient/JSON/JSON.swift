@@ -3,7 +3,7 @@
 /// Foundation's decoders turn numbers into binary floating point, so that `0.10` or a 64-bit id would come back as
 /// something else; and no other package is resolved by apps that use this one. So it is the library's own.
 ///
-///     let body: JSON = ["title": "Visit", "amount": .number("129.90"), "tags": ["a", "b"], "note": nil]
+///     let body: JSON = ["title": "Visit", "amount": .number("129.90"), "tags": ["a", "b"], "note": .null]
 public enum JSON: Sendable, Hashable {
     case null
     case bool(Bool)
@@ -61,10 +61,9 @@ extension JSON {
     public var isNull: Bool { self == .null }
 }
 
-extension JSON: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
+extension JSON: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
     ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
-    public init(nilLiteral: ()) { self = .null }
     public init(booleanLiteral value: Bool) { self = .bool(value) }
     public init(integerLiteral value: Int64) { self = .integer(value) }
     public init(stringLiteral value: String) { self = .string(value) }

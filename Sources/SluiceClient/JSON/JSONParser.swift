@@ -62,7 +62,7 @@ struct JSONParser {
         case UInt8(ascii: "\""): .string(try string())
         case UInt8(ascii: "t"): try take("true", as: true)
         case UInt8(ascii: "f"): try take("false", as: false)
-        case UInt8(ascii: "n"): try take("null", as: nil)
+        case UInt8(ascii: "n"): try take("null", as: .null)
         default: .number(try number())
         }
     }

@@ -58,7 +58,7 @@ struct PageApplication {
             base.document = try identities.toLocal(document, entity)
         }
         let hasEdits = try hasEdits && release(name, base)
-        if base.isDeleted, !hasEdits {
+        if base.isDeleted, try !isInOutbox(name) {
             try Base.delete(name, db)
         } else {
             try base.save(name, generation: generation, db)
@@ -106,6 +106,14 @@ struct PageApplication {
             sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE entity_type = ? AND key = ? AND is_shown)"
         )
         return try Bool.fetchOne(rest, arguments: [name.entityType, name.key]) ?? false
+    }
+
+    /// What the outbox knows keeps its tombstone: a late answer may show an older state of it.
+    private func isInOutbox(_ name: EntityName) throws -> Bool {
+        let statement = try db.cachedStatement(
+            sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE entity_type = ? AND key = ?)"
+        )
+        return try Bool.fetchOne(statement, arguments: [name.entityType, name.key]) ?? false
     }
 
     // MARK: - The end of a pull from the beginning

@@ -38,7 +38,7 @@ struct GatewayClient: Sendable {
     private func send(_ request: GatewayRequest, token: String) async throws -> Reply {
         let urlRequest = try request.urlRequest(to: url, token: token, timeout: timeout)
         do {
-            let (data, response) = try await session.data(for: urlRequest)
+            let (data, response) = try await session.answer(to: urlRequest)
             guard let response = response as? HTTPURLResponse else { return .again(Trouble(text: "no HTTP")) }
             return Reply.of(
                 status: response.statusCode,

@@ -12,6 +12,8 @@ public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
     case stateForbids(String)
     /// Something depends on the mutation, and the call does not say what becomes of it.
     case hasDependents(Int)
+    /// So many writes are not confirmed, or wait for a decision, and would be lost.
+    case pendingWrites(Int)
     /// The database belongs to another user than the token.
     case otherAccount
 
@@ -22,6 +24,7 @@ public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
             "there is no '\(type)' \(key): it was neither created by enqueue(_:in:) nor pulled"
         case .unknownMutation: "there is no such mutation in the outbox"
         case .hasDependents(let count): "\(count) other writes depend on this one: say what becomes of them"
+        case .pendingWrites(let count): "\(count) writes have not reached the server, and would be lost"
         case .otherAccount: "this database has the writes of another user"
         }
     }

@@ -1,25 +1,25 @@
-/// Wakes the worker. Rings while nobody waits are remembered, once.
+/// Wakes the worker. A ring while nobody waits is remembered, once.
 final class Bell: Sendable {
     private struct State {
         var isRung = false
-        var waiter: CheckedContinuation<Void, Never>?
+        var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state = Locked(State())
 
     func ring() {
-        let waiter = state.withLock { state in
-            defer { state.waiter = nil }
-            if state.waiter == nil { state.isRung = true }
-            return state.waiter
+        let waiters = state.withLock { state in
+            defer { state.waiters = [] }
+            if state.waiters.isEmpty { state.isRung = true }
+            return state.waiters
         }
-        waiter?.resume()
+        for waiter in waiters { waiter.resume() }
     }
 
     /// Returns when it rings, when the time is over, or when the task is cancelled.
     func wait(atMost duration: Duration) async {
         let timer = Task {
-            try? await Task.sleep(for: duration)
+            try await Task.sleep(for: duration)
             ring()
         }
         defer { timer.cancel() }
@@ -30,7 +30,7 @@ final class Bell: Sendable {
                         state.isRung = false
                         return true
                     }
-                    state.waiter = continuation
+                    state.waiters.append(continuation)
                     return false
                 }
                 if isOver { continuation.resume() }

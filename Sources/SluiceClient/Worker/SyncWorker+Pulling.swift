@@ -27,7 +27,7 @@ extension SyncWorker {
                     notePulled()
                     return
                 }
-            case .refused(let problem) where problem.code == "cursor_expired":
+            case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
                 // what is on the phone stays until the new pull has come to its end
                 try await write { db, now in try Feed.startOver(types, db, now: now) }
             case .refused(let problem): throw Stop.blocked(.refused(problem))
@@ -67,4 +67,10 @@ extension SyncWorker {
             return true
         }
     }
+}
+
+extension Problem {
+    /// Whether a page was refused for its cursor: too old, of the time before a restore, or none that this gateway
+    /// takes. Without one the same request says whether it was.
+    fileprivate var isAboutCursor: Bool { code == "cursor_expired" || code == "invalid_request" }
 }

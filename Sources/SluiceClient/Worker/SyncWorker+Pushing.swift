@@ -45,18 +45,15 @@ extension SyncWorker {
     }
 
     /// Pushes everything that waits.
-    func push(wait: Int) async throws {
+    func push() async throws {
         while let batch = try await write({ [limits] db, _ in try PushBatch.next(limits, db) }) {
             status.update { $0.phase = .pushing }
-            try await send(batch, wait: wait)
+            try await send(batch)
         }
     }
 
-    private func send(_ batch: PushBatch, wait: Int) async throws {
-        var request = GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)
-        request.wait = wait
-        request.isWaitPreferred = true
-        switch try await send(request) {
+    private func send(_ batch: PushBatch) async throws {
+        switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
         case .ok(let answer):
             try await apply(answer, to: batch)
             limits = configuration.limits

@@ -37,8 +37,9 @@ actor SyncWorker {
     /// Whether something is known to be new in the feed, and when it was last looked at.
     var isPullWanted = true
     private var pulledAt: ContinuousClock.Instant?
+    private static let firstRecheck = Duration.milliseconds(250)
     /// Pauses between questions after what the gateway has taken: they grow while nothing changes.
-    private var recheckPause = Duration.seconds(2)
+    private var recheckPause = SyncWorker.firstRecheck
     private var recheckedAt: ContinuousClock.Instant?
     private var prunedAt: ContinuousClock.Instant?
     private var isBusy = false
@@ -74,9 +75,9 @@ actor SyncWorker {
 
     /// Takes turns until nothing is left to do, or the time is over.
     func runOnce(until deadline: ContinuousClock.Instant) async {
-        isPullWanted = true
+        wantEverything()
         while !Task.isCancelled {
-            let pause = await turn(wait: 10)
+            let pause = await turn()
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero, await hasWork() else { return }
             await bell.wait(atMost: min(pause, left))
@@ -85,17 +86,25 @@ actor SyncWorker {
 
     private func hasWork() async -> Bool {
         if isPullWanted { return true }
+        // what waits behind something that a person has to settle, or for an upstream, may wait for long
+        let isQueueHeld = if case .queue = status.status.blockedBy { true } else { false }
+        let statuses = isQueueHeld ? "'queued', 'sent'" : "'queued', 'sent', 'pending', 'in_flight'"
         let pending = try? await database.read { db in
             try Bool.fetchOne(
                 db,
                 sql: """
                     SELECT EXISTS (SELECT 1 FROM sluice_intents) OR EXISTS (
-                        SELECT 1 FROM sluice_mutations
-                        WHERE status IN ('queued', 'sent', 'pending', 'in_flight'))
+                        SELECT 1 FROM sluice_mutations WHERE status IN (\(statuses)))
                     """
             )
         }
         return pending.flatMap { $0 } ?? false
+    }
+
+    /// The database is another user's by now, or nobody's.
+    func forget() {
+        hasRegistered = false
+        wantEverything()
     }
 
     func wantPull() { isPullWanted = true }
@@ -108,9 +117,8 @@ actor SyncWorker {
 
     /// A push, a pull and what belongs to them.
     ///
-    /// - Parameter wait: seconds that the gateway may hold a push until it is settled.
     /// - Returns: how long there is nothing to do, unless somebody rings.
-    func turn(wait: Int = 0) async -> Duration {
+    func turn() async -> Duration {
         await enter()
         defer { leave() }
         do {
@@ -118,8 +126,9 @@ actor SyncWorker {
                 status.update { $0.phase = .elsewhere }
                 return .seconds(5)
             }
-            let pause = await stages(wait)
-            _ = try await write { [flight] db, _ in try flight.release(db) }
+            let pause = await stages()
+            // in a task of its own, for this one may have been cancelled
+            await Task { try? await write { [flight] db, _ in try flight.release(db) } }.value
             return pause
         } catch is CancellationError {
             return .zero
@@ -129,7 +138,7 @@ actor SyncWorker {
         }
     }
 
-    private func stages(_ wait: Int) async -> Duration {
+    private func stages() async -> Duration {
         var stopped: Stop?
         // a stage that is held up does not hold up the next: a write that gets stuck freezes no pull
         for stage in Stage.allCases {
@@ -137,7 +146,7 @@ actor SyncWorker {
                 switch stage {
                 case .register: try await register()
                 case .settle: try await settle()
-                case .push: try await push(wait: wait)
+                case .push: try await push()
                 case .recheck: try await recheck()
                 case .pull: try await pull()
                 }
@@ -249,13 +258,13 @@ actor SyncWorker {
 
     /// - Parameter isOpen: whether anything is left to ask after; `hasChanged` whether the last question told something.
     func noteRecheck(isOpen: Bool, hasChanged: Bool) {
-        recheckPause = hasChanged || !isOpen ? .seconds(2) : min(recheckPause * 2, .seconds(60))
+        recheckPause = hasChanged || !isOpen ? Self.firstRecheck : min(recheckPause * 2, .seconds(60))
         recheckedAt = isOpen ? ContinuousClock.now : nil
     }
 
     /// What a push left open is asked after soon.
     func expectOutcomes() {
-        recheckPause = .seconds(2)
+        recheckPause = Self.firstRecheck
         recheckedAt = ContinuousClock.now
     }
 

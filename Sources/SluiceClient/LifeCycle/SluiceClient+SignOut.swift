@@ -1,0 +1,65 @@
+public import Foundation
+import GRDB
+
+/// What becomes, at a sign-out, of writes that the gateway has not confirmed.
+public enum PendingWrites: Sendable {
+    /// Nothing is erased while there are any: the sign-out throws ``SluiceError/pendingWrites(_:)``.
+    case refuse
+    /// They are lost. Ask the user first, or ``SluiceClient/export()`` them.
+    case discard
+}
+
+extension SluiceClient {
+    /// What is pending or waits for a decision, a JSON object a line: the mutation as the gateway is told of it, and its
+    /// `status`. For a user's safety before something is erased, and for support.
+    public func export() async throws -> Data {
+        try await database.read { db in
+            var lines = Data()
+            let rows = try Row.fetchCursor(
+                db,
+                sql: """
+                    SELECT \(OutboxRow.columns), status FROM sluice_mutations
+                    WHERE status NOT IN ('succeeded', 'discarded') ORDER BY sequence_number
+                    """
+            )
+            while let row = try rows.next() {
+                var entry = try OutboxRow(row).entry
+                entry["status"] = .string(row["status"])
+                lines.append(contentsOf: entry.utf8 + [UInt8(ascii: "\n")])
+            }
+            return lines
+        }
+    }
+
+    /// Erases the user's data from the database: the synchronized tables' rows, and everything of the library's. Then
+    /// another user may be signed in with the same file, on a client of its own.
+    ///
+    /// To sign out and keep what waits for the next sign-in of the same user, ``suspend()`` is enough: a token of
+    /// another user is not let near it.
+    ///
+    /// - Throws: ``SluiceError/pendingWrites(_:)`` where there are any and they may not be discarded; then nothing is
+    ///   erased, and synchronization is suspended.
+    public func signOut(pending choice: PendingWrites = .refuse) async throws {
+        await suspend()
+        try await database.write { [map] db in
+            let pending = try Int.fetchOne(
+                db,
+                sql: "SELECT count(*) FROM sluice_mutations WHERE status NOT IN ('succeeded', 'discarded')"
+            )
+            if case .refuse = choice, let pending, pending > 0 { throw SluiceError.pendingWrites(pending) }
+            try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
+            for entity in map.entities { try db.execute(sql: "DELETE FROM \(entity.table.quotedDatabaseIdentifier)") }
+            for table in LibraryTables.all { try db.execute(sql: "DELETE FROM \(table)") }
+        }
+        await gateway.tokens.forget()
+        await worker.forget()
+    }
+}
+
+/// The library's own tables.
+enum LibraryTables {
+    static let all = [
+        "sluice_device", "sluice_flight", "sluice_mutations", "sluice_intents", "sluice_id_mappings", "sluice_base",
+        "sluice_held",
+    ]
+}

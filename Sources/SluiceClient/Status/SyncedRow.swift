@@ -1,0 +1,76 @@
+public import GRDB
+
+/// What the library knows of one of the app's rows: what to show beside it.
+///
+/// Read it in an observation of the app's own, and it is told when it changes:
+///
+///     ValueObservation.tracking { db in try sluice.row(of: Contact.self, key: contact.id, in: db) }
+public struct SyncedRow: Sendable, Hashable {
+    /// The permanent id, in its own JSON kind; nil until the server has given one.
+    public let serverID: JSON?
+    /// Writes of the row that are under way or wait.
+    public let pending: Int
+    /// Writes of it that a person has to decide about: ``FailedWrite/fetchAll(_:of:key:)``.
+    public let failed: Int
+    /// The entity as the server last told of it, without the phone's own writes; nil where it has told of none. Other
+    /// rows are named by their keys.
+    public let server: ServerState?
+    /// Why the app's table does not have the row as it should be; nil where it has.
+    public let held: String?
+
+    /// Whether the entity has its permanent id.
+    public var hasPermanentID: Bool { serverID != nil }
+}
+
+/// An entity as the server last told of it.
+public struct ServerState: Sendable, Hashable {
+    /// Counts the writes that the server knows of.
+    public let version: Int64?
+    public let isDeleted: Bool
+    public let document: JSON?
+}
+
+extension SyncedRow {
+    static func fetch(_ db: Database, _ name: EntityName) throws -> SyncedRow? {
+        let mapping = try IDMapping.of(name.entityType, key: name.key, db)
+        let base = try Base.of(name, db)
+        if mapping == nil, base == nil { return nil }
+        let counts = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT
+                    count(*) FILTER (WHERE status IN ('queued', 'sent', 'pending', 'blocked', 'in_flight')) AS pending,
+                    count(*) FILTER (WHERE status IN ('failed', 'conflict', 'rejected')) AS failed
+                FROM sluice_mutations WHERE entity_type = ? AND key = ?
+                """,
+            arguments: [name.entityType, name.key]
+        )
+        return SyncedRow(
+            serverID: mapping?.serverID,
+            pending: counts?["pending"] ?? 0,
+            failed: counts?["failed"] ?? 0,
+            server: base.map { ServerState(version: $0.version, isDeleted: $0.isDeleted, document: $0.document) },
+            held: try String.fetchOne(
+                db,
+                sql: "SELECT reason FROM sluice_held WHERE entity_type = ? AND key = ?",
+                arguments: [name.entityType, name.key]
+            )
+        )
+    }
+}
+
+/// An entity whose row the app's table does not take as it should be: a constraint keeps it out, or a member of its
+/// document does not fit the column. It is written as soon as it can be, and nothing else waits for it.
+public struct HeldRow: Sendable, Hashable {
+    public let entityType: String
+    /// The text of the row's key.
+    public let key: String
+    /// What keeps it out.
+    public let reason: String
+
+    public static func fetchAll(_ db: Database) throws -> [HeldRow] {
+        try Row.fetchAll(db, sql: "SELECT entity_type, key, reason FROM sluice_held ORDER BY entity_type, key").map {
+            HeldRow(entityType: $0[0], key: $0[1], reason: $0[2])
+        }
+    }
+}

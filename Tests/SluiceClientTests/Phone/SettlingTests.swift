@@ -1,0 +1,141 @@
+import Foundation
+import GRDB
+import SluiceClient
+import Testing
+
+/// Conflicts, failures and refusals: nothing is lost, both versions are there, and a person decides, offline too.
+@Suite struct SettlingTests {
+    /// Two users' phones that both show one contact, and have both given it another number offline; the second one's
+    /// has met the first one's.
+    private struct Dispute {
+        let mine: TestPhone
+        let theirs: TestPhone
+        let edit: UUID
+        let contact: Contact
+
+        init(_ settings: String = "{}") async throws {
+            let gateway = try await TestGateway.start()
+            let organization = try await gateway.makeOrganization(settings)
+            mine = try await TestPhone(gateway, organization: organization)
+            theirs = try await TestPhone(gateway, organization: organization)
+            let kari = Contact(name: "Kari", phone: "1")
+            try await mine.create(kari)
+            await mine.sync()
+            await theirs.sync()
+            var copy = try #require(try await theirs.contacts().first)
+            copy.phone = "2"
+            try await theirs.update(copy)
+            var own = kari
+            own.phone = "3"
+            edit = try #require(try await mine.update(own))
+            await theirs.sync()
+            let status = await mine.sync()
+            #expect(status.conflicts == 1 && status.pending == 0 && status.lastError == nil)
+            contact = own
+        }
+
+        func phones(_ phone: TestPhone) async throws -> [String?] { try await phone.contacts().map(\.phone) }
+    }
+
+    @Test func `a conflict shows both versions and what is mine until a person decides`() async throws {
+        let dispute = try await Dispute()
+        let conflict = try #require(try await dispute.mine.pool.read { try FailedWrite.fetchConflicts($0) }.first)
+        #expect(conflict.id == dispute.edit && conflict.reason == .conflict)
+        #expect(conflict.theirs?["document"]?["phone"] == "2")
+        #expect(conflict.payload == ["phone": "3"])
+        #expect(try await dispute.phones(dispute.mine) == ["3"])
+        guard case .failed(conflict) = try await dispute.mine.client.outcome(of: dispute.edit) else {
+            Issue.record("no conflict")
+            return
+        }
+    }
+
+    @Test func `the server wins and its version is shown at once, offline`() async throws {
+        let dispute = try await Dispute()
+        try await dispute.mine.client.resolve(dispute.edit, .server)
+        #expect(try await dispute.phones(dispute.mine) == ["2"])
+        let status = await dispute.mine.sync()
+        #expect(status.conflicts == 0 && status.failed == 0, "\(status)")
+        #expect(try await dispute.phones(dispute.mine) == ["2"])
+        #expect(try await dispute.mine.client.state(of: dispute.edit) == .discarded)
+    }
+
+    @Test func `the client wins and everybody has its version`() async throws {
+        let dispute = try await Dispute()
+        try await dispute.mine.client.resolve(dispute.edit, .client)
+        let status = await dispute.mine.sync()
+        #expect(status.conflicts == 0)
+        await dispute.theirs.sync()
+        #expect(try await dispute.phones(dispute.mine) == ["3"])
+        #expect(try await dispute.phones(dispute.theirs) == ["3"])
+    }
+
+    @Test func `a conflict is settled with what a person made of both`() async throws {
+        let dispute = try await Dispute()
+        var both = dispute.contact
+        both.phone = "2 or 3"
+        try await dispute.mine.client.resolve(dispute.edit, with: both)
+        #expect(try await dispute.phones(dispute.mine) == ["2 or 3"])
+        await dispute.mine.sync()
+        await dispute.theirs.sync()
+        #expect(try await dispute.phones(dispute.mine) == ["2 or 3"])
+        #expect(try await dispute.phones(dispute.theirs) == ["2 or 3"])
+    }
+
+    @Test func `a discarded conflict falls back to what the server has`() async throws {
+        let dispute = try await Dispute()
+        try await dispute.mine.client.discard(dispute.edit)
+        #expect(try await dispute.phones(dispute.mine) == ["2"])
+        #expect((await dispute.mine.sync()).conflicts == 0)
+        #expect(try await dispute.phones(dispute.mine) == ["2"])
+    }
+
+    @Test func `a write that nobody has sent goes without a trace, with what depends on it if that is said`()
+        async throws
+    {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let kari = Contact(name: "Kari")
+        let create = try #require(try await phone.create(kari))
+        let visit = try #require(try await phone.create(Visit(contactID: kari.id, title: "First")))
+        await #expect(throws: SluiceError.hasDependents(1)) { try await phone.client.discard(create) }
+        #expect(try await phone.contacts().count == 1)
+        try await phone.client.discard(create, dependents: .discard)
+        #expect(try await phone.contacts() == [])
+        #expect(try await phone.visits() == [])
+        #expect(try await phone.client.state(of: visit) == .discarded)
+        let status = await phone.sync()
+        #expect(status.pending == 0 && status.failed == 0 && status.lastError == nil)
+        // the row may be made again
+        try await phone.create(kari)
+        #expect((await phone.sync()).failed == 0)
+        #expect(try await phone.contacts() == [kari])
+    }
+
+    @Test func `what the gateway does not take is shown with its reason, corrected and taken`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization(#"{"entity_types":"registered"}"#)
+        try await gateway.register("visit", "{}", in: organization)
+        let phone = try await TestPhone(gateway, organization: organization)
+        let kari = Contact(name: "Kari")
+        let create = try #require(try await phone.create(kari))
+        let visit = try #require(try await phone.create(Visit(contactID: kari.id, title: "First")))
+        var status = await phone.sync()
+        // the visit is not sent without its contact: its client id would be taken for data
+        #expect(status.failed == 1 || status.failed == 2)
+        let failed = try #require(try await phone.pool.read { try FailedWrite.fetchAll($0) }.first)
+        #expect(failed.id == create && failed.reason == .rejected && failed.problem?.code == "validation_failed")
+        #expect(try await phone.contacts() == [kari])
+        try await gateway.register("contact", "{}", in: organization)
+        try await phone.client.retry(create)
+        status = await phone.sync()
+        #expect(status.failed == 0 && status.pending == 0)
+        guard case .applied = try await phone.client.outcome(of: visit) else {
+            Issue.record("\(String(describing: try await phone.client.state(of: visit)))")
+            return
+        }
+        let other = try await TestPhone(gateway, organization: organization)
+        await other.sync()
+        #expect(try await other.visits().map(\.contactID) == other.contacts().map(\.id))
+    }
+}

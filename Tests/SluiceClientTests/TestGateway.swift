@@ -1,0 +1,39 @@
+import Foundation
+import GatewaySupport
+
+/// A gateway in this process, as a phone sees it.
+final class TestGateway: Sendable {
+    private let gateway: LiveGateway
+    private let upstream: DemoServer?
+
+    var url: URL { URL(string: gateway.address) ?? URL(filePath: "/") }
+
+    private init(_ gateway: LiveGateway, _ upstream: DemoServer?) {
+        self.gateway = gateway
+        self.upstream = upstream
+    }
+
+    /// - Parameter forwards: whether organizations have the demo upstream, to which their mutations are forwarded.
+    static func start(forwards: Bool = false) async throws -> TestGateway {
+        TestGateway(try await LiveGateway.start(forwards: forwards), forwards ? try await DemoServer.start() : nil)
+    }
+
+    /// An organization of its own, for a test.
+    func makeOrganization(_ settings: String = "{}") async throws -> UUID {
+        let id = UUID()
+        try await gateway.makeOrganization(id, settings: settings)
+        if let upstream {
+            try await gateway.operate("/upstream", of: id, #"{"base_url":"\#(upstream.baseURL)"}"#)
+        }
+        return id
+    }
+
+    /// Registers a type.
+    func register(_ type: String, _ body: String, in organization: UUID) async throws {
+        try await gateway.operate("/entity-types/\(type)", of: organization, body)
+    }
+
+    func token(organization: UUID, user: UUID) async throws -> String {
+        try await gateway.token(organization: organization, user: user)
+    }
+}
