@@ -20,11 +20,11 @@ struct Enqueuing {
     /// - Returns: the mutation's id; nil for an update that changes nothing.
     func enqueue(_ write: Write) throws -> UUID? {
         switch write.content {
-        case .record(let operation, let entity, let values):
-            _ = try map.entity(entity.entityType)
+        case .record(let operation, let type, let values):
+            let entity = try map.entity(type)
             return try enqueue(operation, entity, try entity.key(of: values), values, write.options)
-        case .deletion(let entity, let value):
-            _ = try map.entity(entity.entityType)
+        case .deletion(let type, let value):
+            let entity = try map.entity(type)
             guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is no key") }
             return try enqueue(.delete, entity, key, [:], write.options)
         case .request(let request): return try enqueue(request, write.options)

@@ -4,10 +4,10 @@ public import GRDB
 /// A change to be synchronized: what ``SluiceClient/enqueue(_:in:)`` takes.
 public struct Write {
     enum Content {
-        /// Of a record's row.
-        case record(Operation, EntitySync, [String: DatabaseValue])
+        /// Of a record's row, by entity type.
+        case record(Operation, String, [String: DatabaseValue])
         /// Of a row by its key.
-        case deletion(EntitySync, DatabaseValue)
+        case deletion(String, DatabaseValue)
         case request(Request)
     }
 
@@ -77,7 +77,7 @@ public struct Write {
         key: some DatabaseValueConvertible,
         _ options: Options = Options()
     ) -> Write {
-        Write(content: .deletion(Record.sync, key.databaseValue), options: options)
+        Write(content: .deletion(Record.sync.entityType, key.databaseValue), options: options)
     }
 
     /// A request to the organization's REST API, sent in order with everything else, once.
@@ -114,7 +114,7 @@ public struct Write {
     }
 
     private init<Record: Syncable>(_ operation: Operation, _ record: Record, _ options: Options) throws {
-        content = .record(operation, Record.sync, try record.databaseDictionary)
+        content = .record(operation, Record.sync.entityType, try record.databaseDictionary)
         self.options = options
     }
 }
