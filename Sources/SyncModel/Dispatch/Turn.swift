@@ -10,21 +10,7 @@ struct Turn {
         self.mutation = mutation
         self.surroundings = surroundings
         self.lease = lease
-        own = Self.serverID(of: mutation, surroundings)
-    }
-
-    private static func serverID(
-        of mutation: QueuedMutation,
-        _ surroundings: TurnPlanner.Surroundings
-    ) -> ServerID? {
-        if mutation.operation == .create, surroundings.type.idSpace.isServerGiven, mutation.override == nil {
-            // not even when it met an existing entity
-            return nil
-        }
-        let entity = mutation.entity
-        if let id = entity.serverID { return id }
-        guard mutation.operation != .create, let clientID = entity.clientID else { return nil }
-        return surroundings.mappings[clientID]?.first { $0.entityType == entity.type }?.serverID
+        own = surroundings.serverID(of: mutation)
     }
 
     /// - Throws: the reason why the mutation can never run as it is.

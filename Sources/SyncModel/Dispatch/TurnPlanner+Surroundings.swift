@@ -14,14 +14,33 @@ extension TurnPlanner {
         /// Resolved mappings of the client ids that the mutation names.
         public var mappings: [UUID: [ResolvedID]]
         /// The feed's state of the entity that the mutation changes: the basis of the `base_version` check and of
-        /// If-Match. Nil when the feed does not know the entity; without its document where the mutation was made on
-        /// this very version.
+        /// If-Match. Nil when the feed does not know the entity; perhaps without its document where the mutation was
+        /// made on this very version.
         public var entity: EntityState?
 
         /// The entity, where the mutation's user may see it: the gateway sends nothing of another user's private
         /// entity.
         var visibleEntity: EntityState? {
             entity.flatMap { $0.isVisible(to: lane.user, type.visibility) ? $0 : nil }
+        }
+
+        /// The permanent id of a mutation's entity.
+        func serverID(of mutation: QueuedMutation) -> ServerID? {
+            if mutation.operation == .create, type.idSpace.isServerGiven, mutation.override == nil {
+                // not even when it met an existing entity
+                return nil
+            }
+            let entity = mutation.entity
+            if let id = entity.serverID { return id }
+            guard mutation.operation != .create, let clientID = entity.clientID else { return nil }
+            return mappings[clientID]?.first { $0.entityType == entity.type }?.serverID
+        }
+
+        /// Replaces the entity that was read with the one that the transaction has locked, and perhaps changed: it
+        /// writes entities last, so what it read may be older.
+        mutating func refreshEntity(of mutation: QueuedMutation, from entities: EntityTable) {
+            guard mutation.operation != .create, let id = serverID(of: mutation) else { return }
+            if let current = entities[EntityKey(type: type.name, id: id.text)] { entity = current }
         }
     }
 

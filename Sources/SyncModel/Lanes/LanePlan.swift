@@ -2,7 +2,7 @@ public import Foundation
 
 /// The decisions of one step of a lane's worker, made while its transaction reads:
 /// ``init(_:lane:organization:by:now:)`` once the lane is locked, ``settle(_:_:)`` once lost mutations are known,
-/// ``choose(by:now:)`` once the head is known. After each of them the caller writes ``outcomes`` and ``lane``. Pure.
+/// ``choose(by:_:now:)`` once the head is known. After each of them the caller writes ``outcomes`` and ``lane``. Pure.
 ///
 /// A class: it is changed in many places, and never copied.
 public final class LanePlan {
@@ -131,10 +131,13 @@ public final class LanePlan {
     }
 
     /// Updates the lane's head from ``head``, and decides the worker's next ``turn``.
-    public func choose(by planner: TurnPlanner, now: Timestamp) {
+    ///
+    /// - Parameter entities: by organization, as ``settle(_:_:)`` of the whole group has left them; those that it
+    ///   changed are not written yet, so ``head`` shows them as they were before.
+    public func choose(by planner: TurnPlanner, _ entities: [UUID: EntityTable], now: Timestamp) {
         outcomes = []
         place()
-        turn = next(planner, now)
+        turn = next(planner, entities, now)
     }
 
     private func place() {
@@ -151,7 +154,7 @@ public final class LanePlan {
         }
     }
 
-    private func next(_ planner: TurnPlanner, _ now: Timestamp) -> LaneTurn {
+    private func next(_ planner: TurnPlanner, _ entities: [UUID: EntityTable], _ now: Timestamp) -> LaneTurn {
         let blockers = leavesWaiters ? unfinished + [unblocking].compactMap { $0 } : unfinished
         if !blockers.isEmpty || lane.isSearched { return goOn(unblocking: blockers) }
         if lane.haltedBy != nil { return release(at: nil) }
@@ -164,7 +167,7 @@ public final class LanePlan {
             guard let organization, organization.status == .active else {
                 return release(at: now.adding(seconds: Self.pause))
             }
-            let surroundings = TurnPlanner.Surroundings(
+            var surroundings = TurnPlanner.Surroundings(
                 lane: request.lane,
                 token: lane.leaseToken,
                 leasedUntil: lane.readyAt ?? now,
@@ -173,6 +176,7 @@ public final class LanePlan {
                 mappings: mappings,
                 entity: entity
             )
+            if let locked = entities[organization.id] { surroundings.refreshEntity(of: head, from: locked) }
             return turn(of: head, planner.decide(head, surroundings, now: now, heldUntil: request.heldUntil), now)
         }
     }

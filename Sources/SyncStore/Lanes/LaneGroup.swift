@@ -135,7 +135,7 @@ struct LaneGroup {
     // MARK: - 4: what comes next
 
     func choose() {
-        for case let plan? in plans { plan.choose(by: planner, now: now) }
+        for case let plan? in plans { plan.choose(by: planner, entities, now: now) }
     }
 
     /// All remaining writes, and COMMIT.

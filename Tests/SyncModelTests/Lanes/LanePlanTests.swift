@@ -45,7 +45,7 @@ import Testing
     private static func chosen(_ plan: LanePlan?, _ sample: Sample? = nil) throws -> LanePlan {
         let plan = try settled(plan)
         if let sample { plan.head = sample.head }
-        plan.choose(by: planner, now: now)
+        plan.choose(by: planner, [:], now: now)
         return plan
     }
 
@@ -113,7 +113,7 @@ import Testing
         let plan = try Self.settled(Self.plan(try Self.settling(201), Self.lane(inFlight: Sample.id)))
         #expect(plan.outcomes.map(\.status) == [.succeeded] && plan.unblocking == Sample.id)
         #expect(plan.lane.queuedCount == 1 && plan.lane.openCount == 3 && plan.lane.headPosition == 2)
-        plan.choose(by: Self.planner, now: Self.now)
+        plan.choose(by: Self.planner, [:], now: Self.now)
         #expect(plan.outcomes.isEmpty)
     }
 
@@ -139,7 +139,7 @@ import Testing
         #expect(plan.unblocking == blockers[0])
         plan.release(position: 5, acceptedAt: Self.now)
         plan.leavesWaiters = true
-        plan.choose(by: Self.planner, now: Self.now)
+        plan.choose(by: Self.planner, [:], now: Self.now)
         #expect(plan.turn.unblocking == [blockers[1], blockers[0]])
         #expect(plan.lane.queuedCount == 3 && plan.lane.headPosition == 5)
     }
@@ -149,7 +149,7 @@ import Testing
             let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), Self.lane()))
             plan.release(position: position, acceptedAt: Self.now)
             plan.head = Self.at(3).head
-            plan.choose(by: Self.planner, now: Self.now)
+            plan.choose(by: Self.planner, [:], now: Self.now)
             #expect(plan.turn.isRun == runs && plan.lane.headPosition == min(position, 3))
             #expect(runs || plan.turn.unblocking == [])
         }
@@ -196,7 +196,7 @@ import Testing
             let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), Self.lane()))
             if let lowest { plan.release(position: lowest, acceptedAt: Self.now) }
             plan.head = .sealed(position: 4, .damaged("payload"))
-            plan.choose(by: Self.planner, now: Self.now)
+            plan.choose(by: Self.planner, [:], now: Self.now)
             #expect(plan.turn.isReleased == !goesOn && plan.lane.headPosition == min(4, lowest ?? 4))
             #expect(goesOn || plan.lane.readyAt == Self.now.adding(seconds: 30))
         }
@@ -222,9 +222,42 @@ import Testing
         )
         let plan = try Self.settled(Self.plan(.claim, Self.lane(owner: nil)))
         plan.head = head.head
-        plan.choose(by: Self.planner, now: Self.now)
+        plan.choose(by: Self.planner, [:], now: Self.now)
         #expect(plan.outcomes.map(\.status) == [.discarded] && plan.outcomes[0].version == 2)
         #expect(plan.turn.unblocking == [Sample.id] && plan.lane.openCount == 3)
+    }
+
+    @Test func `the head sees what the group's outcomes made of its entity, and not what was read before`() throws {
+        let read = EntityState.known(
+            etag: #""1""#,
+            owner: Sample.lane.user,
+            lastWriter: Sample.writer,
+            version: 1,
+            runBase: 0
+        )
+        var flown = Sample.of(.update)
+        flown.baseVersion = 1
+        flown.entity = read
+        let outcome = try #require(flown.outcome(200, etag: #""2""#))
+        let step = LaneStep.settle(try #require(flown.dispatch), outcome)
+        let settling = try #require(Self.plan(step, Self.lane(inFlight: Sample.id)))
+        // another lane of the group
+        let claiming = try #require(Self.plan(.claim, Self.lane(owner: nil)))
+        var entities = [Sample.lane.organization: EntityTable()]
+        entities[Sample.lane.organization]?.load(EntityKey(type: "contact", id: "7"), read)
+        for plan in [settling, claiming] { plan.settle(&entities) { UUID() } }
+        // by the client's id: then the mapping says which entity it is
+        var byClient = Self.at(2, flown)
+        byClient.serverID = nil
+        let seven = ServerID(text: "7", isInteger: true)
+        byClient.mappings = [Sample.local: [.init(entityType: "contact", serverID: seven)]]
+        for plan in [settling, claiming] {
+            for (head, ifMatch) in [(Self.at(2, flown), #""2""#), (byClient, #""2""#), (Self.at(2), nil)] {
+                plan.head = head.head
+                plan.choose(by: Self.planner, entities, now: Self.now)
+                #expect(plan.turn.request?.ifMatch == ifMatch)
+            }
+        }
     }
 
     @Test func `a lane that counts what is not there looks at all of itself, and then lets it be`() throws {
@@ -236,7 +269,7 @@ import Testing
         // what is released meanwhile is there
         let third = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), first.lane))
         third.release(position: 5, acceptedAt: Self.now)
-        third.choose(by: Self.planner, now: Self.now)
+        third.choose(by: Self.planner, [:], now: Self.now)
         #expect(third.note == nil && third.turn.isReleased && third.lane.headPosition == 5)
     }
 }
@@ -247,6 +280,13 @@ extension Sample {
 
 extension LaneTurn {
     fileprivate var isRun: Bool { if case .run = self { true } else { false } }
+    fileprivate var request: UpstreamRequest? {
+        if case .run(let dispatch) = self, case .upstream(let request, _) = dispatch.destination {
+            request
+        } else {
+            nil
+        }
+    }
     fileprivate var isReleased: Bool { if case .released = self { true } else { false } }
     fileprivate var unblocking: [UUID]? { if case .goOn(_, let ids) = self { ids } else { nil } }
 }

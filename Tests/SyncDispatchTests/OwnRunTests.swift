@@ -1,0 +1,153 @@
+import Foundation
+import JSONText
+import StoreSupport
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// Mutations of one entity that run one right after the other: each sees what the outcome of the one before it made of
+/// the entity, also where that outcome is written in the very transaction that sends the next.
+@Suite struct OwnRunTests {
+    /// What a mutation says of the state that it was made on.
+    enum Basis: String, CaseIterable {
+        case nothing, version, ifMatch
+
+        /// The members of an entry made when the entity was at its first version.
+        var members: [String: String] {
+            switch self {
+            case .nothing: [:]
+            case .version: ["base_version": "1"]
+            case .ifMatch: ["headers": #"{"If-Match":"\"1\""}"#]
+            }
+        }
+
+        /// The conditions of requests that are sent at these revisions.
+        func conditions(_ revisions: Int...) -> [String?] {
+            revisions.map { self == .nothing ? nil : "\"\($0)\"" }
+        }
+    }
+
+    /// Counts each entity's revisions, which are its ETags, and refuses a request whose condition names another.
+    private static func upstream(shows: Bool = false, hasETags: Bool = true) -> FakeUpstream {
+        let revisions = Shared([String: Int]())
+        return FakeUpstream { request, _ in
+            revisions.change { revisions in
+                let isNew = request.method == "POST"
+                let id =
+                    isNew ? "\(revisions.count + 1)" : request.path.split(separator: "/").last.map(String.init) ?? ""
+                let current = revisions[id] ?? 0
+                if let condition = request.condition, condition != "\"\(current)\"" {
+                    return .status(412, #"{"id":\#(id)}"#, etag: "\"\(current)\"")
+                }
+                revisions[id] = current + 1
+                let etag = hasETags && request.method != "DELETE" ? "\"\(current + 1)\"" : nil
+                return switch request.method {
+                case "POST": .status(201, #"{"id":\#(id)}"#, etag: etag)
+                case "DELETE": .status(204)
+                default: .status(200, shows ? #"{"id":\#(id),"revision":\#(current + 1)}"# : nil, etag: etag)
+                }
+            }
+        }
+    }
+
+    /// An entity at its first version, made in a push of its own.
+    private func made(_ stage: Stage) async throws -> UUID {
+        let contact = UUID()
+        let create = stage.create(local: contact)
+        try await stage.phone.push([create])
+        try await stage.mutation(create.id, is: .succeeded)
+        return contact
+    }
+
+    /// Pushes all entries at once, and waits until each has succeeded; returns the conditions of their requests.
+    private func conditions(_ stage: Stage, _ entries: [Entry]) async throws -> [String?] {
+        let before = stage.upstream.requests.count
+        try await stage.phone.push(entries)
+        for entry in entries {
+            // where one has not succeeded, the others wait for it
+            guard try await stage.settled(entry.id, .succeeded).status == "succeeded" else { break }
+        }
+        return stage.upstream.requests.dropFirst(before).map(\.condition)
+    }
+
+    @Test(arguments: Basis.allCases, [false, true])
+    func `updates in one push do not conflict with each other`(_ basis: Basis, shows: Bool) async throws {
+        let stage = try await Stage(upstream: Self.upstream(shows: shows))
+        let contact = try await made(stage)
+        let updates = (1...3).map { _ in stage.change("update", local: contact, extra: basis.members) }
+        #expect(try await conditions(stage, updates) == basis.conditions(1, 2, 3))
+        // by the server's id as well, and after the run has been pushed
+        let more = ["update", "replace"].map { stage.change($0, server: "1", extra: basis.members) }
+        #expect(try await conditions(stage, more) == basis.conditions(4, 5))
+        #expect(try await stage.phone.pull().map { $0["version"]?.int64 } == [6])
+    }
+
+    @Test(arguments: Basis.allCases)
+    func `an update and a delete in one push do not conflict with each other`(_ basis: Basis) async throws {
+        let stage = try await Stage(upstream: Self.upstream())
+        let contact = try await made(stage)
+        let entries = ["update", "delete"].map { stage.change($0, local: contact, extra: basis.members) }
+        #expect(try await conditions(stage, entries) == basis.conditions(1, 2))
+        #expect(try await stage.phone.pull().map { $0["deleted"]?.bool } == [true])
+    }
+
+    @Test(arguments: Basis.allCases)
+    func `a whole life in one push does not conflict with itself`(_ basis: Basis) async throws {
+        let stage = try await Stage(upstream: Self.upstream())
+        let contact = UUID()
+        let entries =
+            [stage.create(local: contact)]
+            + ["update", "delete"].map { stage.change($0, local: contact, extra: basis.members) }
+        #expect(try await conditions(stage, entries) == [nil] + basis.conditions(1, 2))
+        #expect(stage.upstream.requests.map(\.line) == ["POST /contacts", "PATCH /contacts/1", "DELETE /contacts/1"])
+    }
+
+    /// Where the upstream has no ETags, only the gateway can tell.
+    @Test(arguments: ["update", "delete"])
+    func `what another device of the lane has just written is not overwritten`(_ operation: String) async throws {
+        let stage = try await Stage(upstream: Self.upstream(hasETags: false), isRunning: false)
+        let other = Phone(stage.gateway, stage.organization, user: stage.phone.user)
+        let create = stage.create()
+        let first = stage.change(operation, server: "1", extra: Basis.version.members)
+        let second = other.entry(
+            "update",
+            "contact",
+            server: "1",
+            extra: ["endpoint": #""/contacts/1""#].merging(Basis.version.members) { $1 }
+        )
+        // both wait when the first runs
+        try await stage.phone.push([create, first])
+        try await other.push([second])
+        let helper = Helper(stage.gateway, stage.upstream)
+        let conflict = try await stage.settled(second.id, .conflict)
+        let detail = conflict["error"]?["detail"]?.string
+        #expect(
+            detail
+                == (operation == "delete"
+                    ? "another writer deleted the entity"
+                    : "base_version is 1, but another writer wrote since, and it is at version 2")
+        )
+        #expect(conflict["error"]?["current"]?["version"]?.int64 == 2)
+        #expect(conflict.attempts == 0 && stage.upstream.requests.count == 2)
+        await helper.shutDown()
+    }
+}
+
+extension UpstreamRequest {
+    /// The If-Match that goes out.
+    fileprivate var condition: String? { ifMatch ?? headers["if-match"] }
+}
+
+extension Stage {
+    /// Waits until nothing more happens to a mutation by itself, which is then as it should be.
+    @discardableResult
+    fileprivate func settled(_ id: UUID, _ status: MutationStatus) async throws -> JSONValue {
+        let ends = ["succeeded", "discarded", "failed", "conflict", "rejected"]
+        let mutation = try await mutation(id, becomes: "settled") { ends.contains($0.status ?? "") }
+        #expect(mutation.status == status.rawValue, "\(mutation.text)")
+        return mutation
+    }
+}
