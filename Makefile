@@ -1,10 +1,10 @@
 # Everything there is to do here; `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint format bench chaos fuzz verify clean
+.PHONY: help run phones build test lint format bench chaos fuzz verify clean
 
 # The Swift runtime goes into the binary: it runs where no Swift is installed, and calls into it are cheaper.
 RELEASE := swift build --traits Gateway -c release --static-swift-stdlib
-SWIFT_FOLDERS := Package.swift Sources Tests
+SWIFT_FOLDERS := Package.swift Sources Tests Examples
 
 help: ## this list
 	@sed -nE 's/^([a-z]+):.* ## (.*)/make \1\t\2/p' Makefile | expand -t 14
@@ -14,6 +14,12 @@ run: ## the gateway with a database of its own, ready to be tried; UPSTREAM=demo
 	@scripts/bootstrap
 	$(RELEASE) --product sluice
 	@exec .build/release/sluice dev $(if $(UPSTREAM),--demo-upstream)
+
+phones: ## two phones with a gateway: what they write offline, and what becomes of it; LIVE=1 lets you play them
+	@scripts/bootstrap --phones
+	$(RELEASE) --product sluice
+	swift build --package-path Examples/FieldNotes --scratch-path .build-examples
+	@exec scripts/phones $(if $(LIVE),--live)
 
 build: ## the release binary, .build/release/sluice
 	@scripts/bootstrap
@@ -49,4 +55,4 @@ verify: lint test ## lint and test: what must hold before a commit
 
 clean: ## removes what was built
 	swift package clean
-	rm -rf .build-benchmarks
+	rm -rf .build-benchmarks .build-examples

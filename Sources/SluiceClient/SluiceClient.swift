@@ -32,15 +32,27 @@ public final class SluiceClient: Sendable {
         public var timeout: TimeInterval = 30
         /// How long writes that ended are kept: as far back as an operator may restore the gateway from a backup.
         public var keep: Duration = .seconds(7 * 86_400)
-        /// Whether to listen to the gateway's events while resumed, so that others' changes come within a second.
-        public var usesEvents = true
+        /// Whether to listen to the gateway's events while resumed, so that others' changes come within a second. Off
+        /// on Linux, where `URLSession` keeps a core busy for as long as an answer is open.
+        public var usesEvents = Configuration.listens
         /// For requests; a proxy, a protocol, `waitsForConnectivity`…
         public var session: URLSessionConfiguration = .ephemeral
+        #if canImport(FoundationNetworking)
+            private static let listens = false
+        #else
+            private static let listens = true
+        #endif
         var limits = PushBatch.Limits()
         /// The time, which orders nothing: it stands in `created_at`.
         var now: @Sendable () -> Date = { Date() }
 
         public init() {}
+    }
+
+    /// What ``resume()`` has begun.
+    private struct Running {
+        var isOn = false
+        var task: Task<Void, Never>?
     }
 
     let database: any DatabaseWriter
@@ -50,8 +62,10 @@ public final class SluiceClient: Sendable {
     let bell = Bell()
     let worker: SyncWorker
     let gateway: GatewayClient
-    private let running = Locked<Task<Void, Never>?>(nil)
+    private let running = Locked(Running())
     private let counting: AnyDatabaseCancellable
+    /// Whether a transaction that is not over yet will wake the worker.
+    private let isRinging = Locked(false)
 
     /// - Parameters:
     ///   - database: the app's own, migrated with ``GRDB/DatabaseMigrator/registerSluiceMigrations()``.
@@ -69,6 +83,8 @@ public final class SluiceClient: Sendable {
         token: @escaping @Sendable () async throws -> String
     ) throws {
         let map = try EntityMap(entities)
+        var configuration = configuration
+        configuration.session = configuration.session.uncached
         try database.read { db in
             guard try db.tableExists("sluice_mutations") else {
                 throw SluiceError.configuration(
@@ -77,6 +93,7 @@ public final class SluiceClient: Sendable {
             }
             try map.check(db)
         }
+        try MappedColumns(map).adopt(database, now: configuration.now())
         self.database = database
         self.map = map
         self.configuration = configuration
@@ -95,16 +112,11 @@ public final class SluiceClient: Sendable {
             status: hub,
             bell: bell
         )
-        counting = ValueObservation.tracking { try StatusCounts.fetch($0) }.removeDuplicates().start(
-            in: database,
-            scheduling: .async(onQueue: .global()),
-            onError: { [hub] error in hub.update { $0.lastError = "\(error)" } },
-            onChange: { [hub] in hub.update($0) }
-        )
+        counting = StatusCounter(database, hub).start()
     }
 
     deinit {
-        running.withLock { $0?.cancel() }
+        running.withLock { $0.task?.cancel() }
         hub.finish()
     }
 
@@ -122,7 +134,21 @@ public final class SluiceClient: Sendable {
         return id
     }
 
-    private func ring(after db: Database) { db.afterNextTransaction { [bell] _ in bell.ring() } }
+    /// One observer a transaction, however much it enqueues: each would be told of every row that is changed.
+    private func ring(after db: Database) {
+        guard
+            isRinging.withLock({ isRinging in
+                defer { isRinging = true }
+                return !isRinging
+            })
+        else { return }
+        db.afterNextTransaction { [bell, isRinging] _ in
+            isRinging.withLock { $0 = false }
+            bell.ring()
+        } onRollback: { [isRinging] _ in
+            isRinging.withLock { $0 = false }
+        }
+    }
 
     /// Carries out a decision of a person, and lets the worker send it.
     private func settle(_ body: @escaping @Sendable (Settling) throws -> Void) async throws {
@@ -137,9 +163,13 @@ public final class SluiceClient: Sendable {
     /// asks at once after whatever stood still: a token that is good by now, an organization that was suspended.
     public func resume() {
         let isRunning = running.withLock { running in
-            if running != nil { return true }
+            if running.isOn { return true }
+            running.isOn = true
+            // one after the other, however often the app goes back and forth
+            let previous = running.task
             let (worker, listener) = (worker, EventListener(self))
-            running = Task {
+            running.task = Task {
+                await previous?.value
                 await withTaskGroup(of: Void.self) { group in
                     group.addTask { await worker.run() }
                     if let listener { group.addTask { await listener.run() } }
@@ -155,17 +185,22 @@ public final class SluiceClient: Sendable {
     }
 
     /// Stops synchronizing. What is under way at the gateway takes effect there, and is asked after later.
-    public func suspend() async {
-        let task = running.withLock { running in
-            defer { running = nil }
-            return running
+    public func suspend() {
+        running.withLock { running in
+            running.isOn = false
+            running.task?.cancel()
+            hub.update { status in
+                status.phase = .suspended
+                status.nextAttempt = nil
+            }
         }
-        task?.cancel()
-        await task?.value
-        hub.update { status in
-            status.phase = .suspended
-            status.nextAttempt = nil
-        }
+    }
+
+    /// Stops synchronizing, and waits until nothing of it is left.
+    func stop() async {
+        suspend()
+        await running.withLock { $0.task }?.value
+        suspend()
     }
 
     /// Pushes what waits and pulls what is new, for a background task, or where an app decides itself when to.
@@ -181,7 +216,11 @@ public final class SluiceClient: Sendable {
             await group.next()
             group.cancelAll()
         }
-        if running.withLock({ $0 == nil }) { hub.update { $0.phase = $0.phase == .idle ? .suspended : $0.phase } }
+        if !running.withLock({ $0.isOn }) {
+            hub.update { status in
+                if [.idle, .pushing, .pulling].contains(status.phase) { status.phase = .suspended }
+            }
+        }
         if let counts = try? await database.read({ try StatusCounts.fetch($0) }) { hub.update(counts) }
         return hub.status
     }
@@ -247,10 +286,14 @@ public final class SluiceClient: Sendable {
 
     /// Sends a write once more, as the record is now. The record's row is shown so at once.
     ///
+    /// - Parameter force: also where it is unknown whether the last attempt took effect, and the edited write may take
+    ///   effect beside it. Without it the gateway refuses that, and ``FailedWrite/decisionError`` says so.
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``.
-    public func retry<Record: Syncable>(_ mutation: UUID, editing record: Record) async throws {
+    public func retry<Record: Syncable>(_ mutation: UUID, editing record: Record, force: Bool = false) async throws {
         let values = try record.databaseDictionary
-        try await settle { try $0.retry(mutation, payload: try $0.payload(mutation, of: values)) }
+        try await settle {
+            try $0.retry(mutation, payload: try $0.payload(mutation, of: values), isForced: force)
+        }
     }
 
     /// Sends a write once more with another payload, in the gateway's terms.

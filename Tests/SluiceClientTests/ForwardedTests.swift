@@ -37,7 +37,9 @@ import Testing
         let create = try #require(try await phone.create(visit))
         #expect((await phone.sync()).lastError == nil)
         guard case .applied(let id, _, _) = try await phone.client.outcome(of: create) else {
-            Issue.record("\(String(describing: try await phone.client.state(of: create))) \(phone.client.currentStatus)")
+            Issue.record(
+                "\(String(describing: try await phone.client.state(of: create))) \(phone.client.currentStatus)"
+            )
             return
         }
         #expect(id?.int64 != nil)

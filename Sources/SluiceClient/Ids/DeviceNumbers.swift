@@ -41,26 +41,35 @@ struct DeviceNumbers {
         }
     }
 
-    /// What a registration tells: where the device's counters were. Behind a restore from a backup the phone may have
-    /// given numbers once more; rows that the gateway has not heard of get new ones.
-    func advance(to numbers: NextLocalIDs, now: Date) throws {
-        for entity in entities {
-            guard let next = numbers[entity.entityType] else { continue }
-            let again = try String.fetchAll(
+    /// Rows that were made on a phone which was restored from a backup, under numbers that it had given before: what a
+    /// registration tells is that the device was further. Those that the gateway has heard of by now are none.
+    func suspects(_ numbers: NextLocalIDs) throws -> [Suspect] {
+        try entities.flatMap { entity -> [Suspect] in
+            guard let next = numbers[entity.entityType], try isRestored(entity, next) else { return [] }
+            let rows = try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT m.key FROM sluice_mutations m
+                    SELECT m.id, m.key FROM sluice_mutations m
                     WHERE m.entity_type = ? AND m.operation = 'create' AND m.status = 'queued'
                         AND CAST(m.key AS INTEGER) < ?
                     ORDER BY m.sequence_number
                     """,
                 arguments: [entity.entityType, next]
             )
-            try raise(to: [entity.entityType: next])
-            // numbers that never left the phone, and that the gateway knows of: those of the time before the restore
-            guard try isRestored(entity, next) else { continue }
-            for key in again { try renumber(entity, key) }
+            return try rows.map { Suspect(mutation: try UUID(wire: $0[0]), name: EntityName(entity.entityType, $0[1])) }
         }
+    }
+
+    /// A row whose number may be another's.
+    struct Suspect: Sendable {
+        let mutation: UUID
+        let name: EntityName
+    }
+
+    /// Gives a row that never left the phone another number.
+    func renumber(_ name: EntityName) throws {
+        guard let entity = map[name.entityType] else { return }
+        try renumber(entity, name.key)
     }
 
     /// Whether the gateway knows of numbers that the phone has never sent or been given.

@@ -56,6 +56,16 @@ final class Identities {
         return (wire, pending)
     }
 
+    /// The client ids in a document of the gateway's terms that have no server id yet.
+    func pendingIDs(in document: JSON, _ entity: EntitySync) throws -> [ClientName] {
+        var pending: [ClientName] = []
+        _ = try entity.replacingIDs(in: document) { type, id in
+            if try IDMapping.of(type, clientID: id, db)?.status == .pending { pending.append(ClientName(type, id)) }
+            return id
+        }
+        return pending
+    }
+
     // MARK: - From the gateway
 
     /// Whose the ids of types with device ids are in a document: pulls and pushes have the device's own numbers, and

@@ -21,10 +21,11 @@ struct KeyRewriter {
         guard key != mapping.key, let new = entity.key.databaseValue(of: key),
             let old = entity.key.databaseValue(of: mapping.key)
         else { return mapping.key }
-        try deferForeignKeys()
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
-        try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [new, old])
-        try rename(entity, from: mapping.key, to: key)
+        try deferringForeignKeys {
+            try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [new, old])
+            try rename(entity, from: mapping.key, to: key)
+        }
         try db.execute(
             sql: "UPDATE sluice_id_mappings SET key = ? WHERE entity_type = ? AND key = ?",
             arguments: [key, entity.entityType, mapping.key]
@@ -36,10 +37,11 @@ struct KeyRewriter {
     /// A row that never left the phone gets another number of the device.
     func rename(_ mapping: IDMapping, _ entity: EntitySync, to number: Int64) throws {
         guard let clientID = mapping.clientID, let old = entity.key.databaseValue(of: mapping.key) else { return }
-        try deferForeignKeys()
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
-        try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [number, old])
-        try rename(entity, from: mapping.key, to: String(number))
+        try deferringForeignKeys {
+            try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [number, old])
+            try rename(entity, from: mapping.key, to: String(number))
+        }
         try db.execute(
             sql: "UPDATE sluice_id_mappings SET key = ?1, client_id = ?1 WHERE entity_type = ?2 AND key = ?3",
             arguments: [String(number), entity.entityType, mapping.key]
@@ -49,11 +51,12 @@ struct KeyRewriter {
 
     /// The row goes, and everything that named it names another one: both are one entity at the server.
     func merge(_ mapping: IDMapping, into other: IDMapping, _ entity: EntitySync) throws {
-        try deferForeignKeys()
         if let old = entity.key.databaseValue(of: mapping.key) {
             let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
-            try rename(entity, from: mapping.key, to: other.key)
-            try db.execute(sql: "DELETE FROM \(table) WHERE \(column) = ?", arguments: [old])
+            try deferringForeignKeys {
+                try rename(entity, from: mapping.key, to: other.key)
+                try db.execute(sql: "DELETE FROM \(table) WHERE \(column) = ?", arguments: [old])
+            }
         }
         try Base.delete(EntityName(entity.entityType, mapping.key), db)
         try db.execute(
@@ -69,8 +72,13 @@ struct KeyRewriter {
         )
     }
 
-    /// Foreign keys are looked at when the transaction ends: a parent and its children change one after the other.
-    private func deferForeignKeys() throws { try db.execute(sql: "PRAGMA defer_foreign_keys = ON") }
+    /// Foreign keys are looked at when the transaction ends: a parent and its children change one after the other. What
+    /// is written later in the transaction is looked at by itself again.
+    private func deferringForeignKeys(_ body: () throws -> Void) throws {
+        try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
+        try body()
+        try db.execute(sql: "PRAGMA defer_foreign_keys = OFF")
+    }
 
     // MARK: - What names the row
 
@@ -112,7 +120,7 @@ struct KeyRewriter {
         let key = referrer.entity.key.column.quotedDatabaseIdentifier
         let rows = try Row.fetchAll(
             db,
-            sql: "SELECT \(key), \(column) FROM \(table) WHERE instr(lower(\(column)), ?)",
+            sql: "SELECT \(key), \(column) FROM \(table) WHERE instr(lower(\(column)), lower(?))",
             arguments: [old]
         )
         for row in rows {

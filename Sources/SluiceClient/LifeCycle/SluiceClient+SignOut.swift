@@ -40,7 +40,7 @@ extension SluiceClient {
     /// - Throws: ``SluiceError/pendingWrites(_:)`` where there are any and they may not be discarded; then nothing is
     ///   erased, and synchronization is suspended.
     public func signOut(pending choice: PendingWrites = .refuse) async throws {
-        await suspend()
+        await stop()
         try await database.write { [map] db in
             let pending = try Int.fetchOne(
                 db,

@@ -20,13 +20,13 @@ struct Enqueuing {
     /// - Returns: the mutation's id; nil for an update that changes nothing.
     func enqueue(_ write: Write) throws -> UUID? {
         switch write.content {
-        case .record(let operation, let type, let values):
+        case .record(let operation, let type, let values, let original):
             let entity = try map.entity(type)
-            return try enqueue(operation, entity, try entity.key(of: values), values, write.options)
+            return try enqueue(operation, entity, try entity.key(of: values), values, original, write.options)
         case .deletion(let type, let value):
             let entity = try map.entity(type)
             guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is no key") }
-            return try enqueue(.delete, entity, key, [:], write.options)
+            return try enqueue(.delete, entity, key, [:], nil, write.options)
         case .request(let request): return try enqueue(request, write.options)
         }
     }
@@ -34,22 +34,31 @@ struct Enqueuing {
     // MARK: - Records
 
     private func enqueue(
-        _ operation: Operation,
+        _ operation: RowOperation,
         _ entity: EntitySync,
         _ key: String,
         _ values: [String: DatabaseValue],
+        _ original: [String: DatabaseValue]?,
         _ options: Write.Options
     ) throws -> UUID? {
         let name = EntityName(entity.entityType, key)
         var payload: JSON?
+        var isOverlapping = false
         switch operation {
         case .create:
             try makeMapping(entity, name)
             payload = try entity.document(of: values, map)
         case .update:
-            let before = try shown(entity, name)
-            guard let patch = entity.mapped(before).patch(to: try entity.document(of: values, map)) else { return nil }
-            payload = patch
+            let edit = try UpdateEdit(
+                entity,
+                shown: shown(entity, name),
+                original: original.map { try entity.document(of: $0, map) },
+                edited: entity.document(of: values, map)
+            )
+            payload = edit.patch
+            isOverlapping = edit.isOverlapping
+            if original != nil, edit.patch == nil { try rows.refresh(entity, name.key) }
+            guard edit.patch != nil else { return nil }
         case .replace:
             // members that this version of the app does not know stay
             let others = try shown(entity, name).object ?? [:]
@@ -64,18 +73,24 @@ struct Enqueuing {
         if operation != .create, let localID, try identities.mapping(name)?.status != .resolved {
             needed.append(ClientName(name.entityType, localID))
         }
-        return try insert(
+        var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
+        // the person saw a state of before somebody's change; versions count from 1, and a version within a run of one
+        // writer's own is none that conflicts (`docs/rules.md`, conflicts)
+        if isOverlapping, version != nil { version = 1 }
+        let id = try insert(
             operation: operation.rawValue,
             name,
             ids: (localID, serverID),
             endpoint: options.endpoint ?? entity.endpoint.map { operation == .create ? $0 : $0 + "/{local_id}" },
             payload: wire?.document,
             needed: needed,
-            baseVersion: options.isChecked && operation != .create ? try baseVersion(name) : nil,
+            baseVersion: version,
             options: options,
             entity: entity,
             isShown: true
         )
+        if original != nil { try rows.refresh(entity, name.key) }
+        return id
     }
 
     /// What an entity is shown as before this write.

@@ -46,5 +46,13 @@ enum Outbox {
                 """,
             arguments: [moment.rfc3339]
         )
+        // tombstones that nothing in the outbox could take for something else
+        try db.execute(
+            sql: """
+                DELETE FROM sluice_base WHERE is_deleted AND NOT EXISTS (
+                    SELECT 1 FROM sluice_mutations m
+                    WHERE m.entity_type = sluice_base.entity_type AND m.key = sluice_base.key)
+                """
+        )
     }
 }

@@ -5,7 +5,7 @@ public import GRDB
 public struct Write {
     enum Content {
         /// Of a record's row, by entity type.
-        case record(Operation, String, [String: DatabaseValue])
+        case record(RowOperation, String, [String: DatabaseValue], original: [String: DatabaseValue]?)
         /// Of a row by its key.
         case deletion(String, DatabaseValue)
         case request(Request)
@@ -55,6 +55,20 @@ public struct Write {
     /// - Throws: what the record throws when it is encoded.
     public static func update<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
         try Write(.update, record, options)
+    }
+
+    /// A row that a person has changed since it was read, in a form that was open for a while, say. What is sent is what
+    /// the person changed; what others have changed meanwhile stays, and is shown. Where both changed the same, it is a
+    /// conflict, as ``Options/isChecked`` has it.
+    ///
+    /// - Parameter original: the record as it was read.
+    /// - Throws: what the records throw when they are encoded.
+    public static func update<Record: Syncable>(
+        _ record: Record,
+        from original: Record,
+        _ options: Options = Options()
+    ) throws -> Write {
+        try Write(.update, record, from: original, options)
     }
 
     /// A row that the app has just changed, sent whole.
@@ -113,8 +127,18 @@ public struct Write {
         self.options = options
     }
 
-    private init<Record: Syncable>(_ operation: Operation, _ record: Record, _ options: Options) throws {
-        content = .record(operation, Record.sync.entityType, try record.databaseDictionary)
+    private init<Record: Syncable>(
+        _ operation: RowOperation,
+        _ record: Record,
+        from original: Record? = nil,
+        _ options: Options
+    ) throws {
+        content = .record(
+            operation,
+            Record.sync.entityType,
+            try record.databaseDictionary,
+            original: try original?.databaseDictionary
+        )
         self.options = options
     }
 }

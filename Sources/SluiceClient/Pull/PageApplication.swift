@@ -121,31 +121,42 @@ struct PageApplication {
     /// Takes away what the pull did not show (`docs/clients.md`, after a 410): the server has deleted it. What an open
     /// edit writes is decided by its own result.
     private func sweep(_ generation: Int64) throws {
+        var names = try names(
+            """
+            SELECT m.entity_type, m.key FROM sluice_mutations m
+            WHERE m.is_shown AND \(Self.isOutdated)
+            """,
+            generation
+        )
         // edits that took effect before the pull began would be in it, if their entities were
         try db.execute(
-            sql: """
-                UPDATE sluice_mutations AS m SET is_shown = 0
-                WHERE m.is_shown AND m.status = 'succeeded'
-                    AND m.settled_at < (SELECT d.snapshot_began_at FROM sluice_device d)
-                    AND NOT EXISTS (
-                        SELECT 1 FROM sluice_base b
-                        WHERE b.entity_type = m.entity_type AND b.key = m.key AND b.generation >= ?)
-                """,
+            sql: "UPDATE sluice_mutations AS m SET is_shown = 0 WHERE m.is_shown AND \(Self.isOutdated)",
             arguments: [generation]
         )
-        let names = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT b.entity_type, b.key FROM sluice_base b
-                WHERE b.generation < ? AND NOT EXISTS (
-                    SELECT 1 FROM sluice_mutations m
-                    WHERE m.entity_type = b.entity_type AND m.key = b.key AND m.is_shown)
-                """,
-            arguments: [generation]
-        ).map { EntityName($0[0], $0[1]) }
-        for name in names {
-            try Base.delete(name, db)
-            if let entity = map[name.entityType] { try rows.refresh(entity, name, base: nil) }
+        names += try self.names("SELECT b.entity_type, b.key FROM sluice_base b WHERE b.generation < ?", generation)
+        for name in Set(names) {
+            guard let entity = map[name.entityType] else { continue }
+            // open edits go on standing on the last document that was told, as on that of a tombstone
+            if try isInOutbox(name) {
+                if var base = try Base.of(name, db) {
+                    base.isDeleted = true
+                    try base.save(name, generation: generation, db)
+                }
+            } else {
+                try Base.delete(name, db)
+            }
+            try rows.refresh(entity, name.key)
         }
+    }
+
+    private static let isOutdated = """
+        m.status = 'succeeded' AND m.settled_at < (SELECT d.snapshot_began_at FROM sluice_device d)
+            AND NOT EXISTS (
+                SELECT 1 FROM sluice_base b
+                WHERE b.entity_type = m.entity_type AND b.key = m.key AND b.generation >= ?)
+        """
+
+    private func names(_ sql: String, _ generation: Int64) throws -> [EntityName] {
+        try Row.fetchAll(db, sql: sql, arguments: [generation]).map { EntityName($0[0], $0[1]) }
     }
 }

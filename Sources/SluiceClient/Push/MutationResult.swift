@@ -27,11 +27,12 @@ struct MutationResult: Sendable {
     /// - Returns: nil for what is no result.
     init?(_ json: JSON) {
         guard let id = json["id"]?.string.flatMap(UUID.init(uuidString:)),
-            let status = json["status"]?.string.flatMap(Status.init(rawValue:))
+            let status = json["status"]?.string
         else { return nil }
         func member(_ name: String) -> JSON? { json[name].flatMap { $0.isNull ? nil : $0 } }
         self.id = id
-        self.status = status
+        // one that this version does not know is not the end, and is asked after
+        self.status = Status(rawValue: status) ?? .pending
         serverID = member("server_id")
         version = member("version")?.int64
         etag = member("etag")?.string

@@ -37,17 +37,33 @@ final class Results {
         let isShown: Bool = row["is_shown"]
         switch result.status {
         case .succeeded: if isShown { try succeed(result, try edit(row, entity), entity, name) }
+        case .pending, .blocked, .inFlight, .failed, .conflict, .rejected:
+            if !isShown, try reveal(result.id) { try rows.refresh(entity, name.key) }
         case .discarded:
             if isShown || result.current != nil { try discard(result, entity, name) }
-        default: break
         }
         return true
+    }
+
+    /// Shows an edit again that a decision had hidden, which did not come to be.
+    ///
+    /// - Returns: false for what is no edit of a row, or is still to be given up.
+    private func reveal(_ id: UUID) throws -> Bool {
+        try db.execute(
+            sql: """
+                UPDATE sluice_mutations SET is_shown = 1
+                WHERE id = ?1 AND operation IN ('create', 'update', 'replace', 'delete')
+                    AND NOT EXISTS (SELECT 1 FROM sluice_intents WHERE mutation_id = ?1)
+                """,
+            arguments: [id.wire]
+        )
+        return db.changesCount > 0
     }
 
     private func edit(_ row: Row, _ entity: EntitySync) throws -> Edit {
         let payload = try (row["payload"] as String?).map { try JSON(parsing: $0) }
         return Edit(
-            operation: Operation(rawValue: row["operation"]) ?? .update,
+            operation: RowOperation(rawValue: row["operation"]) ?? .update,
             payload: try payload.map { try identities.toLocal($0, entity) }
         )
     }
@@ -57,7 +73,8 @@ final class Results {
             sql: """
                 UPDATE sluice_mutations
                 SET status = ?, result_server_id = ?, version = ?, etag = ?, blocked_by = ?, resolution = ?, response = ?,
-                    error = ?, warnings = ?, revision = ?, attempt_count = ?, next_retry_at = ?, settled_at = ?
+                    error = ?, warnings = ?, revision = ?, attempt_count = ?, next_retry_at = ?, settled_at = ?,
+                    settle_error = CASE WHEN ? THEN NULL ELSE settle_error END
                 WHERE id = ?
                 """
         )
@@ -66,7 +83,7 @@ final class Results {
             result.status.rawValue, result.serverID?.text, result.version, result.etag,
             result.blockedBy.isEmpty ? nil : JSON.array(result.blockedBy).text, result.resolution,
             result.response?.text, result.error?.text, result.warnings?.text, result.revision, result.attemptCount,
-            result.nextRetryAt, isSettled ? now.rfc3339 : nil, result.id.wire,
+            result.nextRetryAt, isSettled ? now.rfc3339 : nil, result.status.isFinal, result.id.wire,
         ])
     }
 

@@ -31,6 +31,8 @@ extension DatabaseMigrator {
             pulled_types TEXT NOT NULL DEFAULT '',
             -- one more for each pull from the beginning; what it does not show is swept at its end
             generation INTEGER NOT NULL DEFAULT 0,
+            -- the columns and members that rows were last written with: JSON, by entity type
+            mapped_columns TEXT,
             is_snapshot INTEGER NOT NULL DEFAULT 1,
             snapshot_rows INTEGER NOT NULL DEFAULT 0,
             snapshot_began_at TEXT,

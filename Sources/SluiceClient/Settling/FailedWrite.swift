@@ -18,11 +18,13 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     /// The mutation's id.
     public let id: UUID
     public let reason: Reason
+    /// The entity type's name at the gateway.
     public let entityType: String
     /// The text of the row's key: a lower-case UUID, or decimal digits.
     public let key: String?
     /// `create`, `update`, `replace`, `delete`, or a method.
     public let operation: String
+    /// When it was enqueued, by the phone's clock.
     public let createdAt: Date
     /// What is wrong.
     public let problem: Problem?
@@ -30,17 +32,17 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let response: JSON?
     /// What was sent: client ids and server ids stand in it as the gateway sees them.
     public let payload: JSON?
-    /// The server's document that stands in its place, in the gateway's terms; nil where it is not known.
+    /// The entity that stands in its place, with `document`, `version`, `etag` and `deleted`, in the gateway's terms; nil
+    /// where it is not known.
     public let theirs: JSON?
-    /// What was decided, and has not reached the gateway: `retry`, `discard` or `resolve`.
-    public let decision: String?
     /// Why the gateway did not follow the last decision.
     public let decisionError: String?
+    /// How often the gateway has tried to carry it out.
     public let attempts: Int
 }
 
 extension FailedWrite {
-    /// All of them, the oldest first; without those that are to be discarded.
+    /// All of them, the oldest first. One that was decided about is pending until the gateway has heard of it.
     public static func fetchAll(_ db: Database) throws -> [FailedWrite] { try fetch(db, "1") }
 
     /// The conflicts among them.
@@ -51,25 +53,24 @@ extension FailedWrite {
         try fetch(db, "m.entity_type = ? AND m.key = ?", [entityType, key])
     }
 
-    /// One of them, also one that is to be discarded.
+    /// One of them.
     static func fetch(_ db: Database, id: UUID) throws -> FailedWrite? {
-        try fetch(db, "m.id = ?", [id.wire], isComplete: true).first
+        try fetch(db, "m.id = ?", [id.wire]).first
     }
 
     private static func fetch(
         _ db: Database,
         _ condition: String,
-        _ arguments: StatementArguments = [],
-        isComplete: Bool = false
+        _ arguments: StatementArguments = []
     ) throws -> [FailedWrite] {
         try Row.fetchAll(
             db,
             sql: """
                 SELECT m.id, m.status, m.entity_type, m.key, m.operation, m.created_at, m.error, m.response,
-                    coalesce(m.edited_payload, m.payload) AS payload, m.attempt_count, m.settle_error, i.action
-                FROM sluice_mutations m LEFT JOIN sluice_intents i ON i.mutation_id = m.id
+                    coalesce(m.edited_payload, m.payload) AS payload, m.attempt_count, m.settle_error
+                FROM sluice_mutations m
                 WHERE m.status IN ('failed', 'conflict', 'rejected')
-                    AND (\(isComplete) OR i.action IS NOT 'discard') AND \(condition)
+                    AND NOT EXISTS (SELECT 1 FROM sluice_intents i WHERE i.mutation_id = m.id) AND \(condition)
                 ORDER BY m.sequence_number
                 """,
             arguments: arguments
@@ -89,7 +90,6 @@ extension FailedWrite {
         response = try json("response")
         payload = try json("payload")
         theirs = error?["current"].flatMap { $0.isNull ? nil : $0 }
-        decision = row["action"]
         decisionError = row["settle_error"]
         attempts = row["attempt_count"] ?? 0
     }

@@ -8,14 +8,17 @@ extension Intent {
         if let result = MutationResult(answer) { try PushAnswer(map, db, now: now).apply(result) }
     }
 
+    /// Whether the write is to go.
+    private var isGivingUp: Bool { action == .discard || body["strategy"]?.string == Winner.server.rawValue }
+
     func apply(_ problem: Problem, _ map: EntityMap, _ db: Database, now: Date) throws {
         try delete(db)
-        switch (problem.code, action) {
-        case ("not_found", .discard):
+        switch (problem.code, isGivingUp) {
+        case ("not_found", true):
             // it was never taken, or its record has gone: nothing is left to give up there
             let gone: JSON = ["id": .string(mutationID.wire), "status": "discarded"]
             if let result = MutationResult(gone) { try PushAnswer(map, db, now: now).apply(result) }
-        case ("not_found", _):
+        case ("not_found", false):
             try db.execute(
                 sql: """
                     UPDATE sluice_mutations
@@ -29,9 +32,11 @@ extension Intent {
             try db.execute(
                 sql: """
                     UPDATE sluice_mutations
-                    SET settle_error = ?, is_shown = operation IN ('create', 'update', 'replace', 'delete'),
-                        status = CASE problem WHEN 'status_transition_must_be_valid' THEN 'pending' ELSE status END
-                    FROM (SELECT ? AS problem) WHERE id = ?
+                    SET settle_error = ?1, edited_payload = NULL,
+                        status = CASE ?2 WHEN 'status_transition_must_be_valid' THEN 'pending' ELSE status END,
+                        is_shown = CASE WHEN ?2 <> 'status_transition_must_be_valid'
+                            THEN operation IN ('create', 'update', 'replace', 'delete') ELSE is_shown END
+                    WHERE id = ?3
                     """,
                 arguments: [problem.description, problem.code, mutationID.wire]
             )

@@ -36,17 +36,21 @@ struct Settling {
 
     // MARK: - Retry
 
-    /// - Parameter payload: in place of the write's own, in the gateway's terms; nil to retry it as it is.
-    func retry(_ id: UUID, payload: JSON?) throws {
+    /// - Parameters:
+    ///   - payload: in place of the write's own, in the gateway's terms; nil to retry it as it is.
+    ///   - isForced: also where it may take effect beside an attempt of unknown outcome.
+    func retry(_ id: UUID, payload: JSON?, isForced: Bool = false) throws {
         let (row, status) = try mutation(id)
         switch status {
         case "failed", "conflict":
             try edit(row, payload)
-            try Intent.save(id, .retry, payload.map { ["payload": $0] } ?? [:], db, now: now)
+            var body: [String: JSON] = [:]
+            body["payload"] = payload
+            if isForced { body["force"] = true }
+            try Intent.save(id, .retry, .object(body), db, now: now)
         case "rejected":
             try edit(row, payload)
-            // what was refused because of it comes behind it, in order
-            for sequence in try [row.sequence] + rejected(becauseOf: row) { try resubmit(sequence) }
+            try resubmit([row.sequence] + rejected(becauseOf: row), from: row.sequence)
         default: throw SluiceError.stateForbids("a write that is \(status) cannot be retried")
         }
         try refresh(row)
@@ -54,25 +58,39 @@ struct Settling {
 
     private func edit(_ row: OutboxRow, _ payload: JSON?) throws {
         guard let payload else { return }
+        // what it names by now; ids in what is no declared reference are found by the gateway
+        let pending = try map[row.entityType].map { try identities.pendingIDs(in: payload, $0) } ?? []
+        let names = Set(row.names).union(pending).map(\.text).sorted()
         try db.execute(
-            sql: "UPDATE sluice_mutations SET edited_payload = ? WHERE id = ?",
-            arguments: [payload.text, row.id.wire]
+            sql: "UPDATE sluice_mutations SET edited_payload = ?, names = ? WHERE id = ?",
+            arguments: [payload.text, JSON.array(names.map(JSON.string)).text, row.id.wire]
         )
     }
 
     /// A new number under the same key: only what was taken ties its key to its content (`docs/clients.md`,
     /// resubmitting a rejected entry).
-    private func resubmit(_ sequence: Int64) throws {
-        try db.execute(
+    private func resubmit(_ sequences: [Int64], from first: Int64) throws {
+        for sequence in sequences {
+            try db.execute(
+                sql: """
+                    UPDATE sluice_mutations
+                    SET status = 'queued', payload = coalesce(edited_payload, payload), edited_payload = NULL,
+                        error = NULL, settled_at = NULL
+                    WHERE sequence_number = ?
+                    """,
+                arguments: [sequence]
+            )
+        }
+        // with what was refused because of it, and all that was made later and never sent: they keep their order
+        let behind = try Int64.fetchAll(
+            db,
             sql: """
-                UPDATE sluice_mutations
-                SET status = 'queued', payload = coalesce(edited_payload, payload), edited_payload = NULL, error = NULL,
-                    settled_at = NULL
-                WHERE sequence_number = ?
+                SELECT sequence_number FROM sluice_mutations WHERE status = 'queued' AND sequence_number >= ?
+                ORDER BY sequence_number
                 """,
-            arguments: [sequence]
+            arguments: [first]
         )
-        try Outbox.renumber(sequence, db)
+        for sequence in behind { try Outbox.renumber(sequence, db) }
     }
 
     private func rejected(becauseOf row: OutboxRow) throws -> [Int64] {
@@ -90,13 +108,16 @@ struct Settling {
         let (row, status) = try mutation(id)
         let dependents = try dependents(of: row)
         if choice == nil, !dependents.isEmpty { throw SluiceError.hasDependents(dependents.count) }
-        try discard(row, status, choice)
-        guard choice == .discard else { return }
-        for id in dependents {
-            let (row, status) = try mutation(UUID(wire: id))
-            // the gateway discards what it knows of with the first one
-            try Self.isLocal(status) ? discard(row, status, nil) : hide(row)
+        if choice == .discard {
+            // the last ones first: a row goes before the one that it names
+            for id in dependents.reversed() {
+                let (row, status) = try mutation(UUID(wire: id))
+                // the gateway discards what it knows of with the first one
+                try Self.isLocal(status) ? discard(row, status, nil) : hide(row)
+            }
         }
+        try discard(row, status, choice)
+        try rows.refreshHeld(limit: 1_000)
     }
 
     private static func isLocal(_ status: String) -> Bool { status == "queued" || status == "rejected" }
@@ -168,11 +189,31 @@ struct Settling {
         }
         var body: [String: JSON] = ["strategy": .string(winner.rawValue)]
         if winner == .client {
-            body["payload"] = payload
-            try edit(row, payload)
+            let whole = try payload ?? restored(row)
+            body["payload"] = whole
+            try edit(row, whole)
         }
         try Intent.save(id, .resolve, .object(body), db, now: now)
         try winner == .server ? hide(row) : refresh(row)
+    }
+
+    /// The whole document, where an update is to have its way over a deletion: a patch would bring back what it
+    /// changes, and nothing else.
+    private func restored(_ row: OutboxRow) throws -> JSON? {
+        guard row.operation == RowOperation.update.rawValue, let entity = map[row.entityType], let key = row.key else {
+            return nil
+        }
+        let base = try Base.of(EntityName(row.entityType, key), db)
+        let error = try String.fetchOne(
+            db,
+            sql: "SELECT error FROM sluice_mutations WHERE id = ?",
+            arguments: [row.id.wire]
+        )
+        let current = try error.map { try JSON(parsing: $0) }?["current"]
+        guard base?.isDeleted ?? false || current?["deleted"]?.bool ?? false else { return nil }
+        return try rows.document(entity, key, before: row.sequence + 1).map {
+            try identities.toWire($0, entity).document
+        }
     }
 
     // MARK: - What all of them need
@@ -202,7 +243,7 @@ struct Settling {
             throw SluiceError.invalid("the record is another one than the write's")
         }
         var document = try entity.document(of: values, map)
-        if row.operation == Operation.update.rawValue {
+        if row.operation == RowOperation.update.rawValue {
             let before = try rows.document(entity, key, before: row.sequence) ?? [:]
             document = entity.mapped(before).patch(to: document) ?? [:]
         }

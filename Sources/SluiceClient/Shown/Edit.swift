@@ -2,12 +2,12 @@ import GRDB
 
 /// A mutation on top of its entity's base: what it makes of the document. Its payload is in the phone's terms.
 struct Edit: Sendable {
-    let operation: Operation
+    let operation: RowOperation
     let payload: JSON?
 }
 
 /// What a mutation does with its entity.
-public enum Operation: String, Sendable {
+enum RowOperation: String, Sendable {
     case create, update, replace, delete
 }
 
@@ -40,7 +40,7 @@ extension Edit {
         )
         return try Row.fetchAll(statement, arguments: [name.entityType, name.key, sequence]).map { row in
             Edit(
-                operation: Operation(rawValue: row["operation"]) ?? .update,
+                operation: RowOperation(rawValue: row["operation"]) ?? .update,
                 payload: try (row["payload"] as String?).map { try JSON(parsing: $0) }
             )
         }

@@ -50,7 +50,8 @@ public enum Outcome: Sendable, Hashable {
             )
         case "discarded": return .discarded
         case "failed", "conflict", "rejected":
-            return try FailedWrite.fetch(db, id: id).map(Outcome.failed) ?? .discarded
+            // one that was decided about is on its way again
+            return try FailedWrite.fetch(db, id: id).map(Outcome.failed) ?? .accepted
         default: return .accepted
         }
     }

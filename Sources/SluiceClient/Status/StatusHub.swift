@@ -4,6 +4,7 @@ import Foundation
 final class StatusHub: Sendable {
     private struct State {
         var status = SyncStatus()
+        var isFinished = false
         var watchers: [UUID: AsyncStream<SyncStatus>.Continuation] = [:]
     }
 
@@ -16,8 +17,8 @@ final class StatusHub: Sendable {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let id = UUID()
             state.withLock { state in
-                state.watchers[id] = continuation
                 continuation.yield(state.status)
+                if state.isFinished { continuation.finish() } else { state.watchers[id] = continuation }
             }
             continuation.onTermination = { [self] _ in state.withLock { _ = $0.watchers.removeValue(forKey: id) } }
         }
@@ -46,6 +47,10 @@ final class StatusHub: Sendable {
     }
 
     func finish() {
-        for watcher in state.withLock({ $0.watchers.values.map { $0 } }) { watcher.finish() }
+        let watchers = state.withLock { state in
+            state.isFinished = true
+            return state.watchers.values.map { $0 }
+        }
+        for watcher in watchers { watcher.finish() }
     }
 }

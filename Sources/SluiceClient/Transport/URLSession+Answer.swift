@@ -67,3 +67,14 @@ private final class OneReply: Sendable {
         }
     }
 }
+
+extension URLSessionConfiguration {
+    /// A copy that caches nothing: answers are of the moment, and on Linux a request that is cancelled as it begins ends
+    /// the process where there is a cache.
+    var uncached: URLSessionConfiguration {
+        guard let copy = copy() as? URLSessionConfiguration else { return self }
+        copy.urlCache = nil
+        copy.requestCachePolicy = .reloadIgnoringLocalCacheData
+        return copy
+    }
+}

@@ -24,9 +24,13 @@ public struct EntitySync: Sendable {
     public let entityType: String
     /// The app's table.
     public let table: String
+    /// The column that holds a row's key.
     public let key: EntityKey
+    /// The columns that are synchronized, without the key.
     public let columns: [SyncedColumn]
+    /// Who makes ids, as it is registered at the gateway.
     public let idSpace: IDSpace
+    /// Whether a row's key may change.
     public let keys: Keys
     /// Of a type that is forwarded to an upstream, where: `/visits`. Creates go to it, everything else to
     /// `/visits/{local_id}`. Nil for types of the gateway's built-in store.
@@ -66,7 +70,9 @@ public struct EntitySync: Sendable {
 public enum ConflictResolution: String, Sendable {
     /// A person decides: ``SluiceClient/conflicts``.
     case manual
+    /// The write is discarded, and the server's entity stays.
     case serverWins = "server_wins"
+    /// The write has its way; a create waits for a person all the same.
     case clientWins = "client_wins"
 }
 
@@ -78,6 +84,7 @@ public struct EntityKey: Sendable, Hashable {
         case text
     }
 
+    /// The column's name.
     public let column: String
     let kind: Kind
 

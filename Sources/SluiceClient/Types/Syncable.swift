@@ -17,5 +17,6 @@ public import GRDB
 /// ``SluiceClient/enqueue(_:in:)`` in the same transaction. What the map names is written by the library when others
 /// change it; columns that the map leaves out are the app's own, and never leave the phone.
 public protocol Syncable: EncodableRecord {
+    /// Which table and columns are which entity type and members.
     static var sync: EntitySync { get }
 }

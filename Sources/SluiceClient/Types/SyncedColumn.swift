@@ -60,7 +60,7 @@ public struct SyncedColumn: Sendable, Hashable {
     /// Bytes: a string in base64.
     public static func data(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .data) }
 
-    /// A UUID that names nothing that is synchronized; for what does there is ``reference(_:as:to:stored:)``.
+    /// A UUID that names nothing that is synchronized; for what does there is ``reference(_:as:to:)``.
     public static func uuid(
         _ name: String,
         as member: String? = nil,

@@ -37,7 +37,9 @@ struct EventListener: Sendable {
 
     /// - Returns: whether there was a stream.
     private func listen() async -> Bool {
-        guard let token = try? await gateway.tokens.token(), let request = try? request(token) else { return false }
+        guard let token = try? await gateway.tokens.token(), (try? await gateway.check(token)) != nil,
+            let request = try? request(token)
+        else { return false }
         var isOpen = false
         for await event in EventStream.events(request, configuration.session) {
             isOpen = true

@@ -4,13 +4,17 @@ import GRDB
 /// The row that one process at a time holds while it synchronizes. Two at a time would do no harm, for the gateway
 /// takes each write once; they would send everything twice.
 struct Flight: Sendable {
-    /// How long the row is held without a renewal: longer than any request takes.
-    static let lease: TimeInterval = 120
+    /// How long the row is held without a renewal, in seconds: longer than a request takes.
+    let lease: TimeInterval
 
     /// This client among all, in whatever process: its process and a number of its own.
     let holder: String
 
-    init() { holder = "\(ProcessInfo.processInfo.processIdentifier)/\(UUID().wire)" }
+    /// - Parameter timeout: seconds that a request may take.
+    init(timeout: TimeInterval) {
+        lease = timeout + 60
+        holder = "\(ProcessInfo.processInfo.processIdentifier)/\(UUID().wire)"
+    }
 
     /// - Returns: false where another one holds it.
     func take(_ db: Database, now: Date) throws -> Bool {
@@ -18,7 +22,7 @@ struct Flight: Sendable {
         if let row, isHeld(by: row["holder"], until: row["expires_at"], now: now) { return false }
         try db.execute(
             sql: "INSERT OR REPLACE INTO sluice_flight (id, holder, expires_at) VALUES (1, ?, ?)",
-            arguments: [holder, now.timeIntervalSince1970 + Self.lease]
+            arguments: [holder, now.timeIntervalSince1970 + lease]
         )
         return true
     }
@@ -26,7 +30,7 @@ struct Flight: Sendable {
     private func isHeld(by other: String, until expiry: Double, now: Date) -> Bool {
         let left = expiry - now.timeIntervalSince1970
         // a moment further away than any lease was written before the clock was set back
-        guard other != holder, left > 0, left <= Self.lease else { return false }
+        guard other != holder, left > 0, left <= lease else { return false }
         guard let process = other.split(separator: "/").first.flatMap({ pid_t($0) }) else { return true }
         return kill(process, 0) == 0 || errno != ESRCH
     }

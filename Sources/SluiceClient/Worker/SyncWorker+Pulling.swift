@@ -5,7 +5,16 @@ import GRDB
 extension SyncWorker {
     func pull() async throws {
         guard isPullDue else { return }
-        let types = map.hasDeviceIDs ? "*" : map.entities.map(\.entityType).sorted().joined(separator: ",")
+        do {
+            try await pullUntilUpToDate()
+        } catch {
+            wantPull()
+            throw error
+        }
+    }
+
+    private func pullUntilUpToDate() async throws {
+        let types = map.entities.map(\.entityType).sorted().joined(separator: ",")
         while true {
             let feed = try await write { db, now in
                 let feed = try Feed.read(db)
@@ -18,6 +27,8 @@ extension SyncWorker {
                 (try Device.id(db), try DeviceNumbers(map, db).next())
             }
             status.update { $0.phase = .pulling }
+            // before the request: what an event tells from here on may be missing in the answer
+            beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
                 guard let page = ChangesPage(answer) else {

@@ -15,17 +15,27 @@ extension SyncWorker {
                 throw Stop.again(Trouble(text: "the answer to a registration has no accepted_sequence"))
             }
             let numbers = answer["next_local_ids"]?.object?.compactMapValues(\.int64) ?? [:]
-            try await write { [map] db, now in
+            let suspects = try await write { [map] db, _ in
                 let known = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
                 if accepted < known {
                     try Outbox.reopen(above: accepted, db)
                 } else {
                     try Outbox.note(accepted: accepted, db)
                 }
-                try DeviceNumbers(map, db).advance(to: numbers, now: now)
+                let suspects = try DeviceNumbers(map, db).suspects(numbers)
+                try DeviceNumbers(map, db).raise(to: numbers)
+                return suspects
             }
+            for suspect in suspects { try await clear(suspect) }
             hasRegistered = true
         }
+    }
+
+    /// Gives a row another number of the device, unless the gateway has the row under the one that it has.
+    private func clear(_ suspect: DeviceNumbers.Suspect) async throws {
+        let request = GatewayRequest(path: "/v1/mutations/\(suspect.mutation.wire)")
+        guard case .refused(let problem) = try await send(request), problem.status == 404 else { return }
+        try await write { [map] db, _ in try DeviceNumbers(map, db).renumber(suspect.name) }
     }
 
     /// Sends what people decided about writes.
@@ -40,6 +50,11 @@ extension SyncWorker {
                 }
             }
             // what was decided about one may free, or end, others
+            status.update { status in
+                if case .queue(_, let holding) = status.blockedBy, holding.contains(intent.mutationID) {
+                    status.blockedBy = nil
+                }
+            }
             wantEverything()
         }
     }
@@ -87,7 +102,11 @@ extension SyncWorker {
     private func handle(_ problem: Problem, of batch: PushBatch) async throws {
         switch problem.code {
         case "sequence_gap":
-            guard let expected = problem.json["expected"]?.int64 else { fallthrough }
+            // one that does not set the phone back would come again at once
+            let expected = problem.json["expected"]?.int64
+            guard let expected, expected < batch.afterSequence ?? .max else {
+                throw Stop.again(Trouble(text: problem.description))
+            }
             try await write { db, _ in try Outbox.reopen(above: expected, db) }
         case "payload_too_large" where batch.rows.count > 1:
             limits.entries = max(1, batch.rows.count / 2)

@@ -29,7 +29,7 @@ actor SyncWorker {
     let configuration: SluiceClient.Configuration
     let status: StatusHub
     let bell: Bell
-    let flight = Flight()
+    let flight: Flight
     /// What a push may carry: less after a 413.
     var limits: PushBatch.Limits
     var hasRegistered = false
@@ -60,6 +60,7 @@ actor SyncWorker {
         self.status = status
         self.bell = bell
         limits = configuration.limits
+        flight = Flight(timeout: configuration.timeout)
     }
 
     // MARK: - Running
@@ -78,6 +79,8 @@ actor SyncWorker {
         wantEverything()
         while !Task.isCancelled {
             let pause = await turn()
+            // until somebody has done something, trying again comes to the same
+            if status.status.phase == .blocked { return }
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero, await hasWork() else { return }
             await bell.wait(atMost: min(pause, left))
@@ -243,10 +246,9 @@ actor SyncWorker {
         }
     }
 
-    func notePulled() {
-        isPullWanted = false
-        pulledAt = ContinuousClock.now
-    }
+    func beginPull() { isPullWanted = false }
+
+    func notePulled() { pulledAt = ContinuousClock.now }
 
     var isPullDue: Bool {
         isPullWanted || pulledAt.map { $0.advanced(by: configuration.pullInterval) <= ContinuousClock.now } ?? true

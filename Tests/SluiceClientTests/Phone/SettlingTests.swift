@@ -138,4 +138,90 @@ import Testing
         await other.sync()
         #expect(try await other.visits().map(\.contactID) == other.contacts().map(\.id))
     }
+
+    @Test func `what a person had open for a while changes only what the person changed`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let mine = try await TestPhone(gateway, organization: organization)
+        let theirs = try await TestPhone(gateway, organization: organization)
+        let kari = Contact(name: "Kari", phone: "1")
+        try await mine.create(kari)
+        await mine.sync()
+        await theirs.sync()
+        // the form is open, and somebody else changes the name meanwhile
+        let copy = try #require(try await theirs.contacts().first)
+        var renamed = copy
+        renamed.name = "Kari N."
+        try await theirs.update(renamed)
+        await theirs.sync()
+        await mine.sync()
+        var form = kari
+        form.phone = "2"
+        func save(_ form: Contact, from original: Contact) async throws -> UUID? {
+            try await mine.write { db, client in
+                try form.update(db)
+                return try client.enqueue(.update(form, from: original), in: db)
+            }
+        }
+        #expect(try await save(form, from: kari) != nil)
+        #expect(try await mine.contacts() == [Contact(id: kari.id, name: "Kari N.", phone: "2")])
+        #expect((await mine.sync()).conflicts == 0)
+        await theirs.sync()
+        #expect(try await theirs.contacts().map(\.name) == ["Kari N."])
+        #expect(try await theirs.contacts().map(\.phone) == ["2"])
+        // both changed the same: nobody's change is overwritten without a word
+        var again = kari
+        again.name = "K."
+        #expect(try await save(again, from: kari) != nil)
+        #expect((await mine.sync()).conflicts == 1)
+        // nothing was changed, and what others did stays
+        #expect(try await save(kari, from: kari) == nil)
+        #expect(try await mine.contacts().map(\.phone) == ["2"])
+    }
+
+    @Test func `an edit that has its way over a deletion brings back the whole row`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let mine = try await TestPhone(gateway, organization: organization)
+        let theirs = try await TestPhone(gateway, organization: organization)
+        let kari = Contact(name: "Kari", phone: "1")
+        try await mine.create(kari)
+        await mine.sync()
+        await theirs.sync()
+        try await theirs.delete(try #require(try await theirs.contacts().first))
+        await theirs.sync()
+        var own = kari
+        own.phone = "3"
+        let edit = try #require(try await mine.update(own))
+        #expect((await mine.sync()).conflicts == 1)
+        #expect(try await mine.contacts() == [own], "the edit is shown until a person decides")
+        try await mine.client.resolve(edit, .client)
+        let status = await mine.sync()
+        #expect(status.conflicts == 0 && status.failed == 0 && status.blockedBy == nil, "\(status)")
+        await theirs.sync()
+        #expect(try await theirs.contacts().map(\.name) == ["Kari"])
+        #expect(try await theirs.contacts().map(\.phone) == ["3"])
+        #expect(try await mine.contacts() == [own])
+    }
+
+    @Test func `a number that another library writes with fewer digits is the same number`() async throws {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let kari = Contact(name: "Kari")
+        try await phone.create(kari)
+        var visit = Visit(contactID: kari.id, title: "First", amount: "129.90")
+        try await phone.create(visit)
+        visit.amount = "129.9"
+        #expect(try await phone.update(visit) == nil)
+        visit.title = "Second"
+        let edit = try #require(try await phone.update(visit))
+        let payload = try await phone.pool.read {
+            try String.fetchOne(
+                $0,
+                sql: "SELECT payload FROM sluice_mutations WHERE id = ?",
+                arguments: [edit.uuidString.lowercased()]
+            )
+        }
+        #expect(payload == #"{"title":"Second"}"#)
+    }
 }

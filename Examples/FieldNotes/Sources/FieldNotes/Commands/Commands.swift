@@ -1,0 +1,57 @@
+/// What can be typed on a phone.
+struct Commands {
+    let phone: Phone
+
+    static let help = """
+        contacts                          all contacts, with visits and expenses
+        add contact NAME [PHONE]
+        visit CONTACT TITLE               a visit to a contact, today
+        expense VISIT AMOUNT TEXT         an expense of a visit; accounting's API has those
+        edit contact NAME FIELD TEXT      FIELD: name, phone
+        edit visit TITLE FIELD TEXT       FIELD: title, date, note
+        edit expense TEXT FIELD TEXT      FIELD: text, amount
+        delete contact|visit|expense NAME
+
+        offline, online                   leave the network, and come back
+        status                            how synchronization stands
+        ids                               each row's local key, and the server's id
+
+        failed, conflicts                 writes that wait for a decision, numbered
+        retry N                           send it again as it is
+        edit+retry N FIELD TEXT           correct it, and send it again
+        discard N [all|keep]              give it up; what depends on it goes too, or stays
+        resolve N mine|theirs             end a conflict
+        quit
+
+        Names of several words stand in double quotes: visit "Acme Ltd" Kickoff
+        """
+
+    /// - Returns: what there is to show; empty where the notebook says it all.
+    /// - Throws: ``Complaint``, and what the library and the database throw.
+    func run(_ line: String) async throws -> String {
+        var words = Words(line)
+        guard !words.isEmpty else { return "" }
+        let command = try words.next("a command")
+        switch command {
+        case "help": return Self.help
+        case "contacts": return try await contacts()
+        case "add": try await addContact(&words)
+        case "visit": try await addVisit(&words)
+        case "expense": try await addExpense(&words)
+        case "edit": try await edit(&words)
+        case "delete": try await delete(&words)
+        case "offline": phone.sluice.suspend()
+        case "online": phone.sluice.resume()
+        case "status": return try await status()
+        case "ids": return try await ids()
+        case "failed": return try await failed()
+        case "conflicts": return try await conflicts()
+        case "retry": try await retry(&words)
+        case "edit+retry": try await editAndRetry(&words)
+        case "discard": try await discard(&words)
+        case "resolve": try await resolve(&words)
+        default: throw Complaint("'\(command)' is no command: see help")
+        }
+        return ""
+    }
+}

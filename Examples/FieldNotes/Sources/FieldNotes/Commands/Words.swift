@@ -1,0 +1,26 @@
+/// What was typed, word by word; double quotes make one word of several.
+struct Words {
+    private var rest: Substring
+
+    init(_ line: String) { rest = line[...].drop { $0 == " " } }
+
+    var isEmpty: Bool { rest.isEmpty }
+
+    /// - Throws: ``Complaint`` where there is none.
+    mutating func next(_ meaning: String) throws -> String {
+        guard let first = rest.first else { throw Complaint("\(meaning) is missing: see help") }
+        let isQuoted = first == "\""
+        if isQuoted { rest.removeFirst() }
+        let end = rest.firstIndex(of: isQuoted ? "\"" : " ") ?? rest.endIndex
+        defer { rest = rest[end...].drop { $0 == " " || $0 == "\"" && isQuoted } }
+        return String(rest[..<end])
+    }
+
+    /// All that is left, as it was typed.
+    mutating func remainder(_ meaning: String) throws -> String {
+        if rest.first == "\"" { return try next(meaning) }
+        guard !rest.isEmpty else { throw Complaint("\(meaning) is missing: see help") }
+        defer { rest = "" }
+        return String(rest)
+    }
+}

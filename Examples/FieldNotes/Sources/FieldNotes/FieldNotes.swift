@@ -1,0 +1,17 @@
+import ArgumentParser
+
+@main
+struct FieldNotes: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fieldnotes",
+        abstract: "Contacts, visits and expenses, with a network or without.",
+        discussion: """
+            EXAMPLES
+              fieldnotes --name Kari --database kari.sqlite --token-file kari.token
+              fieldnotes tour --token-file kari.token --token-file ola.token
+              fieldnotes help phone
+            """,
+        subcommands: [PhoneCommand.self, TourCommand.self],
+        defaultSubcommand: PhoneCommand.self
+    )
+}

@@ -1,0 +1,34 @@
+import GRDB
+import SluiceClient
+
+extension DatabaseMigrator {
+    /// The library's tables first, then the app's, in one file: that is what lets a change and its entry in the outbox
+    /// be one transaction.
+    static var fieldNotes: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerSluiceMigrations()
+        migrator.registerMigration("contacts, visits, expenses") { db in
+            try db.create(table: "contact") { table in
+                table.primaryKey("id", .blob)
+                table.column("name", .text).notNull()
+                table.column("phone", .text)
+            }
+            // Without ON DELETE CASCADE: SQLite would delete rows that nobody told the library of.
+            try db.create(table: "visit") { table in
+                table.primaryKey("id", .blob)
+                table.column("contactID", .blob).notNull().indexed().references("contact")
+                table.column("title", .text).notNull()
+                table.column("startsAt", .datetime).notNull()
+                table.column("note", .text)
+            }
+            try db.create(table: "expense") { table in
+                table.primaryKey("id", .blob)
+                table.column("visitID", .blob).notNull().indexed().references("visit")
+                table.column("text", .text).notNull()
+                // text keeps every digit
+                table.column("amount", .text).notNull()
+            }
+        }
+        return migrator
+    }
+}

@@ -1,0 +1,58 @@
+import Foundation
+import GRDB
+import SluiceClient
+
+/// Every change is made twice in one transaction: in the app's table, and in the outbox. Whether there is a network makes
+/// no difference.
+extension Phone {
+    func add<Record: Entry>(_ record: Record, _ options: Write.Options = Write.Options()) async throws {
+        try await database.write { [sluice] db in
+            try record.insert(db)
+            try sluice.enqueue(.create(record, options), in: db)
+        }
+    }
+
+    /// Sends what differs from what was there, and nothing if that is nothing.
+    func update<Record: Entry>(
+        _ type: Record.Type,
+        called name: String,
+        _ change: @escaping @Sendable (inout Record) throws -> Void
+    ) async throws {
+        try await database.write { [sluice] db in
+            // read here, and not before: a pull may have changed the row, and an older record would undo that
+            var record = try type.find(name, db)
+            try change(&record)
+            try record.update(db)
+            try sluice.enqueue(.update(record), in: db)
+        }
+    }
+
+    func delete(_ expense: Expense) async throws {
+        try await database.write { db in try delete(expense, db) }
+    }
+
+    /// With its expenses.
+    func delete(_ visit: Visit) async throws {
+        try await database.write { db in try delete(visit, db) }
+    }
+
+    /// With its visits, and their expenses.
+    func delete(_ contact: Contact) async throws {
+        try await database.write { db in
+            for visit in try Visit.filter(Column("contactID") == contact.id).fetchAll(db) { try delete(visit, db) }
+            try contact.delete(db)
+            try sluice.enqueue(.delete(contact), in: db)
+        }
+    }
+
+    private func delete(_ visit: Visit, _ db: Database) throws {
+        for expense in try Expense.filter(Column("visitID") == visit.id).fetchAll(db) { try delete(expense, db) }
+        try visit.delete(db)
+        try sluice.enqueue(.delete(visit), in: db)
+    }
+
+    private func delete(_ expense: Expense, _ db: Database) throws {
+        try expense.delete(db)
+        try sluice.enqueue(.delete(expense), in: db)
+    }
+}

@@ -1,0 +1,72 @@
+import Foundation
+import GRDB
+import SluiceClient
+
+// Records as any GRDB app has them. `sync` is all that is added: which column is which member of the documents that the
+// gateway keeps.
+
+/// A customer.
+struct Contact: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
+    /// Made here, offline too, and never changed: the server's id is another one, which the library knows.
+    var id = UUID()
+    var name: String
+    var phone: String?
+
+    static let sync = EntitySync(
+        "contact",
+        table: "contact",
+        key: .uuid("id"),
+        columns: [.text("name"), .text("phone")]
+    )
+}
+
+/// A visit to a customer.
+struct Visit: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
+    var id = UUID()
+    var contactID: UUID
+    var title: String
+    var startsAt: Date
+    var note: String?
+
+    static let sync = EntitySync(
+        "visit",
+        table: "visit",
+        key: .uuid("id"),
+        columns: [
+            // a local key on the phone, the contact's server id in documents
+            .reference("contactID", as: "contact_id", to: "contact"),
+            .text("title"),
+            .date("startsAt", as: "starts_at"),
+            .text("note"),
+        ]
+    )
+}
+
+/// What was spent on a visit.
+struct Expense: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
+    var id = UUID()
+    var visitID: UUID
+    var text: String
+    var amount: Decimal
+
+    static let sync = EntitySync(
+        "expense",
+        table: "expense",
+        key: .uuid("id"),
+        columns: [
+            .reference("visitID", as: "visit_id", to: "visit"),
+            .text("text"),
+            .decimal("amount"),
+        ],
+        // where accounting's REST API has them; contacts and visits stay in the gateway's own store
+        endpoint: "/expenses"
+    )
+
+    /// How an expense is sent: with one attempt. Whoever enters it is to hear at once that accounting does not take it,
+    /// and not half an hour later, when the gateway's usual ten have failed.
+    static var options: Write.Options {
+        var options = Write.Options()
+        options.maxAttempts = 1
+        return options
+    }
+}

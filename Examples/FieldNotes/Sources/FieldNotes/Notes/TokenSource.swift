@@ -1,0 +1,19 @@
+import Foundation
+
+/// Where a user's token is found. A real app asks its identity provider.
+enum TokenSource: Sendable {
+    case file(String)
+    case environment(String)
+
+    func read() throws -> String {
+        switch self {
+        case .file(let path):
+            return try String(contentsOfFile: path, encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
+        case .environment(let variable):
+            guard let token = ProcessInfo.processInfo.environment[variable], !token.isEmpty else {
+                throw Complaint("there is no token: name a file with --token-file, or set \(variable)")
+            }
+            return token
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import Foundation
+import GRDB
+import SluiceClient
+
+/// What went otherwise than the tour says.
+struct TourFailure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+extension Tour {
+    func explain(_ text: String) { Terminal.write("\n\(text)\n\n") }
+
+    /// Types a command on a phone, and prints what the phone answers.
+    func type(_ phone: Phone, _ line: String) async throws {
+        Terminal.write("\(phone.name)> \(line.shortened)\n")
+        for line in try await Commands(phone: phone).run(line).split(separator: "\n") {
+            Terminal.write("      \(line)\n")
+        }
+    }
+
+    /// Waits for something that the phone's database comes to say.
+    ///
+    /// - Throws: ``TourFailure`` after a minute.
+    func waitUntil(
+        _ phone: Phone,
+        _ what: String,
+        _ condition: @escaping @Sendable (Database) throws -> Bool
+    ) async throws {
+        for _ in 0..<600 {
+            if try await phone.database.read(condition) { return }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        let (shown, status) = (try await phone.notebook().text, phone.sluice.currentStatus.text)
+        throw TourFailure("For a minute it was not so that \(phone.name)'s phone \(what).\n\n\(shown)\n\n\(status)")
+    }
+
+    /// Waits until the server has an id for every row.
+    func waitForIDs(_ phone: Phone) async throws {
+        try await waitUntil(phone, "has all ids") { db in try phone.identities(db).allSatisfy { $0.serverID != nil } }
+    }
+
+    func keys(of phone: Phone) async throws -> Set<UUID> { Set(try await phone.identities().map(\.key)) }
+}

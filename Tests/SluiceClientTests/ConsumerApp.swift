@@ -1,0 +1,84 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// An app in a folder of its own that depends on `SluiceClient` as apps do: on a version of a git repository, made of
+/// the files as they are now, committed or not.
+struct ConsumerApp {
+    /// What manifests call the repository; nothing is fetched from there.
+    static let address = "https://git.example.com/sluice.git"
+
+    private let folder = FileManager.default.temporaryDirectory.appending(path: "consumer-\(UUID().uuidString)")
+
+    /// - Parameter sources: the files of the one target.
+    init(manifest: String, target: String, sources: [String]) throws {
+        let app = folder.appending(path: "app")
+        let files = app.appending(path: "Sources/\(target)")
+        try FileManager.default.createDirectory(at: files, withIntermediateDirectories: true)
+        try manifest.write(to: app.appending(path: "Package.swift"), atomically: false, encoding: .utf8)
+        for (index, source) in sources.enumerated() {
+            let file = files.appending(path: "File\(index + 1).swift")
+            try source.write(to: file, atomically: false, encoding: .utf8)
+        }
+    }
+
+    func remove() {
+        try? FileManager.default.removeItem(at: folder)
+    }
+
+    /// Runs `swift` on the app, and records what it says if it fails. It needs no network: GRDB is the one that these
+    /// tests are built with. Caches and settings are the folder's own, so that nothing of it is left behind and nothing
+    /// of the machine counts.
+    func swift(_ command: String...) async throws {
+        let script = """
+            set -e
+            exec >"$1/log" 2>&1
+            cd "$1"
+            root=$2 grdb=$3 address=$4
+            shift 4
+            unset $(git rev-parse --local-env-vars)
+            export GIT_CONFIG_GLOBAL="$PWD/gitconfig" TMPDIR="$PWD"
+            git config --global user.name tests
+            git config --global user.email tests@localhost
+            git config --global "url.$grdb.insteadOf" https://github.com/groue/GRDB.swift.git
+            git config --global "url.file://$PWD/sluice.git.insteadOf" "$address"
+            git init --quiet --bare sluice.git
+            repository() { git --git-dir=sluice.git --work-tree="$root" "$@"; }
+            repository add --all
+            repository commit --quiet --message "the files as they are"
+            repository tag 1.0.0
+            swift "$@" --package-path app --cache-path swiftpm/cache --config-path swiftpm/configuration \\
+                --security-path swiftpm/security
+            """
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized.path
+        let arguments = [folder.path, root, Self.checkoutOfGRDB, Self.address]
+        do {
+            try await ChildProcess.run(["/bin/sh", "-c", script, "sh"] + arguments + command)
+        } catch {
+            let log = try String(contentsOf: folder.appending(path: "log"), encoding: .utf8)
+            // without what SwiftPM says of its progress
+            let words = log.split(separator: "\n").filter { !$0.hasPrefix("[") }.joined(separator: "\n")
+            Issue.record("swift \(command.joined(separator: " ")) failed:\n\(words)")
+        }
+    }
+
+    /// The identities of all that was resolved.
+    func packages() throws -> Set<String> {
+        struct Resolved: Decodable {
+            struct Pin: Decodable {
+                let identity: String
+            }
+
+            let pins: [Pin]
+        }
+        let file = try Data(contentsOf: folder.appending(path: "app/Package.resolved"))
+        return Set(try JSONDecoder().decode(Resolved.self, from: file).pins.map(\.identity))
+    }
+
+    /// Beside the folder with the tests' own program.
+    private static let checkoutOfGRDB = {
+        let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? "."
+        return URL(filePath: own).deletingLastPathComponent().appending(path: "../../checkouts/GRDB.swift")
+            .standardized.path
+    }()
+}

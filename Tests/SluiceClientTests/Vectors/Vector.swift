@@ -1,0 +1,50 @@
+import Foundation
+
+@testable import SluiceClient
+
+/// A file of `docs/client-vectors`; its README says what stands in one.
+struct Vector: Sendable, CustomStringConvertible {
+    let name: String
+    let json: JSON
+
+    var description: String { name }
+
+    /// What is wrong with a file, or with how the client went through it.
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+
+        init(_ description: String) { self.description = description }
+    }
+
+    static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+        .appending(path: "../../../docs/client-vectors").standardizedFileURL
+
+    /// All of them by name; one that cannot be read fails when it is run.
+    static var all: [Vector] {
+        let files = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
+        return files.filter { $0.hasSuffix(".json") }.sorted().map { file in
+            let text = try? Data(contentsOf: folder.appending(path: file))
+            return Vector(name: file, json: text.flatMap { try? JSON(parsing: $0) } ?? .null)
+        }
+    }
+}
+
+extension JSON {
+    /// A member that has to be there.
+    func required(_ member: String) throws -> JSON {
+        guard let value = self[member] else { throw Vector.Failure("'\(member)' is missing in \(self)") }
+        return value
+    }
+
+    /// A text that has to be there.
+    func text(_ member: String) throws -> String {
+        guard let value = try required(member).string else { throw Vector.Failure("'\(member)' is no text in \(self)") }
+        return value
+    }
+
+    func list(_ member: String) throws -> [JSON] {
+        guard let value = self[member], !value.isNull else { return [] }
+        guard let elements = value.array else { throw Vector.Failure("'\(member)' is no list in \(self)") }
+        return elements
+    }
+}
