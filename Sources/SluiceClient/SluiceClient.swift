@@ -129,6 +129,9 @@ public final class SluiceClient: Sendable {
     ///   a row, or a reference to one, that the library knows nothing of; the database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
+        guard db.isInsideTransaction else {
+            throw SluiceError.invalid("enqueue(_:in:) belongs into the transaction in which the row is written")
+        }
         let id = try Enqueuing(map, db, now: configuration.now()).enqueue(write)
         if id != nil { ring(after: db) }
         return id

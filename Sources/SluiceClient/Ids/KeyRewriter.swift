@@ -91,6 +91,7 @@ struct KeyRewriter {
             }
             try renameInBases(referrer.entity, entity, old, new)
         }
+        try renameForeignKeys(entity, old, new)
         for table in ["sluice_mutations", "sluice_base", "sluice_held"] {
             try db.execute(
                 sql: "UPDATE OR REPLACE \(table) SET key = ? WHERE entity_type = ? AND key = ?",
@@ -101,6 +102,26 @@ struct KeyRewriter {
             sql: "UPDATE sluice_held SET waits_for_key = ? WHERE waits_for_type = ? AND waits_for_key = ?",
             arguments: [new, type, old]
         )
+    }
+
+    /// Foreign keys of whatever table of the app's, also of those that are not synchronized.
+    private func renameForeignKeys(_ entity: EntitySync, _ old: String, _ new: String) throws {
+        let tables = try String.fetchAll(
+            db,
+            sql: "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        )
+        for table in tables {
+            for key in try db.foreignKeys(on: table) {
+                guard key.destinationTable.lowercased() == entity.table.lowercased(), key.mapping.count == 1,
+                    key.mapping[0].destination.lowercased() == entity.key.column.lowercased()
+                else { continue }
+                let column = key.mapping[0].origin.quotedDatabaseIdentifier
+                try db.execute(
+                    sql: "UPDATE \(table.quotedDatabaseIdentifier) SET \(column) = ? WHERE \(column) = ?",
+                    arguments: [entity.key.databaseValue(of: new), entity.key.databaseValue(of: old)]
+                )
+            }
+        }
     }
 
     private typealias Referrer = (entity: EntitySync, column: SyncedColumn)
@@ -168,14 +189,22 @@ struct KeyRewriter {
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT m.sequence_number, m.payload FROM sluice_mutations m
+                SELECT m.sequence_number, m.payload, m.operation, m.entity_type FROM sluice_mutations m
                 WHERE m.status = 'queued' AND m.payload IS NOT NULL
                     AND EXISTS (SELECT 1 FROM json_each(m.names) n WHERE n.value = ?)
                 """,
             arguments: [ClientName(entity.entityType, clientID).text]
         )
         for row in rows {
-            let payload = try JSON(parsing: row[1] as String).replacing(clientID, with: serverID)
+            let before = try JSON(parsing: row[1] as String)
+            // in an app's own request an id may stand anywhere, in a row's document where a reference is declared
+            let isRequest = RowOperation(rawValue: row[2]) == nil
+            let payload =
+                isRequest
+                ? before.replacing(clientID, with: serverID)
+                : map[row[3]]?.replacingIDs(in: before) { type, id in
+                    type == entity.entityType && id.id == clientID.id ? serverID : id
+                } ?? before
             try db.execute(
                 sql: "UPDATE sluice_mutations SET payload = ? WHERE sequence_number = ?",
                 arguments: [payload.text, row[0] as Int64]

@@ -51,6 +51,7 @@ struct Enqueuing {
         case .update:
             let edit = try UpdateEdit(
                 entity,
+                map,
                 shown: shown(entity, name),
                 original: original.map { try entity.document(of: $0, map) },
                 edited: entity.document(of: values, map)
@@ -76,7 +77,7 @@ struct Enqueuing {
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
         // the person saw a state of before somebody's change; versions count from 1, and a version within a run of one
         // writer's own is none that conflicts (`docs/rules.md`, conflicts)
-        if isOverlapping, version != nil { version = 1 }
+        if try isOverlapping || isHeld(name), version != nil { version = 1 }
         let id = try insert(
             operation: operation.rawValue,
             name,
@@ -152,6 +153,14 @@ struct Enqueuing {
                 """
         )
         return try Int64.fetchOne(statement, arguments: [name.entityType, name.key])
+    }
+
+    /// Whether the row shows an older state than the base.
+    private func isHeld(_ name: EntityName) throws -> Bool {
+        let statement = try db.cachedStatement(
+            sql: "SELECT EXISTS (SELECT 1 FROM sluice_held WHERE entity_type = ? AND key = ?)"
+        )
+        return try Bool.fetchOne(statement, arguments: [name.entityType, name.key]) ?? false
     }
 
     // MARK: - Requests

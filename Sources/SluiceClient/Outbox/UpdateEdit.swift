@@ -11,26 +11,38 @@ struct UpdateEdit {
     ///   - shown: the document that is shown before the edit.
     ///   - original: what the person started from; nil for what is shown.
     ///   - edited: what the person made of it.
-    init(_ entity: EntitySync, shown: JSON, original: JSON?, edited: JSON) {
+    init(_ entity: EntitySync, _ map: EntityMap, shown: JSON, original: JSON?, edited: JSON) {
         let shown = entity.mapped(shown)
-        let start = original.map { Self.keepingDigits(entity, of: shown, in: $0) } ?? shown
-        let patch = start.patch(to: Self.keepingDigits(entity, of: start, in: edited))
+        let start = original.map { Self.untouched(entity, map, of: shown, in: $0) } ?? shown
+        let patch = start.patch(to: Self.untouched(entity, map, of: start, in: edited))
         self.patch = patch
         let theirs = start.patch(to: shown)?.object ?? [:]
         let ours = patch?.object ?? [:]
         isOverlapping = ours.contains { member in theirs[member.key].map { $0 != member.value } ?? false }
     }
 
-    /// A number of a decimal column that is the same to another digit is the same: `129.90` was read as 129.9.
-    private static func keepingDigits(_ entity: EntitySync, of before: JSON, in after: JSON) -> JSON {
+    /// A document in which members are as they were before where their column is the same: a moment to the microsecond
+    /// was read to the millisecond, `25` as 25.0, and nobody has touched it.
+    private static func untouched(_ entity: EntitySync, _ map: EntityMap, of before: JSON, in after: JSON) -> JSON {
         var after = after
-        for column in entity.columns where column.kind == .decimal {
-            guard case .number(let old)? = before[column.member], case .number(let new)? = after[column.member],
-                let (left, right) = Optional((Decimal(string: old.text), Decimal(string: new.text))), left != nil,
-                left == right
-            else { continue }
-            after[column.member] = .number(old)
+        for column in entity.columns {
+            guard let old = before[column.member], let new = after[column.member] else { continue }
+            let value = column.databaseValue(of: old, map)
+            if value != nil && value == column.databaseValue(of: new, map) || column.isSameNumber(old, new) {
+                after[column.member] = old
+            }
         }
         return after
+    }
+}
+
+extension SyncedColumn {
+    /// Whether two numbers of a decimal column differ in their digits only: `129.90` was read as 129.9. `Decimal` holds
+    /// 38 digits; longer ones are compared as they are.
+    fileprivate func isSameNumber(_ left: JSON, _ right: JSON) -> Bool {
+        guard kind == .decimal, case .number(let left) = left, case .number(let right) = right,
+            max(left.text.utf8.count, right.text.utf8.count) <= 38, let value = Decimal(string: left.text)
+        else { return false }
+        return value == Decimal(string: right.text)
     }
 }

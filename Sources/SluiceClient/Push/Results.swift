@@ -119,7 +119,8 @@ final class Results {
     }
 
     private func resolve(_ mapping: IDMapping, _ entity: EntitySync, _ serverID: JSON) throws -> String {
-        if mapping.status == .resolved, mapping.serverID?.id == serverID.id { return mapping.key }
+        let isRewritten = entity.keys == .rewritten && entity.idSpace == .mapped
+        if mapping.status == .resolved, mapping.serverID?.id == serverID.id, !isRewritten { return mapping.key }
         let rewriter = KeyRewriter(map, db)
         // a create that met an entity that was pulled before: both names mean that one from now on
         if let other = try IDMapping.of(entity.entityType, serverID: serverID, db), other.key != mapping.key {
@@ -127,7 +128,7 @@ final class Results {
             return other.key
         }
         try identities.resolve(mapping, serverID: serverID)
-        guard entity.keys == .rewritten, entity.idSpace == .mapped else { return mapping.key }
+        guard isRewritten else { return mapping.key }
         return try rewriter.rewrite(mapping, entity, to: serverID)
     }
 

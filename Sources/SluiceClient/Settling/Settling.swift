@@ -53,7 +53,7 @@ struct Settling {
             try resubmit([row.sequence] + rejected(becauseOf: row), from: row.sequence)
         default: throw SluiceError.stateForbids("a write that is \(status) cannot be retried")
         }
-        try refresh(row)
+        try show(row)
     }
 
     private func edit(_ row: OutboxRow, _ payload: JSON?) throws {
@@ -108,12 +108,13 @@ struct Settling {
         let (row, status) = try mutation(id)
         let dependents = try dependents(of: row)
         if choice == nil, !dependents.isEmpty { throw SluiceError.hasDependents(dependents.count) }
+        let isOurs = Self.isLocal(status)
         if choice == .discard {
             // the last ones first: a row goes before the one that it names
             for id in dependents.reversed() {
                 let (row, status) = try mutation(UUID(wire: id))
-                // the gateway discards what it knows of with the first one
-                try Self.isLocal(status) ? discard(row, status, nil) : hide(row)
+                // with the first one the gateway discards what depends on it, if it has heard of that one
+                try isOurs || Self.isLocal(status) ? discard(row, status, .discard) : hide(row)
             }
         }
         try discard(row, status, choice)
@@ -148,6 +149,14 @@ struct Settling {
         default: throw SluiceError.stateForbids("a write that is \(status) cannot be discarded")
         }
         try hide(row)
+    }
+
+    /// Shows an edit that an earlier decision may have hidden.
+    private func show(_ row: OutboxRow) throws {
+        if RowOperation(rawValue: row.operation) != nil {
+            try db.execute(sql: "UPDATE sluice_mutations SET is_shown = 1 WHERE id = ?", arguments: [row.id.wire])
+        }
+        try refresh(row)
     }
 
     private func hide(_ row: OutboxRow) throws {
@@ -194,7 +203,7 @@ struct Settling {
             try edit(row, whole)
         }
         try Intent.save(id, .resolve, .object(body), db, now: now)
-        try winner == .server ? hide(row) : refresh(row)
+        try winner == .server ? hide(row) : show(row)
     }
 
     /// The whole document, where an update is to have its way over a deletion: a patch would bring back what it

@@ -42,17 +42,28 @@ final class ShownRows {
         try refresh(entity, name, base: try Base.of(name, db))
     }
 
-    /// Writes an entity's row anew, whose base is at hand.
+    /// Writes an entity's row anew, whose base is at hand, and then the rows that waited for it, and those that waited
+    /// for them: one after the other, however long the chain is.
     func refresh(_ entity: EntitySync, _ name: EntityName, base: Base?) throws {
-        let writer = try writer(entity)
+        var arrived: [EntityName] = []
+        try write(entity, name, base, &arrived)
+        while let target = arrived.popLast() {
+            for name in try waiting(for: target) {
+                // a type that the app no longer has waits until it does
+                if let entity = map[name.entityType] { try write(entity, name, try Base.of(name, db), &arrived) }
+            }
+        }
+    }
+
+    private func write(_ entity: EntitySync, _ name: EntityName, _ base: Base?, _ arrived: inout [EntityName]) throws {
         let document = try document(entity, name, base: base)
-        switch try writer.write(name.key, document) {
+        switch try writer(entity).write(name.key, document) {
         case .unchanged:
             if try isAnyHeld.get() { try release(name) }
         case .inserted:
             guard try isAnyHeld.get() else { return }
             try release(name)
-            try refreshWaiting(for: name)
+            arrived.append(name)
         case .kept(let reason, let target): try hold(name, reason, target)
         }
     }
@@ -84,8 +95,8 @@ final class ShownRows {
         try statement.execute(arguments: [name.entityType, name.key])
     }
 
-    private func refreshWaiting(for name: EntityName) throws {
-        try refresh(
+    private func waiting(for name: EntityName) throws -> [EntityName] {
+        try names(
             sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type = ? AND waits_for_key = ?",
             [name.entityType, name.key]
         )
@@ -94,14 +105,16 @@ final class ShownRows {
     /// Tries to write once more what waits for no row in particular: a table of the app's may have changed.
     func refreshHeld(limit: Int) throws {
         guard try isAnyHeld.get() else { return }
-        try refresh(sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type IS NULL LIMIT ?", [limit])
-    }
-
-    private func refresh(sql: String, _ arguments: StatementArguments) throws {
-        let names = try Row.fetchAll(db, sql: sql, arguments: arguments).map { EntityName($0[0], $0[1]) }
-        for name in names {
-            // a type that the app no longer has waits until it does
+        let held = try names(
+            sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type IS NULL ORDER BY random() LIMIT ?",
+            [limit]
+        )
+        for name in held {
             if let entity = map[name.entityType] { try refresh(entity, name.key) }
         }
+    }
+
+    private func names(sql: String, _ arguments: StatementArguments) throws -> [EntityName] {
+        try Row.fetchAll(db, sql: sql, arguments: arguments).map { EntityName($0[0], $0[1]) }
     }
 }

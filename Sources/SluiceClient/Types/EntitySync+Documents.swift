@@ -5,18 +5,26 @@ import GRDB
 extension EntitySync {
     /// The document of a row's values, by column.
     ///
-    /// - Throws: ``SluiceError/invalid(_:)`` for values that are not of their column's kind.
+    /// - Throws: ``SluiceError/invalid(_:)`` for values that are not of their column's kind, and for a record without
+    ///   one of the columns: only NULL is an empty one.
     func document(of values: [String: DatabaseValue], _ map: EntityMap) throws -> JSON {
+        let values = Dictionary(values.map { ($0.key.lowercased(), $0.value) }) { first, _ in first }
         var document: [String: JSON] = [:]
         for column in columns {
-            if let value = values[column.name] { document[column.member] = try column.json(of: value, map) }
+            guard let value = values[column.name.lowercased()] else {
+                throw SluiceError.invalid(
+                    "the record of '\(entityType)' has no column '\(column.name)', which is mapped"
+                )
+            }
+            document[column.member] = try column.json(of: value, map)
         }
         return .object(document)
     }
 
     /// The text of the key among a row's values.
     func key(of values: [String: DatabaseValue]) throws -> String {
-        guard let value = values[key.column], !value.isNull, let text = key.text(of: value) else {
+        let found = values.first { $0.key.lowercased() == key.column.lowercased() }?.value
+        guard let value = found, !value.isNull, let text = key.text(of: value) else {
             throw SluiceError.invalid("the record of '\(entityType)' has no key in '\(key.column)'")
         }
         return text

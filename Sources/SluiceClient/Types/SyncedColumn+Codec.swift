@@ -42,7 +42,7 @@ extension SyncedColumn {
         switch kind {
         case .text: return json.string?.databaseValue
         case .integer: return json.int64?.databaseValue
-        case .real: return json.double?.databaseValue
+        case .real: return json.double.flatMap { $0.isFinite ? $0.databaseValue : nil }
         case .decimal: if case .number(let number) = json { return number.text.databaseValue } else { return nil }
         case .bool: return json.bool?.databaseValue
         case .date(let storage):

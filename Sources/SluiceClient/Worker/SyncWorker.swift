@@ -42,6 +42,8 @@ actor SyncWorker {
     private var recheckPause = SyncWorker.firstRecheck
     private var recheckedAt: ContinuousClock.Instant?
     private var prunedAt: ContinuousClock.Instant?
+    /// When the gateway wants to be asked again; nil where it did not say.
+    private var notBefore: ContinuousClock.Instant?
     private var isBusy = false
     private var waiters: [CheckedContinuation<Void, Never>] = []
 
@@ -69,8 +71,13 @@ actor SyncWorker {
     func run() async {
         while !Task.isCancelled {
             let pause = await turn()
+            if Task.isCancelled { return }
             status.update { $0.nextAttempt = self.configuration.now().addingTimeInterval(pause.seconds) }
             await bell.wait(atMost: pause)
+            // a ring before the gateway wants to be asked again is only remembered
+            while let notBefore, notBefore > .now, !Task.isCancelled {
+                await bell.wait(atMost: ContinuousClock.now.duration(to: notBefore))
+            }
         }
     }
 
@@ -114,6 +121,7 @@ actor SyncWorker {
 
     /// Asks at once after everything that the gateway has taken.
     func wantEverything() {
+        notBefore = nil
         isPullWanted = true
         recheckedAt = nil
     }
@@ -188,7 +196,9 @@ actor SyncWorker {
                 status.phase = trouble.isOffline ? .offline : .waiting
                 status.lastError = trouble.text
             }
-            return .seconds(BackOff.seconds(failures: failures, retryAfter: trouble.retryAfter))
+            let pause = Duration.seconds(BackOff.seconds(failures: failures, retryAfter: trouble.retryAfter))
+            notBefore = trouble.retryAfter == nil ? nil : ContinuousClock.now.advanced(by: pause)
+            return pause
         case .blocked(let blocker):
             failures += 1
             status.update { status in
