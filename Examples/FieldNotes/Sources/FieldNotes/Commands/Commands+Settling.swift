@@ -101,7 +101,6 @@ extension FailedWrite {
             lines.append("mine    \(payload?.text.shortened ?? operation)")
             lines.append("theirs  \(theirs.map(Self.text(ofTheirs:)) ?? "not known")")
         }
-        if let decision { lines.append("decided \(decision), which is not sent yet") }
         if let decisionError { lines.append("but     \(decisionError)") }
         return lines.joined(separator: "\n   ")
     }

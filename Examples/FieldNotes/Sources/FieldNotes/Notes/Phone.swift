@@ -15,10 +15,14 @@ struct Phone: Sendable {
         self.name = name
         database = try DatabasePool(path: file)
         try DatabaseMigrator.fieldNotes.migrate(database)
+        var configuration = SluiceClient.Configuration()
+        // on Linux the client does not listen to events; to be asked each second is nothing to a gateway of one's own
+        configuration.pullInterval = .seconds(1)
         sluice = try SluiceClient(
             database: database,
             gateway: gateway,
-            entities: [Contact.sync, Visit.sync, Expense.sync]
+            entities: [Contact.sync, Visit.sync, Expense.sync],
+            configuration: configuration
         ) {
             // asked for again when the gateway no longer takes the last one
             try token.read()
