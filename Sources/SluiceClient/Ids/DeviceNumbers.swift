@@ -68,8 +68,12 @@ struct DeviceNumbers {
 
     /// Gives a row that never left the phone another number.
     func renumber(_ name: EntityName) throws {
-        guard let entity = map[name.entityType] else { return }
-        try renumber(entity, name.key)
+        guard let entity = map[name.entityType],
+            let mapping = try IDMapping.of(name.entityType, key: name.key, db)
+        else { return }
+        let number = try next()[entity.entityType] ?? 1
+        try KeyRewriter(map, db).rename(mapping, entity, to: number)
+        try raise(to: [entity.entityType: number + 1])
     }
 
     /// Whether the gateway knows of numbers that the phone has never sent or been given.
@@ -85,12 +89,5 @@ struct DeviceNumbers {
             arguments: [entity.entityType]
         )
         return (highest ?? 0) < next - 1
-    }
-
-    private func renumber(_ entity: EntitySync, _ key: String) throws {
-        guard let mapping = try IDMapping.of(entity.entityType, key: key, db) else { return }
-        let number = try next()[entity.entityType] ?? 1
-        try KeyRewriter(map, db).rename(mapping, entity, to: number)
-        try raise(to: [entity.entityType: number + 1])
     }
 }

@@ -27,8 +27,8 @@ struct IDMapping: Sendable {
     fileprivate init(_ row: Row) throws {
         entityType = row["entity_type"]
         key = row["key"]
-        clientID = try (row["client_id"] as String?).map { try JSON(parsing: $0) }
-        serverID = try (row["server_id"] as String?).map { try JSON(parsing: $0) }
+        clientID = try row.json("client_id")
+        serverID = try row.json("server_id")
         status = Status(rawValue: row["status"]) ?? .pending
     }
 }

@@ -136,6 +136,20 @@ final class Identities {
         )
     }
 
+    /// Notes that what the phone made was given up; its client id may be created again.
+    func fail(_ mapping: IDMapping) throws {
+        guard mapping.status == .pending else { return }
+        try save(
+            IDMapping(
+                entityType: mapping.entityType,
+                key: mapping.key,
+                clientID: mapping.clientID,
+                serverID: nil,
+                status: .failed
+            )
+        )
+    }
+
     func save(_ mapping: IDMapping) throws {
         try mapping.save(db, at: now)
         known[EntityName(mapping.entityType, mapping.key)] = mapping

@@ -18,7 +18,7 @@ enum Outbox {
             sql: """
                 UPDATE sluice_mutations
                 SET status = 'queued', payload = coalesce(edited_payload, payload), edited_payload = NULL,
-                    is_shown = operation IN ('create', 'update', 'replace', 'delete'), version = NULL, settled_at = NULL
+                    is_shown = \(RowOperation.isOfRow), version = NULL, settled_at = NULL
                 WHERE sequence_number > ? AND status NOT IN ('discarded', 'rejected')
                 """,
             arguments: [watermark]

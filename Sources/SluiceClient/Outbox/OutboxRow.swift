@@ -57,25 +57,24 @@ extension OutboxRow {
         """
 
     init(_ row: Row) throws {
-        func json(_ column: String) throws -> JSON? { try (row[column] as String?).map { try JSON(parsing: $0) } }
         sequence = row["sequence_number"]
         id = try UUID(wire: row["id"])
         idempotencyKey = try UUID(wire: row["idempotency_key"])
         operation = row["operation"]
         entityType = row["entity_type"]
         key = row["key"]
-        localID = try json("local_id")
-        serverID = try json("server_id")
+        localID = try row.json("local_id")
+        serverID = try row.json("server_id")
         endpoint = row["endpoint"]
-        payload = try json("payload")
-        headers = try json("headers")?.object?.compactMapValues(\.string) ?? [:]
-        dependencies = try json("dependency_ids")?.array?.compactMap(\.string).map(UUID.init(wire:)) ?? []
+        payload = try row.json("payload")
+        headers = try row.json("headers")?.object?.compactMapValues(\.string) ?? [:]
+        dependencies = try row.json("dependency_ids")?.array?.compactMap(\.string).map(UUID.init(wire:)) ?? []
         baseVersion = row["base_version"]
         conflictResolution = row["conflict_resolution"]
         priority = row["priority"]
         maxAttempts = row["max_attempts"]
         createdAt = row["created_at"]
-        names = try json("names")?.array?.compactMap(\.string).map(ClientName.init(text:)) ?? []
+        names = try row.json("names")?.array?.compactMap(\.string).map(ClientName.init(text:)) ?? []
         isShown = row["is_shown"]
     }
 

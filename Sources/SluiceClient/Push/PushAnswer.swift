@@ -3,13 +3,11 @@ import GRDB
 
 /// Applies the answer to a push, in one transaction.
 struct PushAnswer {
-    private let map: EntityMap
     private let db: Database
     private let results: Results
     private let now: Date
 
     init(_ map: EntityMap, _ db: Database, now: Date) {
-        self.map = map
         self.db = db
         self.now = now
         let identities = Identities(map, db, now: now)

@@ -52,7 +52,7 @@ final class Results {
         try db.execute(
             sql: """
                 UPDATE sluice_mutations SET is_shown = 1
-                WHERE id = ?1 AND operation IN ('create', 'update', 'replace', 'delete')
+                WHERE id = ?1 AND \(RowOperation.isOfRow)
                     AND NOT EXISTS (SELECT 1 FROM sluice_intents WHERE mutation_id = ?1)
                 """,
             arguments: [id.wire]
@@ -61,7 +61,7 @@ final class Results {
     }
 
     private func edit(_ row: Row, _ entity: EntitySync) throws -> Edit {
-        let payload = try (row["payload"] as String?).map { try JSON(parsing: $0) }
+        let payload = try row.json("payload")
         return Edit(
             operation: RowOperation(rawValue: row["operation"]) ?? .update,
             payload: try payload.map { try identities.toLocal($0, entity) }
@@ -104,17 +104,7 @@ final class Results {
         let name = EntityName(entity.entityType, key)
         guard isCreate, entity.idSpace != .shared, let mapping = try identities.mapping(name) else { return key }
         if let serverID = result.serverID { return try resolve(mapping, entity, serverID) }
-        if result.status == .discarded, mapping.status == .pending {
-            try identities.save(
-                IDMapping(
-                    entityType: entity.entityType,
-                    key: key,
-                    clientID: mapping.clientID,
-                    serverID: nil,
-                    status: .failed
-                )
-            )
-        }
+        if result.status == .discarded { try identities.fail(mapping) }
         return key
     }
 

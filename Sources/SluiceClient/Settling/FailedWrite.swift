@@ -78,17 +78,16 @@ extension FailedWrite {
     }
 
     private init(_ row: Row) throws {
-        func json(_ column: String) throws -> JSON? { try (row[column] as String?).map { try JSON(parsing: $0) } }
         id = try UUID(wire: row["id"])
         reason = Reason(rawValue: row["status"]) ?? .failed
         entityType = row["entity_type"]
         key = row["key"]
         operation = row["operation"]
         createdAt = Date.fromDatabaseValue(row["created_at"]) ?? .distantPast
-        let error = try json("error")
+        let error = try row.json("error")
         problem = error.map { Problem($0) }
-        response = try json("response")
-        payload = try json("payload")
+        response = try row.json("response")
+        payload = try row.json("payload")
         theirs = error?["current"].flatMap { $0.isNull ? nil : $0 }
         decisionError = row["settle_error"]
         attempts = row["attempt_count"] ?? 0

@@ -35,7 +35,7 @@ extension Intent {
                     SET settle_error = ?1, edited_payload = NULL,
                         status = CASE ?2 WHEN 'status_transition_must_be_valid' THEN 'pending' ELSE status END,
                         is_shown = CASE WHEN ?2 <> 'status_transition_must_be_valid'
-                            THEN operation IN ('create', 'update', 'replace', 'delete') ELSE is_shown END
+                            THEN \(RowOperation.isOfRow) ELSE is_shown END
                     WHERE id = ?3
                     """,
                 arguments: [problem.description, problem.code, mutationID.wire]

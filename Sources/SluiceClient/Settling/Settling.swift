@@ -130,18 +130,8 @@ struct Settling {
                 sql: "UPDATE sluice_mutations SET status = 'discarded', settled_at = ? WHERE id = ?",
                 arguments: [now.rfc3339, row.id.wire]
             )
-            if row.operation == "create", let key = row.key,
-                let mapping = try identities.mapping(EntityName(row.entityType, key)), mapping.status == .pending
-            {
-                try identities.save(
-                    IDMapping(
-                        entityType: row.entityType,
-                        key: key,
-                        clientID: mapping.clientID,
-                        serverID: nil,
-                        status: .failed
-                    )
-                )
+            if row.operation == RowOperation.create.rawValue, let key = row.key {
+                try identities.mapping(EntityName(row.entityType, key)).map(identities.fail)
             }
         case "sent", "pending", "blocked", "failed", "conflict":
             let body: JSON = choice.map { ["dependents": .string($0.rawValue)] } ?? [:]

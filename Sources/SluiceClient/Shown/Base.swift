@@ -19,7 +19,7 @@ extension Base {
                 version: row["version"],
                 etag: row["etag"],
                 isDeleted: row["is_deleted"],
-                document: try (row["document"] as String?).map { try JSON(parsing: $0) }
+                document: try row.json("document")
             )
         }
     }

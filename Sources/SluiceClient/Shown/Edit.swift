@@ -7,8 +7,11 @@ struct Edit: Sendable {
 }
 
 /// What a mutation does with its entity.
-enum RowOperation: String, Sendable {
+enum RowOperation: String, Sendable, CaseIterable {
     case create, update, replace, delete
+
+    /// Whether a mutation is of a row and no request of the app's own, as a condition of SQL.
+    static let isOfRow = "operation IN (\(allCases.map { "'\($0.rawValue)'" }.joined(separator: ", ")))"
 }
 
 extension Edit {
@@ -41,7 +44,7 @@ extension Edit {
         return try Row.fetchAll(statement, arguments: [name.entityType, name.key, sequence]).map { row in
             Edit(
                 operation: RowOperation(rawValue: row["operation"]) ?? .update,
-                payload: try (row["payload"] as String?).map { try JSON(parsing: $0) }
+                payload: try row.json("payload")
             )
         }
     }

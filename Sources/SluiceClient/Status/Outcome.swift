@@ -36,15 +36,14 @@ public enum Outcome: Sendable, Hashable {
             arguments: [id.wire]
         )
         guard let row else { return nil }
-        func json(_ column: String) throws -> JSON? { try (row[column] as String?).map { try JSON(parsing: $0) } }
         switch row["status"] as String {
         case "queued": return .queued
         case "sent": return .sent
         case "blocked":
-            return .blocked(by: try json("blocked_by")?.array?.compactMap(\.string).map(UUID.init(wire:)) ?? [])
+            return .blocked(by: try row.json("blocked_by")?.array?.compactMap(\.string).map(UUID.init(wire:)) ?? [])
         case "succeeded":
             return .applied(
-                serverID: try json("result_server_id"),
+                serverID: try row.json("result_server_id"),
                 version: row["version"],
                 isVisible: !(row["is_shown"] as Bool)
             )

@@ -16,15 +16,10 @@ extension SyncWorker {
     private func pullUntilUpToDate() async throws {
         let types = map.entities.map(\.entityType).sorted().joined(separator: ",")
         while true {
-            let feed = try await write { db, now in
-                let feed = try Feed.read(db)
+            let (feed, device, numbers) = try await write { [map] db, now in
                 // an app that synchronizes other types than before pulls everything anew, and keeps what it has
-                if feed.types == types { return feed }
-                try Feed.startOver(types, db, now: now)
-                return try Feed.read(db)
-            }
-            let (device, numbers) = try await write { [map] db, _ in
-                (try Device.id(db), try DeviceNumbers(map, db).next())
+                if try Feed.read(db).types != types { try Feed.startOver(types, db, now: now) }
+                return (try Feed.read(db), try Device.id(db), try DeviceNumbers(map, db).next())
             }
             status.update { $0.phase = .pulling }
             // before the request: what an event tells from here on may be missing in the answer

@@ -56,14 +56,8 @@ import Testing
     }
 
     @Test func `what depends on a write that never left is given up at the gateway as well`() async throws {
-        let gateway = try await TestGateway.start()
-        let organization = try await gateway.makeOrganization()
-        let mine = try await TestPhone(gateway, organization: organization)
-        let theirs = try await TestPhone(gateway, organization: organization)
-        var kari = Contact(name: "Kari", phone: "1")
-        try await mine.create(kari)
-        await mine.sync()
-        await theirs.sync()
+        let (mine, theirs, made) = try await TestPhone.pair()
+        var kari = made
         var copy = try #require(try await theirs.contacts().first)
         copy.phone = "2"
         try await theirs.update(copy)

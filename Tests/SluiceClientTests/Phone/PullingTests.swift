@@ -6,14 +6,7 @@ import Testing
 /// Pulls always apply, and an edit that waits is never overwritten or skipped.
 @Suite struct PullingTests {
     @Test func `a pull changes what lies under an edit that waits and not the edit`() async throws {
-        let gateway = try await TestGateway.start()
-        let organization = try await gateway.makeOrganization(#"{"conflict_resolution":"client_wins"}"#)
-        let mine = try await TestPhone(gateway, organization: organization)
-        let theirs = try await TestPhone(gateway, organization: organization)
-        let kari = Contact(name: "Kari", phone: "1")
-        try await mine.create(kari)
-        await mine.sync()
-        await theirs.sync()
+        let (mine, theirs, kari) = try await TestPhone.pair(#"{"conflict_resolution":"client_wins"}"#)
         var copy = try #require(try await theirs.contacts().first)
         copy.name = "Kari Nordmann"
         copy.phone = "2"

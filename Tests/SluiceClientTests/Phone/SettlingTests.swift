@@ -14,14 +14,8 @@ import Testing
         let contact: Contact
 
         init(_ settings: String = "{}") async throws {
-            let gateway = try await TestGateway.start()
-            let organization = try await gateway.makeOrganization(settings)
-            mine = try await TestPhone(gateway, organization: organization)
-            theirs = try await TestPhone(gateway, organization: organization)
-            let kari = Contact(name: "Kari", phone: "1")
-            try await mine.create(kari)
-            await mine.sync()
-            await theirs.sync()
+            let kari: Contact
+            (mine, theirs, kari) = try await TestPhone.pair(settings)
             var copy = try #require(try await theirs.contacts().first)
             copy.phone = "2"
             try await theirs.update(copy)
@@ -140,14 +134,7 @@ import Testing
     }
 
     @Test func `what a person had open for a while changes only what the person changed`() async throws {
-        let gateway = try await TestGateway.start()
-        let organization = try await gateway.makeOrganization()
-        let mine = try await TestPhone(gateway, organization: organization)
-        let theirs = try await TestPhone(gateway, organization: organization)
-        let kari = Contact(name: "Kari", phone: "1")
-        try await mine.create(kari)
-        await mine.sync()
-        await theirs.sync()
+        let (mine, theirs, kari) = try await TestPhone.pair()
         // the form is open, and somebody else changes the name meanwhile
         let copy = try #require(try await theirs.contacts().first)
         var renamed = copy
@@ -180,14 +167,7 @@ import Testing
     }
 
     @Test func `an edit that has its way over a deletion brings back the whole row`() async throws {
-        let gateway = try await TestGateway.start()
-        let organization = try await gateway.makeOrganization()
-        let mine = try await TestPhone(gateway, organization: organization)
-        let theirs = try await TestPhone(gateway, organization: organization)
-        let kari = Contact(name: "Kari", phone: "1")
-        try await mine.create(kari)
-        await mine.sync()
-        await theirs.sync()
+        let (mine, theirs, kari) = try await TestPhone.pair()
         try await theirs.delete(try #require(try await theirs.contacts().first))
         await theirs.sync()
         var own = kari

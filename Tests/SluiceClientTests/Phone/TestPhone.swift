@@ -83,3 +83,18 @@ final class TestPhone: Sendable {
 
     func visits() async throws -> [Visit] { try await pool.read { try Visit.order(Column("title")).fetchAll($0) } }
 }
+
+extension TestPhone {
+    /// The phones of two users of a new organization that both show one contact, which the first has made.
+    static func pair(_ settings: String = "{}") async throws -> (mine: TestPhone, theirs: TestPhone, kari: Contact) {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization(settings)
+        let mine = try await TestPhone(gateway, organization: organization)
+        let theirs = try await TestPhone(gateway, organization: organization)
+        let kari = Contact(name: "Kari", phone: "1")
+        try await mine.create(kari)
+        await mine.sync()
+        await theirs.sync()
+        return (mine, theirs, kari)
+    }
+}
