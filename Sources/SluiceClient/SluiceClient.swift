@@ -138,7 +138,7 @@ public final class SluiceClient: Sendable {
     }
 
     /// One observer a transaction, however much it enqueues: each would be told of every row that is changed.
-    private func ring(after db: Database) {
+    func ring(after db: Database) {
         guard
             isRinging.withLock({ isRinging in
                 defer { isRinging = true }
@@ -151,13 +151,6 @@ public final class SluiceClient: Sendable {
         } onRollback: { [isRinging] _ in
             isRinging.withLock { $0 = false }
         }
-    }
-
-    /// Carries out a decision of a person, and lets the worker send it.
-    private func settle(_ body: @escaping @Sendable (Settling) throws -> Void) async throws {
-        let (map, now) = (map, configuration.now())
-        try await database.write { db in try body(Settling(map, db, now: now)) }
-        bell.ring()
     }
 
     // MARK: - Running
@@ -278,54 +271,5 @@ public final class SluiceClient: Sendable {
             )
             continuation.onTermination = { _ in observation.cancel() }
         }
-    }
-
-    // MARK: - Settling
-
-    /// Sends a write once more: one that failed, is in conflict, or was not taken.
-    ///
-    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``.
-    public func retry(_ mutation: UUID) async throws { try await settle { try $0.retry(mutation, payload: nil) } }
-
-    /// Sends a write once more, as the record is now. The record's row is shown so at once.
-    ///
-    /// - Parameter force: also where it is unknown whether the last attempt took effect, and the edited write may take
-    ///   effect beside it. Without it the gateway refuses that, and ``FailedWrite/decisionError`` says so.
-    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``.
-    public func retry<Record: Syncable>(_ mutation: UUID, editing record: Record, force: Bool = false) async throws {
-        let values = try record.databaseDictionary
-        try await settle {
-            try $0.retry(mutation, payload: try $0.payload(mutation, of: values), isForced: force)
-        }
-    }
-
-    /// Sends a write once more with another payload, in the gateway's terms.
-    ///
-    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``.
-    public func retry(_ mutation: UUID, payload: JSON) async throws {
-        try await settle { try $0.retry(mutation, payload: payload) }
-    }
-
-    /// Gives a write up: its row shows again what the server has.
-    ///
-    /// - Parameter dependents: what becomes of writes that need this one; required where there are any.
-    /// - Throws: ``SluiceError/hasDependents(_:)``, ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``.
-    public func discard(_ mutation: UUID, dependents: Dependents? = nil) async throws {
-        try await settle { try $0.discard(mutation, dependents: dependents) }
-    }
-
-    /// Ends a conflict.
-    ///
-    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``.
-    public func resolve(_ mutation: UUID, _ winner: Winner) async throws {
-        try await settle { try $0.resolve(mutation, winner, payload: nil) }
-    }
-
-    /// Ends a conflict with what a person made of both versions.
-    ///
-    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``.
-    public func resolve<Record: Syncable>(_ mutation: UUID, with record: Record) async throws {
-        let values = try record.databaseDictionary
-        try await settle { try $0.resolve(mutation, .client, payload: try $0.payload(mutation, of: values)) }
     }
 }

@@ -14,7 +14,8 @@ struct KeyRewriter {
 
     /// The row's key becomes the server id (``EntitySync/Keys/rewritten``).
     ///
-    /// - Returns: the key from now on: the old one where the column cannot hold the server id.
+    /// - Returns: the key from now on: the old one where the column cannot hold the server id, or a constraint of the
+    ///   app's is against it.
     func rewrite(_ mapping: IDMapping, _ entity: EntitySync, to serverID: JSON) throws -> String {
         let text = serverID.string ?? serverID.text
         let key = UUID(uuidString: text)?.wire ?? text
@@ -22,10 +23,13 @@ struct KeyRewriter {
             let old = entity.key.databaseValue(of: mapping.key)
         else { return mapping.key }
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
-        try deferringForeignKeys {
-            try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [new, old])
-            try rename(entity, from: mapping.key, to: key)
+        let isRewritten = try ifTaken {
+            try deferringForeignKeys {
+                try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [new, old])
+                try rename(entity, from: mapping.key, to: key)
+            }
         }
+        guard isRewritten else { return mapping.key }
         try db.execute(
             sql: "UPDATE sluice_id_mappings SET key = ? WHERE entity_type = ? AND key = ?",
             arguments: [key, entity.entityType, mapping.key]
@@ -50,13 +54,19 @@ struct KeyRewriter {
     }
 
     /// The row goes, and everything that named it names another one: both are one entity at the server.
-    func merge(_ mapping: IDMapping, into other: IDMapping, _ entity: EntitySync) throws {
+    ///
+    /// - Returns: the key of both from now on: the old one, and there are two rows, where a constraint of the app's is
+    ///   against it.
+    func merge(_ mapping: IDMapping, into other: IDMapping, _ entity: EntitySync) throws -> String {
         if let old = entity.key.databaseValue(of: mapping.key) {
             let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
-            try deferringForeignKeys {
-                try rename(entity, from: mapping.key, to: other.key)
-                try db.execute(sql: "DELETE FROM \(table) WHERE \(column) = ?", arguments: [old])
+            let isMerged = try ifTaken {
+                try deferringForeignKeys {
+                    try rename(entity, from: mapping.key, to: other.key)
+                    try db.execute(sql: "DELETE FROM \(table) WHERE \(column) = ?", arguments: [old])
+                }
             }
+            guard isMerged else { return mapping.key }
         }
         try Base.delete(EntityName(entity.entityType, mapping.key), db)
         try db.execute(
@@ -70,14 +80,30 @@ struct KeyRewriter {
                 """,
             arguments: [mapping.clientID?.id, entity.entityType, other.key]
         )
+        return other.key
+    }
+
+    /// - Returns: false where the app's tables do not take the change; nothing is written then. What the gateway has
+    ///   answered counts all the same.
+    private func ifTaken(_ body: () throws -> Void) throws -> Bool {
+        do {
+            try db.inSavepoint {
+                try body()
+                return .commit
+            }
+            return true
+        } catch let error as DatabaseError where error.isAboutRow {
+            return false
+        }
     }
 
     /// Foreign keys are looked at when the transaction ends: a parent and its children change one after the other. What
     /// is written later in the transaction is looked at by itself again.
     private func deferringForeignKeys(_ body: () throws -> Void) throws {
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
-        try body()
+        let result = Result { try body() }
         try db.execute(sql: "PRAGMA defer_foreign_keys = OFF")
+        try result.get()
     }
 
     // MARK: - What names the row

@@ -10,7 +10,8 @@ public enum JSON: Sendable, Hashable {
     case number(JSONNumber)
     case string(String)
     case array([JSON])
-    /// Members are written in the order of their names: equal values are equal text.
+    /// Members are written in the order of their names: equal values are equal text. Names that Swift takes for equal,
+    /// which differ in how their characters are composed, are one name.
     case object([String: JSON])
 
     /// A number by its text, as in `.number("129.90")`.
@@ -32,18 +33,22 @@ extension JSON {
         }
     }
 
+    /// The members of an object; nil for any other value.
     public var object: [String: JSON]? {
         if case .object(let members) = self { members } else { nil }
     }
 
+    /// The elements of an array; nil for any other value.
     public var array: [JSON]? {
         if case .array(let elements) = self { elements } else { nil }
     }
 
+    /// The characters of a string; nil for any other value.
     public var string: String? {
         if case .string(let text) = self { text } else { nil }
     }
 
+    /// `true` or `false`; nil for any other value.
     public var bool: Bool? {
         if case .bool(let value) = self { value } else { nil }
     }
@@ -58,7 +63,24 @@ extension JSON {
         if case .number(let number) = self { Double(number.text) } else { nil }
     }
 
+    /// Whether it is `null`.
     public var isNull: Bool { self == .null }
+}
+
+extension JSON {
+    /// Strings are equal where their characters are the same scalar by scalar: to Swift's own comparison `é` is `é`
+    /// however it is composed, and an edit that composes it anew would be none.
+    public static func == (left: JSON, right: JSON) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.bool(let left), .bool(let right)): left == right
+        case (.number(let left), .number(let right)): left == right
+        case (.string(let left), .string(let right)): left.utf8.elementsEqual(right.utf8)
+        case (.array(let left), .array(let right)): left == right
+        case (.object(let left), .object(let right)): left == right
+        default: false
+        }
+    }
 }
 
 extension JSON: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,

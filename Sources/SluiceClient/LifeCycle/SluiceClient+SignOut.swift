@@ -19,7 +19,7 @@ extension SluiceClient {
                 db,
                 sql: """
                     SELECT \(OutboxRow.columns), status FROM sluice_mutations
-                    WHERE status NOT IN ('succeeded', 'discarded') ORDER BY sequence_number
+                    WHERE \(WriteStatus.isUnfinished) ORDER BY sequence_number
                     """
             )
             while let row = try rows.next() {
@@ -44,7 +44,7 @@ extension SluiceClient {
         try await database.write { [map] db in
             let pending = try Int.fetchOne(
                 db,
-                sql: "SELECT count(*) FROM sluice_mutations WHERE status NOT IN ('succeeded', 'discarded')"
+                sql: "SELECT count(*) FROM sluice_mutations WHERE \(WriteStatus.isUnfinished)"
             )
             if case .refuse = choice, let pending, pending > 0 { throw SluiceError.pendingWrites(pending) }
             try db.execute(sql: "PRAGMA defer_foreign_keys = ON")

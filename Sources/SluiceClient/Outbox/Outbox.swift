@@ -42,7 +42,7 @@ enum Outbox {
         try db.execute(
             sql: """
                 DELETE FROM sluice_mutations
-                WHERE status IN ('succeeded', 'discarded') AND NOT is_shown AND settled_at < ?
+                WHERE \(WriteStatus.isEnded) AND NOT is_shown AND settled_at < ?
                 """,
             arguments: [moment.rfc3339]
         )

@@ -27,20 +27,28 @@ struct UpdateEdit {
         var after = after
         for column in entity.columns {
             guard let old = before[column.member], let new = after[column.member] else { continue }
-            let value = column.databaseValue(of: old, map)
-            if value != nil && value == column.databaseValue(of: new, map) || column.isSameNumber(old, new) {
-                after[column.member] = old
-            }
+            if column.isSame(old, new, map) { after[column.member] = old }
         }
         return after
     }
 }
 
 extension SyncedColumn {
-    /// Whether two numbers of a decimal column differ in their digits only: `129.90` was read as 129.9. `Decimal` holds
-    /// 38 digits; longer ones are compared as they are.
-    fileprivate func isSameNumber(_ left: JSON, _ right: JSON) -> Bool {
-        guard kind == .decimal, case .number(let left) = left, case .number(let right) = right,
+    /// Whether two members are the same to this column, however they are written.
+    fileprivate func isSame(_ left: JSON, _ right: JSON, _ map: EntityMap) -> Bool {
+        switch kind {
+        case .text, .json: return left == right
+        case .decimal: return isSameNumber(left, right)
+        default:
+            let value = databaseValue(of: left, map)
+            return value != nil && value == databaseValue(of: right, map)
+        }
+    }
+
+    /// Whether two numbers differ in their digits only: `129.90` was read as 129.9. `Decimal` holds 38 digits; longer
+    /// ones are compared as they are.
+    private func isSameNumber(_ left: JSON, _ right: JSON) -> Bool {
+        guard case .number(let left) = left, case .number(let right) = right,
             max(left.text.utf8.count, right.text.utf8.count) <= 38, let value = Decimal(string: left.text)
         else { return false }
         return value == Decimal(string: right.text)

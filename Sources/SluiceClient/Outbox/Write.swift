@@ -28,18 +28,35 @@ public struct Write {
         /// 0 to 1,000, of writes in one position; nil for the entity's.
         public var priority: Int?
         /// Other writes that must have taken effect before. What a write names by id it depends on by itself.
-        public var dependencies: [UUID] = []
+        public var dependencies: [UUID]
         public var conflictResolution: ConflictResolution?
         /// 1 to 100; nil for 10. After so many attempts to reach the upstream the write counts as failed.
         public var maxAttempts: Int?
         /// Headers for the upstream; the gateway takes those that its operator allows.
-        public var headers: [String: String] = [:]
+        public var headers: [String: String]
         /// Where to replay it, in place of the entity's ``EntitySync/endpoint``.
         public var endpoint: String?
         /// Whether it conflicts with what others have written since the row was last pulled. Off, it overwrites that.
-        public var isChecked = true
+        public var isChecked: Bool
 
-        public init() {}
+        /// Every option has its default: `Write.Options(priority: 10)`.
+        public init(
+            priority: Int? = nil,
+            dependencies: [UUID] = [],
+            conflictResolution: ConflictResolution? = nil,
+            maxAttempts: Int? = nil,
+            headers: [String: String] = [:],
+            endpoint: String? = nil,
+            isChecked: Bool = true
+        ) {
+            self.priority = priority
+            self.dependencies = dependencies
+            self.conflictResolution = conflictResolution
+            self.maxAttempts = maxAttempts
+            self.headers = headers
+            self.endpoint = endpoint
+            self.isChecked = isChecked
+        }
     }
 
     /// A row that the app has just inserted.
@@ -120,6 +137,11 @@ public struct Write {
             key: key?.databaseValue
         )
         return Write(content: .request(request), options: options)
+    }
+
+    /// The creation of a row by its columns' values.
+    init(row values: [String: DatabaseValue], of entityType: String, _ options: Options) {
+        self.init(content: .record(.create, entityType, values, original: nil), options: options)
     }
 
     private init(content: Content, options: Options) {

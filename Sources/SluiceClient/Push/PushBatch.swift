@@ -40,12 +40,20 @@ extension PushBatch {
         return try batch(queued, db)
     }
 
+    /// Whether anything was never sent that could be.
+    static func isAnyToSend(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations m WHERE m.status = 'queued' AND \(isFree))"
+        ) ?? false
+    }
+
     /// What was taken, and of which the phone does not know what became.
     ///
     /// - Parameter after: those behind a number, so that all have their turn.
     static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(
-            "status IN ('pending', 'blocked', 'in_flight') AND sequence_number > \(after)",
+            "\(WriteStatus.isTaken) AND sequence_number > \(after)",
             limits,
             db
         )

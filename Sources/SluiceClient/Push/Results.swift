@@ -22,7 +22,8 @@ final class Results {
     func apply(_ result: MutationResult) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: """
-                SELECT operation, entity_type, key, status, is_shown, coalesce(edited_payload, payload) AS payload
+                SELECT sequence_number, operation, entity_type, key, status, is_shown,
+                    coalesce(edited_payload, payload) AS payload
                 FROM sluice_mutations WHERE id = ?
                 """
         )
@@ -33,14 +34,23 @@ final class Results {
         try write(result)
         guard let entity = map[row["entity_type"]], let key: String = row["key"] else { return true }
         let operation: String = row["operation"]
-        let name = EntityName(entity.entityType, try noteID(result, entity, key, isCreate: operation == "create"))
+        let name = EntityName(
+            entity.entityType,
+            try noteID(result, entity, key, isCreate: operation == RowOperation.create.rawValue)
+        )
         let isShown: Bool = row["is_shown"]
         switch result.status {
-        case .succeeded: if isShown { try succeed(result, try edit(row, entity), entity, name) }
+        case .succeeded:
+            guard isShown else { break }
+            let edit = try edit(row, entity)
+            try supersede(by: edit, row["sequence_number"], name)
+            try succeed(result, edit, entity, name)
         case .pending, .blocked, .inFlight, .failed, .conflict, .rejected:
             if !isShown, try reveal(result.id) { try rows.refresh(entity, name.key) }
         case .discarded:
-            if isShown || result.current != nil { try discard(result, entity, name) }
+            guard isShown || result.current != nil else { break }
+            try discard(result, entity, name)
+            if operation == RowOperation.delete.rawValue { try rows.restoreChildren(of: name) }
         }
         return true
     }
@@ -54,10 +64,33 @@ final class Results {
                 UPDATE sluice_mutations SET is_shown = 1
                 WHERE id = ?1 AND \(RowOperation.isOfRow)
                     AND NOT EXISTS (SELECT 1 FROM sluice_intents WHERE mutation_id = ?1)
+                    AND NOT (\(WriteStatus.isStopped) AND EXISTS (
+                        SELECT 1 FROM sluice_mutations l
+                        WHERE l.entity_type = sluice_mutations.entity_type AND l.key = sluice_mutations.key
+                            AND l.sequence_number > sluice_mutations.sequence_number AND l.status = 'succeeded'))
                 """,
             arguments: [id.wire]
         )
         return db.changesCount > 0
+    }
+
+    /// A write that the gateway did not take holds up no later one, which may take effect while the earlier one waits
+    /// for a decision: what both write is shown as the later one has it.
+    private func supersede(by edit: Edit, _ sequence: Int64, _ name: EntityName) throws {
+        let earlier = try db.cachedStatement(
+            sql: """
+                SELECT id, operation, coalesce(edited_payload, payload) AS payload FROM sluice_mutations
+                WHERE entity_type = ? AND key = ? AND is_shown AND sequence_number < ?
+                    AND \(WriteStatus.isStopped)
+                """
+        )
+        for row in try Row.fetchAll(earlier, arguments: [name.entityType, name.key, sequence]) {
+            let other = Edit(
+                operation: RowOperation(rawValue: row["operation"]) ?? .update,
+                payload: try row.json("payload")
+            )
+            if other.writesSame(as: edit) { try hide(UUID(wire: row["id"])) }
+        }
     }
 
     private func edit(_ row: Row, _ entity: EntitySync) throws -> Edit {
@@ -114,8 +147,7 @@ final class Results {
         let rewriter = KeyRewriter(map, db)
         // a create that met an entity that was pulled before: both names mean that one from now on
         if let other = try IDMapping.of(entity.entityType, serverID: serverID, db), other.key != mapping.key {
-            try rewriter.merge(mapping, into: other, entity)
-            return other.key
+            return try rewriter.merge(mapping, into: other, entity)
         }
         try identities.resolve(mapping, serverID: serverID)
         guard isRewritten else { return mapping.key }

@@ -39,6 +39,35 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let decisionError: String?
     /// How often the gateway has tried to carry it out.
     public let attempts: Int
+
+    /// One that stands in no outbox, for previews and tests of an app's views.
+    public init(
+        id: UUID = UUID(),
+        reason: Reason,
+        entityType: String,
+        key: String? = nil,
+        operation: String = "update",
+        createdAt: Date = Date(),
+        problem: Problem? = nil,
+        response: JSON? = nil,
+        payload: JSON? = nil,
+        theirs: JSON? = nil,
+        decisionError: String? = nil,
+        attempts: Int = 0
+    ) {
+        self.id = id
+        self.reason = reason
+        self.entityType = entityType
+        self.key = key
+        self.operation = operation
+        self.createdAt = createdAt
+        self.problem = problem
+        self.response = response
+        self.payload = payload
+        self.theirs = theirs
+        self.decisionError = decisionError
+        self.attempts = attempts
+    }
 }
 
 extension FailedWrite {
@@ -69,8 +98,7 @@ extension FailedWrite {
                 SELECT m.id, m.status, m.entity_type, m.key, m.operation, m.created_at, m.error, m.response,
                     coalesce(m.edited_payload, m.payload) AS payload, m.attempt_count, m.settle_error
                 FROM sluice_mutations m
-                WHERE m.status IN ('failed', 'conflict', 'rejected')
-                    AND NOT EXISTS (SELECT 1 FROM sluice_intents i WHERE i.mutation_id = m.id) AND \(condition)
+                WHERE \(WriteStatus.needsDecision) AND \(condition)
                 ORDER BY m.sequence_number
                 """,
             arguments: arguments

@@ -152,7 +152,12 @@ struct Settling {
     private func hide(_ row: OutboxRow) throws {
         try db.execute(sql: "UPDATE sluice_mutations SET is_shown = 0 WHERE id = ?", arguments: [row.id.wire])
         try refresh(row)
+        if row.operation == RowOperation.delete.rawValue, let key = row.key {
+            try rows.restoreChildren(of: EntityName(row.entityType, key))
+        }
     }
+
+    func dependents(of id: UUID) throws -> [UUID] { try dependents(of: try mutation(id).row).map(UUID.init(wire:)) }
 
     /// The ids of open writes that need this one, directly or through others: they name what it creates, or it, or
     /// write the same entity later.
@@ -166,7 +171,7 @@ struct Settling {
                     SELECT m.id FROM needing d
                     JOIN sluice_mutations b ON b.id = d.id
                     JOIN sluice_mutations m ON m.sequence_number > b.sequence_number
-                    WHERE m.status NOT IN ('succeeded', 'discarded') AND (
+                    WHERE m.\(WriteStatus.isUnfinished) AND (
                         (m.entity_type = b.entity_type AND m.key = b.key)
                         OR (b.operation IN ('create', 'POST') AND EXISTS (
                             SELECT 1 FROM json_each(m.names) n WHERE n.value = b.entity_type || ' ' || b.local_id))

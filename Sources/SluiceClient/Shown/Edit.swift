@@ -6,6 +6,14 @@ struct Edit: Sendable {
     let payload: JSON?
 }
 
+extension Edit {
+    /// Whether both write a member, or one of them the whole entity.
+    func writesSame(as other: Edit) -> Bool {
+        guard operation == .update, other.operation == .update, let members = other.payload?.object else { return true }
+        return payload?.object?.keys.contains { members[$0] != nil } ?? false
+    }
+}
+
 /// What a mutation does with its entity.
 enum RowOperation: String, Sendable, CaseIterable {
     case create, update, replace, delete

@@ -1,22 +1,25 @@
 import Foundation
 import GRDB
 
-/// Which columns the app's tables were last written with.
+/// What the app's tables were last written with: the columns, and where ids stand in them.
 ///
 /// A version of the app that maps a column more has it empty in every row, though the server's documents may have the
 /// member: an update would take the empty column for the user's wish. So rows are written anew, from what the library
-/// keeps, before anything else is done with them.
+/// keeps, before anything else is done with them. Where ids were taken for data, they are translated; and since what was
+/// translated once may be data by now, everything is pulled anew as well.
 struct MappedColumns {
     private let map: EntityMap
 
     init(_ map: EntityMap) { self.map = map }
 
-    /// By entity type, the mapped columns and members.
+    /// By entity type, the mapped columns and members, and the references among them.
     private var current: JSON {
         .object(
             Dictionary(
                 uniqueKeysWithValues: map.entities.map { entity in
-                    (entity.entityType, .array(entity.columns.map { .string("\($0.name) \($0.member)") }))
+                    let columns = entity.columns.map { JSON.string("\($0.name) \($0.member)") }
+                    let references = entity.references.map(JSON.string)
+                    return (entity.entityType, ["columns": .array(columns), "references": .array(references)])
                 }
             )
         )
@@ -31,16 +34,56 @@ struct MappedColumns {
         let before = try known.map { try JSON(parsing: $0) }
         try database.write { db in
             _ = try Device.id(db)
-            let rows = ShownRows(map, Identities(map, db, now: now), db)
+            let identities = Identities(map, db, now: now)
+            let rows = ShownRows(map, identities, db)
             for entity in map.entities where before?[entity.entityType] != current[entity.entityType] {
+                let references = before?[entity.entityType]?["references"]?.array?.compactMap(\.string)
+                let isTranslated = references.map { $0 == entity.references } ?? true
                 let keys = try String.fetchAll(
                     db,
                     sql: "SELECT key FROM sluice_base WHERE entity_type = ?",
                     arguments: [entity.entityType]
                 )
-                for key in keys { try rows.refresh(entity, key) }
+                for key in keys {
+                    if let references, !isTranslated {
+                        try translate(EntityName(entity.entityType, key), entity, references, identities, db)
+                    }
+                    try rows.refresh(entity, key)
+                }
+                if !isTranslated { try Feed.startOver("", db, now: now) }
             }
             try db.execute(sql: "UPDATE sluice_device SET mapped_columns = ?", arguments: [current.text])
         }
+    }
+
+    /// Puts local keys in the place of the ids that were data so far.
+    private func translate(
+        _ name: EntityName,
+        _ entity: EntitySync,
+        _ known: [String],
+        _ identities: Identities,
+        _ db: Database
+    ) throws {
+        guard var base = try Base.of(name, db), let document = base.document else { return }
+        base.document = try entity.replacingIDs(in: document, where: { !known.contains(entity.text(of: $0, $1)) }) {
+            type,
+            id in
+            let target = try map.entity(type)
+            // the device's own numbers come with the next pull
+            guard target.idSpace != .device else { return .null }
+            return target.key.json(of: try identities.key(of: target, serverID: id))
+        }
+        try base.save(name, db)
+    }
+}
+
+extension EntitySync {
+    /// Where ids stand in documents, and of which type.
+    fileprivate var references: [String] {
+        columns.flatMap { column in column.references.map { text(of: column, $0) } }
+    }
+
+    fileprivate func text(of column: SyncedColumn, _ path: ReferencePath) -> String {
+        "\(([column.member] + path.steps).joined(separator: "/")) \(path.entityType)"
     }
 }

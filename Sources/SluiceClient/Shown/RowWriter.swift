@@ -13,13 +13,16 @@ struct RowWriter {
     private let entity: EntitySync
     private let map: EntityMap
     private let db: Database
-    private let upsert: Statement
-    private let deletion: Statement
+    /// They cannot be made where a trigger of the app's has a fault.
+    private let upsert: Swift.Result<Statement, any Error>
+    private let deletion: Swift.Result<Statement, any Error>
+    private let foreignKeys: ForeignKeys
 
-    init(_ entity: EntitySync, _ map: EntityMap, _ db: Database) throws {
+    init(_ entity: EntitySync, _ map: EntityMap, _ db: Database) {
         self.entity = entity
         self.map = map
         self.db = db
+        foreignKeys = ForeignKeys(entity, map, db)
         let names = ([entity.key.column] + entity.columns.map(\.name)).map(\.quotedDatabaseIdentifier)
         let (table, key, columns) = (entity.table.quotedDatabaseIdentifier, names[0], names.dropFirst())
         var sql = """
@@ -30,14 +33,15 @@ struct RowWriter {
         if columns.isEmpty {
             sql += " NOTHING"
         } else {
-            // a row that is as it should be is left alone, so that nobody who observes it is told of nothing
+            // a row that is as it should be is left alone, so that nobody who observes it is told of nothing; one that
+            // is the same to its collation only is not as it should be
             sql += """
                  UPDATE SET \(columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", "))
-                WHERE \(columns.map { "\(table).\($0) IS NOT excluded.\($0)" }.joined(separator: " OR "))
+                WHERE \(columns.map { "\(table).\($0) IS NOT excluded.\($0) COLLATE BINARY" }.joined(separator: " OR "))
                 """
         }
-        upsert = try db.cachedStatement(sql: sql)
-        deletion = try db.cachedStatement(sql: "DELETE FROM \(table) WHERE \(key) = ?")
+        upsert = Swift.Result { try db.cachedStatement(sql: sql) }
+        deletion = Swift.Result { try db.cachedStatement(sql: "DELETE FROM \(table) WHERE \(key) = ?") }
     }
 
     /// - Parameter document: nil to delete the row.
@@ -45,7 +49,15 @@ struct RowWriter {
         guard let keyValue = entity.key.databaseValue(of: key) else {
             return .kept("the key column '\(entity.key.column)' cannot hold '\(key)'", nil)
         }
-        guard let document else { return try run(deletion, [keyValue], nil) }
+        guard let document else {
+            if let table = try foreignKeys.tableNamingLater(keyValue) {
+                return .kept("rows of the table '\(table)' name it", nil)
+            }
+            return try run(deletion, [keyValue], nil)
+        }
+        if let target = try foreignKeys.missingLater(in: document) {
+            return .kept("there is no row of the '\(target.entityType)' that it names", target)
+        }
         var values = [keyValue]
         for column in entity.columns {
             guard let value = column.databaseValue(of: document[column.member], map) else {
@@ -56,29 +68,43 @@ struct RowWriter {
         return try run(upsert, values, document)
     }
 
-    private func run(_ statement: Statement, _ values: [DatabaseValue], _ document: JSON?) throws -> Result {
+    private func run(
+        _ statement: Swift.Result<Statement, any Error>,
+        _ values: [DatabaseValue],
+        _ document: JSON?
+    ) throws -> Result {
         do {
             let before = db.totalChangesCount
-            try statement.execute(arguments: StatementArguments(values))
+            try statement.get().execute(arguments: StatementArguments(values))
             return db.totalChangesCount == before ? .unchanged : .inserted
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            let target = try error.extendedResultCode == .SQLITE_CONSTRAINT_FOREIGNKEY ? missing(in: document) : nil
-            return .kept(error.message ?? "a constraint of the table '\(entity.table)'", target)
+        } catch let error as DatabaseError where error.isAboutRow {
+            let isForeignKey = error.extendedResultCode == .SQLITE_CONSTRAINT_FOREIGNKEY
+            return .kept(
+                error.message ?? "a constraint of the table '\(entity.table)'",
+                isForeignKey ? try foreignKeys.missing(in: document) : nil
+            )
         }
     }
 
-    /// The first row that a document names and that is not there.
-    private func missing(in document: JSON?) throws -> EntityName? {
-        for column in entity.columns {
-            guard case .reference(let type) = column.kind, let id = document?[column.member], let target = map[type],
-                let key = target.key.text(of: id), let value = target.key.databaseValue(of: key)
-            else { continue }
-            let sql = """
-                SELECT EXISTS (SELECT 1 FROM \(target.table.quotedDatabaseIdentifier)
-                WHERE \(target.key.column.quotedDatabaseIdentifier) = ?)
-                """
-            if try Bool.fetchOne(db, sql: sql, arguments: [value]) == false { return EntityName(type, key) }
-        }
-        return nil
+    /// The rows of synchronized tables that SQLite would delete with a row.
+    func cascade(of key: String) throws -> [EntityName] {
+        guard let value = entity.key.databaseValue(of: key) else { return [] }
+        return try foreignKeys.cascade(of: value)
+    }
+
+    /// Whether the table has the row.
+    func hasRow(_ key: String) throws -> Bool {
+        guard let value = entity.key.databaseValue(of: key) else { return false }
+        let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
+        let statement = try db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(table) WHERE \(column) = ?)")
+        return try Bool.fetchOne(statement, arguments: [value]) ?? false
+    }
+}
+
+extension DatabaseError {
+    /// Whether the statement failed by what it writes, a trigger of the app's with a fault among it: another row may be
+    /// written all the same. What is left says that the database itself cannot be written now.
+    var isAboutRow: Bool {
+        [.SQLITE_CONSTRAINT, .SQLITE_ERROR, .SQLITE_MISMATCH, .SQLITE_TOOBIG].contains(resultCode)
     }
 }

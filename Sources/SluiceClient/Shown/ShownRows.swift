@@ -57,10 +57,14 @@ final class ShownRows {
 
     private func write(_ entity: EntitySync, _ name: EntityName, _ base: Base?, _ arrived: inout [EntityName]) throws {
         let document = try document(entity, name, base: base)
-        switch try writer(entity).write(name.key, document) {
+        let writer = writer(entity)
+        let children = document == nil ? try writer.cascade(of: name.key) : []
+        switch try writer.write(name.key, document) {
         case .unchanged:
             if try isAnyHeld.get() { try release(name) }
         case .inserted:
+            // what went with its parent, and nobody has deleted, waits for it
+            for child in children { try restore(child, &arrived) }
             guard try isAnyHeld.get() else { return }
             try release(name)
             arrived.append(name)
@@ -68,9 +72,38 @@ final class ShownRows {
         }
     }
 
-    private func writer(_ entity: EntitySync) throws -> RowWriter {
+    private func restore(_ name: EntityName, _ arrived: inout [EntityName]) throws {
+        guard let entity = map[name.entityType], try !writer(entity).hasRow(name.key) else { return }
+        try write(entity, name, try Base.of(name, db), &arrived)
+    }
+
+    /// Brings back the rows that name one that is there again: what a deletion which is not to be took along by the
+    /// app's foreign keys, and no write of its own has deleted.
+    func restoreChildren(of name: EntityName) throws {
+        var parents = [name]
+        while let parent = parents.popLast() {
+            for entity in Set((map.referrers[parent.entityType] ?? []).map(\.entity.entityType)).compactMap({ map[$0] })
+            {
+                let keys = try String.fetchAll(
+                    db,
+                    sql: """
+                        SELECT key FROM sluice_base WHERE entity_type = ?1 AND NOT is_deleted AND instr(document, ?2)
+                        UNION
+                        SELECT key FROM sluice_mutations WHERE entity_type = ?1 AND is_shown
+                        """,
+                    arguments: [entity.entityType, parent.key]
+                )
+                for key in keys where try !writer(entity).hasRow(key) {
+                    try refresh(entity, key)
+                    if try writer(entity).hasRow(key) { parents.append(EntityName(entity.entityType, key)) }
+                }
+            }
+        }
+    }
+
+    private func writer(_ entity: EntitySync) -> RowWriter {
         if let writer = writers[entity.entityType] { return writer }
-        let writer = try RowWriter(entity, map, db)
+        let writer = RowWriter(entity, map, db)
         writers[entity.entityType] = writer
         return writer
     }

@@ -23,6 +23,38 @@ extension SluiceClient {
         try name(of: type, key).flatMap { try IDMapping.of($0.entityType, key: $0.key, db)?.serverID }
     }
 
+    /// The record as the server has it, without this phone's writes: what a person compares an own version with that
+    /// failed or is in conflict. Columns that are not synchronized are as the row has them.
+    ///
+    /// - Returns: nil where the server has no such entity, or it was deleted.
+    /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type,
+    ///   ``SluiceError/invalid(_:)`` where a member does not fit its column; what the record throws when it is decoded,
+    ///   a column among it that is not synchronized, may not be NULL and has no row to take it from.
+    public func theirs<Record: Syncable & FetchableRecord>(
+        of write: FailedWrite,
+        as type: Record.Type,
+        in db: Database
+    ) throws -> Record? {
+        guard write.entityType == Record.sync.entityType, let key = write.key else {
+            throw SluiceError.configuration(
+                "the write is of '\(write.entityType)' and not of '\(Record.sync.entityType)'"
+            )
+        }
+        let entity = try map.entity(write.entityType)
+        let name = EntityName(entity.entityType, key)
+        let base = try Base.of(name, db)
+        if let current = write.theirs, current["version"]?.int64 ?? .max > base?.version ?? 0 {
+            // told with the refusal, and not pulled yet
+            guard let document = current["document"], !document.isNull, current["deleted"]?.bool != true else {
+                return nil
+            }
+            let local = try Identities(map, db, now: configuration.now()).toLocal(document, entity, numbersAre: .server)
+            return try Record(row: entity.row(name, local, map, db))
+        }
+        guard let document = base?.document, base?.isDeleted == false else { return nil }
+        return try Record(row: entity.row(name, document, map, db))
+    }
+
     private func name<Record: Syncable>(
         of type: Record.Type,
         _ key: some DatabaseValueConvertible

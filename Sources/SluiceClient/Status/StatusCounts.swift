@@ -17,19 +17,13 @@ struct StatusCounts: Sendable, Hashable {
         let row = try Row.fetchOne(
             db,
             sql: """
-                WITH decided (id) AS (SELECT mutation_id FROM sluice_intents)
                 SELECT
-                    (SELECT count(*) FROM sluice_mutations
-                     WHERE status IN ('queued', 'sent', 'pending', 'blocked', 'in_flight')) +
-                        (SELECT count(*) FROM sluice_mutations
-                         WHERE status IN ('failed', 'rejected', 'conflict') AND id IN decided) AS pending,
-                    (SELECT count(*) FROM sluice_mutations
-                     WHERE status IN ('failed', 'rejected') AND id NOT IN decided) AS failed,
-                    (SELECT count(*) FROM sluice_mutations
-                     WHERE status = 'conflict' AND id NOT IN decided) AS conflicts,
-                    (SELECT min(created_at) FROM sluice_mutations
-                     WHERE status IN ('queued', 'sent', 'pending', 'blocked', 'in_flight')) AS oldest,
+                    count(*) FILTER (WHERE \(WriteStatus.isPending)) AS pending,
+                    count(*) FILTER (WHERE \(WriteStatus.needsDecision) AND status <> 'conflict') AS failed,
+                    count(*) FILTER (WHERE \(WriteStatus.needsDecision) AND status = 'conflict') AS conflicts,
+                    min(created_at) FILTER (WHERE \(WriteStatus.isPending)) AS oldest,
                     (SELECT count(*) FROM sluice_held) AS held
+                FROM sluice_mutations WHERE \(WriteStatus.isUnfinished)
                 """
         )
         if let row {

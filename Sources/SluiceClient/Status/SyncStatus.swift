@@ -2,12 +2,15 @@ public import Foundation
 
 /// How synchronization stands: what an app shows in one place.
 public struct SyncStatus: Sendable, Hashable {
+    /// What is being done.
     public enum Phase: Sendable, Hashable {
         /// ``SluiceClient/resume()`` has not been called, or ``SluiceClient/suspend()`` has.
         case suspended
         /// Nothing is to be done.
         case idle
+        /// Writes are on their way to the gateway.
         case pushing
+        /// Changes are on their way to the phone.
         case pulling
         /// There is no connection. What is enqueued waits, and costs nothing.
         case offline
@@ -32,22 +35,32 @@ public struct SyncStatus: Sendable, Hashable {
         case queue(reason: String, mutations: [UUID])
     }
 
-    public internal(set) var phase = Phase.suspended
+    /// What is being done now.
+    public var phase = Phase.suspended
     /// Writes of which nobody has to decide anything: queued, sent, or waiting for their turn at the gateway.
-    public internal(set) var pending = 0
+    public var pending = 0
     /// Writes that did not take effect and are no conflicts: ``FailedWrite``.
-    public internal(set) var failed = 0
-    public internal(set) var conflicts = 0
-    /// When the oldest of the pending writes was made.
-    public internal(set) var oldestPending: Date?
-    /// Rows that are kept out of the app's tables by a constraint or because a member does not fit: `HeldRow`.
-    public internal(set) var held = 0
-    public internal(set) var lastPulled: Date?
-    public internal(set) var lastPushed: Date?
-    /// While everything is pulled from the beginning: how many changes have come so far.
-    public internal(set) var snapshotRows: Int?
-    public internal(set) var blockedBy: Blocker?
+    public var failed = 0
+    /// Writes that met another writer's: ``FailedWrite/Reason/conflict``.
+    public var conflicts = 0
+    /// When the oldest of the pending writes was made, by the phone's clock.
+    public var oldestPending: Date?
+    /// Rows that are kept out of the app's tables by a constraint or because a member does not fit: ``HeldRow``.
+    public var held = 0
+    /// When a page of changes was last applied, by the phone's clock; nil before the first one.
+    public var lastPulled: Date?
+    /// When the gateway last answered for writes, by the phone's clock; nil before the first ones.
+    public var lastPushed: Date?
+    /// While everything is pulled from the beginning: how many changes have come so far. Nil at all other times.
+    public var snapshotRows: Int?
+    /// What keeps writes from going on; nil where nothing does.
+    public var blockedBy: Blocker?
     /// Why the last attempt came to nothing; nil once one has succeeded.
-    public internal(set) var lastError: String?
-    public internal(set) var nextAttempt: Date?
+    public var lastError: String?
+    /// When it tries again by itself; nil while synchronization is suspended.
+    public var nextAttempt: Date?
+
+    /// As before anything has happened. A client tells its own by ``SluiceClient/status``; this is for previews and
+    /// tests of an app's views.
+    public init() {}
 }

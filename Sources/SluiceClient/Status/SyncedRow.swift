@@ -18,16 +18,40 @@ public struct SyncedRow: Sendable, Hashable {
     /// Why the app's table does not have the row as it should be; nil where it has.
     public let held: String?
 
+    /// For previews and tests of an app's views.
+    public init(
+        serverID: JSON? = nil,
+        pending: Int = 0,
+        failed: Int = 0,
+        server: ServerState? = nil,
+        held: String? = nil
+    ) {
+        self.serverID = serverID
+        self.pending = pending
+        self.failed = failed
+        self.server = server
+        self.held = held
+    }
+
     /// Whether the entity has its permanent id.
     public var hasPermanentID: Bool { serverID != nil }
 }
 
 /// An entity as the server last told of it.
 public struct ServerState: Sendable, Hashable {
-    /// Counts the writes that the server knows of.
+    /// Counts the writes that the server knows of, from 1; nil where nobody has told one.
     public let version: Int64?
+    /// Whether it was deleted.
     public let isDeleted: Bool
+    /// Its members, an object; the last one that was told where it was deleted.
     public let document: JSON?
+
+    /// For previews and tests of an app's views.
+    public init(version: Int64?, isDeleted: Bool = false, document: JSON? = nil) {
+        self.version = version
+        self.isDeleted = isDeleted
+        self.document = document
+    }
 }
 
 extension SyncedRow {
@@ -39,8 +63,8 @@ extension SyncedRow {
             db,
             sql: """
                 SELECT
-                    count(*) FILTER (WHERE status IN ('queued', 'sent', 'pending', 'blocked', 'in_flight')) AS pending,
-                    count(*) FILTER (WHERE status IN ('failed', 'conflict', 'rejected')) AS failed
+                    count(*) FILTER (WHERE \(WriteStatus.isPending)) AS pending,
+                    count(*) FILTER (WHERE \(WriteStatus.needsDecision)) AS failed
                 FROM sluice_mutations WHERE entity_type = ? AND key = ?
                 """,
             arguments: [name.entityType, name.key]
@@ -62,12 +86,14 @@ extension SyncedRow {
 /// An entity whose row the app's table does not take as it should be: a constraint keeps it out, or a member of its
 /// document does not fit the column. It is written as soon as it can be, and nothing else waits for it.
 public struct HeldRow: Sendable, Hashable {
+    /// The entity type's name at the gateway.
     public let entityType: String
     /// The text of the row's key.
     public let key: String
     /// What keeps it out.
     public let reason: String
 
+    /// All of them, by type and key.
     public static func fetchAll(_ db: Database) throws -> [HeldRow] {
         try Row.fetchAll(db, sql: "SELECT entity_type, key, reason FROM sluice_held ORDER BY entity_type, key").map {
             HeldRow(entityType: $0[0], key: $0[1], reason: $0[2])

@@ -16,11 +16,13 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
     public let code: String
     /// What is wrong, in words.
     public let detail: String
+    /// The places that are wrong, where it names any.
     public let errors: [Place]
     /// All of it.
     public let json: JSON
 
-    init(status: Int? = nil, _ json: JSON) {
+    /// - Parameter json: problem details; what is missing in them is empty here.
+    public init(status: Int? = nil, _ json: JSON) {
         self.status = status ?? json["status"]?.int64.map { Int($0) } ?? 0
         code = json["code"]?.string ?? ""
         detail = json["detail"]?.string ?? json["title"]?.string ?? ""

@@ -4,25 +4,42 @@ import Foundation
 actor TokenKeeper {
     private let provider: @Sendable () async throws -> String
     private var token: String?
-    private var asking: Task<String, any Error>?
+    private var asking: Promise<String>?
 
     init(_ provider: @escaping @Sendable () async throws -> String) { self.provider = provider }
 
+    /// It returns at once when the task is cancelled, whatever the app's closure does about it.
+    ///
     /// - Parameter refused: a token that was not taken: another one is asked for, unless that was done meanwhile.
     func token(insteadOf refused: String? = nil) async throws -> String {
         if let token, token != refused { return token }
         token = nil
-        if let asking { return try await asking.value }
-        let task = Task { try await provider() }
-        asking = task
-        defer { asking = nil }
-        let new = try await task.value
-        token = new
-        return new
+        return try await (asking ?? ask()).value
+    }
+
+    private func ask() -> Promise<String> {
+        let promise = Promise<String>()
+        asking = promise
+        Task {
+            do { take(.success(try await provider()), promise) } catch { take(.failure(error), promise) }
+        }
+        return promise
+    }
+
+    private func take(_ result: Result<String, any Error>, _ promise: Promise<String>) {
+        // one that was asked for before all was forgotten is not kept
+        if asking === promise {
+            asking = nil
+            token = try? result.get()
+        }
+        promise.give(result)
     }
 
     /// Forgets the token: the app may have another one by now.
-    func forget() { token = nil }
+    func forget() {
+        token = nil
+        asking = nil
+    }
 }
 
 /// Whose token it is: issuer, organization and user, where it is a JWT that says so. Nothing is verified: the gateway

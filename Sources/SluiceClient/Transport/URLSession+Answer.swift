@@ -12,10 +12,10 @@ extension URLSession {
     ///
     /// - Throws: `CancellationError`, `URLError`.
     func answer(to request: URLRequest) async throws -> (body: Data, response: URLResponse) {
-        let reply = OneReply()
+        let reply = Promise<(body: Data, response: URLResponse)>()
         let task = dataTask(with: request) { data, response, error in
-            if let data, let response { return reply.give(.success((data, response))) }
-            reply.give(.failure(error ?? URLError(.badServerResponse)))
+            let answer = data.flatMap { data in response.map { (body: data, response: $0) } }
+            reply.give(answer.map(Result.success) ?? .failure(error ?? URLError(.badServerResponse)))
         }
         let watchdog = Task {
             try await Task.sleep(for: .seconds(request.timeoutInterval + 5))
@@ -28,42 +28,6 @@ extension URLSession {
             return try await reply.value
         } onCancel: {
             task.cancel()
-            reply.give(.failure(CancellationError()))
-        }
-    }
-}
-
-/// The first of several answers.
-private final class OneReply: Sendable {
-    typealias Outcome = Result<(body: Data, response: URLResponse), any Error>
-
-    private struct State {
-        var outcome: Outcome?
-        var waiter: CheckedContinuation<(body: Data, response: URLResponse), any Error>?
-    }
-
-    private let state = Locked(State())
-
-    func give(_ outcome: Outcome) {
-        let waiter = state.withLock { state in
-            guard state.outcome == nil else {
-                return nil as CheckedContinuation<(body: Data, response: URLResponse), any Error>?
-            }
-            state.outcome = outcome
-            return state.waiter
-        }
-        waiter?.resume(with: outcome)
-    }
-
-    var value: (body: Data, response: URLResponse) {
-        get async throws {
-            try await withCheckedThrowingContinuation { continuation in
-                let outcome = state.withLock { state in
-                    state.waiter = continuation
-                    return state.outcome
-                }
-                if let outcome { continuation.resume(with: outcome) }
-            }
         }
     }
 }

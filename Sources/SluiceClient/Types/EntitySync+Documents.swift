@@ -39,13 +39,44 @@ extension EntitySync {
     }
 
     /// A document, or a patch of one, with every declared id in it replaced.
-    func replacingIDs(in document: JSON, _ id: (_ entityType: String, JSON) throws -> JSON) rethrows -> JSON {
+    ///
+    /// - Parameter isMeant: which of the declared places are looked at.
+    func replacingIDs(
+        in document: JSON,
+        where isMeant: (SyncedColumn, ReferencePath) -> Bool = { _, _ in true },
+        _ id: (_ entityType: String, JSON) throws -> JSON
+    ) rethrows -> JSON {
         guard case .object(var members) = document else { return document }
         for column in columns {
             guard var value = members[column.member] else { continue }
-            for path in column.references { value = try path.replacing(in: value) { try id(path.entityType, $0) } }
+            for path in column.references where isMeant(column, path) {
+                value = try path.replacing(in: value) { try id(path.entityType, $0) }
+            }
             members[column.member] = value
         }
         return .object(members)
+    }
+
+    /// The row that a document would be, with the columns that are not synchronized as the table has them.
+    ///
+    /// - Throws: ``SluiceError/invalid(_:)`` where a member does not fit its column.
+    func row(_ name: EntityName, _ document: JSON, _ map: EntityMap, _ db: Database) throws -> Row {
+        guard let keyValue = key.databaseValue(of: name.key) else {
+            throw SluiceError.invalid("the key column '\(key.column)' cannot hold '\(name.key)'")
+        }
+        let sql = """
+            SELECT * FROM \(table.quotedDatabaseIdentifier) WHERE \(key.column.quotedDatabaseIdentifier) = ?
+            """
+        let known = try Row.fetchOne(db, sql: sql, arguments: [keyValue])
+        var values: [String: (any DatabaseValueConvertible)?] = [:]
+        for (column, value) in known ?? Row() { values[column] = value }
+        values[key.column] = keyValue
+        for column in columns {
+            guard let value = column.databaseValue(of: document[column.member], map) else {
+                throw SluiceError.invalid("member '\(column.member)' does not fit the column '\(column.name)'")
+            }
+            values[column.name] = value
+        }
+        return Row(values)
     }
 }

@@ -48,7 +48,7 @@ public struct SyncedColumn: Sendable, Hashable {
     /// `true` or `false`; 1 or 0 in the column.
     public static func bool(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .bool) }
 
-    /// A moment: a string of RFC 3339 in UTC with milliseconds.
+    /// A moment of the years 1583 to 9999: a string of RFC 3339, written in UTC with milliseconds.
     public static func date(
         _ name: String,
         as member: String? = nil,

@@ -2,41 +2,40 @@
 final class Bell: Sendable {
     private struct State {
         var isRung = false
-        var waiters: [CheckedContinuation<Void, Never>] = []
+        var waiters: [Promise<Void>] = []
     }
 
     private let state = Locked(State())
 
     func ring() {
-        let waiters = state.withLock { state in
-            defer { state.waiters = [] }
-            if state.waiters.isEmpty { state.isRung = true }
-            return state.waiters
+        state.withLock { state in
+            let waiters = state.waiters
+            state.waiters = []
+            // a waiter whose time is over has not heard it
+            state.isRung = waiters.reduce(false) { $1.give(.success(())) || $0 } == false
         }
-        for waiter in waiters { waiter.resume() }
     }
 
     /// Returns when it rings, when the time is over, or when the task is cancelled.
     func wait(atMost duration: Duration) async {
+        let waiter = Promise<Void>()
+        let isRung = state.withLock { state in
+            if state.isRung {
+                state.isRung = false
+                return true
+            }
+            state.waiters.append(waiter)
+            return false
+        }
+        if isRung { return }
         let timer = Task {
             try await Task.sleep(for: duration)
-            ring()
+            waiter.give(.success(()))
         }
         defer { timer.cancel() }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isOver = state.withLock { state in
-                    if state.isRung || Task.isCancelled {
-                        state.isRung = false
-                        return true
-                    }
-                    state.waiters.append(continuation)
-                    return false
-                }
-                if isOver { continuation.resume() }
-            }
-        } onCancel: {
-            ring()
-        }
+        try? await waiter.value
+        // from here on it hears nothing
+        waiter.give(.success(()))
+        state.withLock { $0.waiters.removeAll { $0 === waiter } }
     }
 }

@@ -15,6 +15,7 @@ extension SyncWorker {
 
     private func pullUntilUpToDate() async throws {
         let types = map.entities.map(\.entityType).sorted().joined(separator: ",")
+        var hasStartedOver = false
         while true {
             let (feed, device, numbers) = try await write { [map] db, now in
                 // an app that synchronizes other types than before pulls everything anew, and keeps what it has
@@ -34,6 +35,9 @@ extension SyncWorker {
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
+                // once a turn: a gateway that takes none of its own cursors would be asked without end
+                guard !hasStartedOver else { throw Stop.again(Trouble(text: problem.description)) }
+                hasStartedOver = true
                 // what is on the phone stays until the new pull has come to its end
                 try await write { db, now in try Feed.startOver(types, db, now: now) }
             case .refused(let problem): throw Stop.blocked(.refused(problem))

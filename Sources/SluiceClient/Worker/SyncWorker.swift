@@ -45,7 +45,7 @@ actor SyncWorker {
     /// When the gateway wants to be asked again; nil where it did not say.
     private var notBefore: ContinuousClock.Instant?
     private var isBusy = false
-    private var waiters: [CheckedContinuation<Void, Never>] = []
+    private var waiters: [Promise<Void>] = []
 
     init(
         database: any DatabaseWriter,
@@ -98,17 +98,18 @@ actor SyncWorker {
         if isPullWanted { return true }
         // what waits behind something that a person has to settle, or for an upstream, may wait for long
         let isQueueHeld = if case .queue = status.status.blockedBy { true } else { false }
-        let statuses = isQueueHeld ? "'queued', 'sent'" : "'queued', 'sent', 'pending', 'in_flight'"
-        let pending = try? await database.read { db in
-            try Bool.fetchOne(
+        let hasWork = try? await database.read { db in
+            if try PushBatch.isAnyToSend(db) { return true }
+            let statuses = isQueueHeld ? "'sent'" : "'sent', 'pending', 'in_flight'"
+            return try Bool.fetchOne(
                 db,
                 sql: """
                     SELECT EXISTS (SELECT 1 FROM sluice_intents) OR EXISTS (
                         SELECT 1 FROM sluice_mutations WHERE status IN (\(statuses)))
                     """
-            )
+            ) ?? false
         }
-        return pending.flatMap { $0 } ?? false
+        return hasWork ?? false
     }
 
     /// The database is another user's by now, or nobody's.
@@ -130,7 +131,7 @@ actor SyncWorker {
     ///
     /// - Returns: how long there is nothing to do, unless somebody rings.
     func turn() async -> Duration {
-        await enter()
+        do { try await enter() } catch { return .zero }
         defer { leave() }
         do {
             guard try await write({ [flight] db, now in try flight.take(db, now: now) }) else {
@@ -215,16 +216,27 @@ actor SyncWorker {
     }
 
     /// One turn at a time, in the order in which they were asked for.
-    private func enter() async {
+    private func enter() async throws {
         if !isBusy {
             isBusy = true
             return
         }
-        await withCheckedContinuation { waiters.append($0) }
+        let turn = Promise<Void>()
+        waiters.append(turn)
+        do {
+            try await turn.value
+        } catch {
+            // given in the moment in which this task was cancelled: it is the next one's
+            if !turn.give(.failure(error)) { leave() }
+            throw error
+        }
     }
 
     private func leave() {
-        if waiters.isEmpty { isBusy = false } else { waiters.removeFirst().resume() }
+        while !waiters.isEmpty {
+            if waiters.removeFirst().give(.success(())) { return }
+        }
+        isBusy = false
     }
 
     // MARK: - What every stage needs

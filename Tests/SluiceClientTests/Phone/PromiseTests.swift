@@ -95,4 +95,75 @@ import Testing
             }
         }
     }
+
+    @Test func `a string that is composed anew is an edit`() async throws {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        var rene = Contact(name: "Ren\u{E9}")
+        try await phone.create(rene)
+        rene.name = "Rene\u{301}"
+        #expect(try await phone.update(rene) != nil)
+        #expect((await phone.sync()).pending == 0)
+        let other = try await TestPhone.another(of: phone)
+        await other.sync()
+        #expect(try await other.contacts().map { Array($0.name.unicodeScalars).count } == [5])
+    }
+
+    @Test func `a later version of the app that maps more references shows local keys`() async throws {
+        let (mine, theirs, kari) = try await TestPhone.pair()
+        let details = #"{"guests":["\#(kari.id.uuidString.lowercased())"]}"#
+        try await mine.create(Visit(contactID: kari.id, title: "First", details: details))
+        await mine.sync()
+        // the first version takes the ids in `details` for data
+        let plain = EntitySync(
+            "visit",
+            table: "visit",
+            key: .uuid("id"),
+            columns: Visit.sync.columns.filter { $0.name != "details" } + [.json("details")]
+        )
+        let gateway = theirs.gateway
+        let first = try await TestPhone(
+            gateway,
+            organization: mine.organization,
+            user: mine.user,
+            entities: [Contact.sync, plain]
+        )
+        await first.sync()
+        let raw = try #require(try await first.visits().first?.details)
+        #expect(!raw.contains(kari.id.uuidString.lowercased()), "the server's id")
+        func guests(_ phone: TestPhone) async throws -> [UUID?] {
+            let details = try await phone.visits().first?.details
+            return try details.map { try JSON(parsing: $0)["guests"]?.array ?? [] }?.map {
+                $0.string.flatMap(UUID.init(uuidString:))
+            } ?? []
+        }
+        let second = try await TestPhone(
+            gateway,
+            organization: mine.organization,
+            user: mine.user,
+            file: first.file
+        )
+        let contact = try #require(try await second.contacts().first)
+        #expect(try await guests(second) == [contact.id], "offline, at once")
+        let status = await second.sync()
+        #expect(status.held == 0 && status.lastError == nil && status.snapshotRows == nil)
+        #expect(try await guests(second) == [contact.id])
+    }
+
+    @Test func `a write that took effect is shown above an earlier one that waits for a decision`() async throws {
+        let (mine, theirs, kari) = try await TestPhone.pair()
+        // more than a payload may have
+        var own = kari
+        own.name = String(repeating: "x", count: 300_000)
+        let refused = try #require(try await mine.update(own))
+        own.name = "Kari N."
+        try await mine.update(own)
+        let status = await mine.sync()
+        #expect(status.failed == 1 && status.pending == 0, "\(status)")
+        #expect(try await mine.contacts().map(\.name) == ["Kari N."])
+        await theirs.sync()
+        #expect(try await theirs.contacts().map(\.name) == ["Kari N."])
+        try await mine.client.discard(refused)
+        #expect(try await mine.contacts().map(\.name) == ["Kari N."])
+    }
 }

@@ -10,7 +10,7 @@ final class TestPhone: Sendable {
     let user: UUID
     let organization: UUID
     /// It ends with its last reference.
-    private let gateway: TestGateway
+    let gateway: TestGateway
 
     init(
         _ gateway: TestGateway,
@@ -85,6 +85,11 @@ final class TestPhone: Sendable {
 }
 
 extension TestPhone {
+    /// Another phone of the same user, with nothing on it.
+    static func another(of phone: TestPhone) async throws -> TestPhone {
+        try await TestPhone(phone.gateway, organization: phone.organization, user: phone.user)
+    }
+
     /// The phones of two users of a new organization that both show one contact, which the first has made.
     static func pair(_ settings: String = "{}") async throws -> (mine: TestPhone, theirs: TestPhone, kari: Contact) {
         let gateway = try await TestGateway.start()

@@ -1,0 +1,104 @@
+public import Foundation
+public import GRDB
+
+/// A row and its mutation in one call.
+extension SluiceClient {
+    /// Inserts a row and enqueues its creation.
+    ///
+    /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``.
+    /// - Throws: what `insert` and ``enqueue(_:in:)`` throw.
+    @discardableResult
+    public func insert<Record: Syncable & PersistableRecord>(
+        _ record: Record,
+        _ options: Write.Options = Write.Options(),
+        in db: Database
+    ) throws -> UUID? {
+        try record.insert(db)
+        return try enqueue(.create(record, options), in: db)
+    }
+
+    /// Inserts a row whose key SQLite gives it, as types with device ids have it, and enqueues its creation.
+    ///
+    /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``.
+    /// - Throws: what `insert` and ``enqueue(_:in:)`` throw.
+    @discardableResult
+    public func insert<Record: Syncable & MutablePersistableRecord>(
+        _ record: inout Record,
+        _ options: Write.Options = Write.Options(),
+        in db: Database
+    ) throws -> UUID? {
+        try record.insert(db)
+        return try enqueue(.create(record, options), in: db)
+    }
+
+    /// Updates a row and enqueues what has changed.
+    ///
+    /// - Returns: the mutation's id; nil where nothing has changed that is synchronized.
+    /// - Throws: what `update` and ``enqueue(_:in:)`` throw.
+    @discardableResult
+    public func update<Record: Syncable & MutablePersistableRecord>(
+        _ record: Record,
+        _ options: Write.Options = Write.Options(),
+        in db: Database
+    ) throws -> UUID? {
+        try record.update(db)
+        return try enqueue(.update(record, options), in: db)
+    }
+
+    /// Updates a row that a person has changed since it was read, and enqueues what the person changed:
+    /// ``Write/update(_:from:_:)``.
+    ///
+    /// - Parameter original: the record as it was read.
+    /// - Returns: the mutation's id; nil where nothing has changed that is synchronized.
+    /// - Throws: what `update` and ``enqueue(_:in:)`` throw.
+    @discardableResult
+    public func update<Record: Syncable & MutablePersistableRecord>(
+        _ record: Record,
+        from original: Record,
+        _ options: Write.Options = Write.Options(),
+        in db: Database
+    ) throws -> UUID? {
+        try record.update(db)
+        return try enqueue(.update(record, from: original, options), in: db)
+    }
+
+    /// Deletes a row and enqueues its deletion.
+    ///
+    /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``.
+    /// - Throws: what `delete` and ``enqueue(_:in:)`` throw.
+    @discardableResult
+    public func delete<Record: Syncable & MutablePersistableRecord>(
+        _ record: Record,
+        _ options: Write.Options = Write.Options(),
+        in db: Database
+    ) throws -> UUID? {
+        try record.delete(db)
+        return try enqueue(.delete(record, options), in: db)
+    }
+
+    /// Enqueues the creation of every row that the library knows nothing of: for an app that had rows before it had the
+    /// library, once, in the migration's wake. Call it for what others name first: contacts, then their visits.
+    ///
+    /// Rows that the server has already are created there once more; pull first where that may be, with keys that are
+    /// the server's ids.
+    ///
+    /// - Returns: how many rows were enqueued.
+    /// - Throws: what ``enqueue(_:in:)`` throws.
+    @discardableResult
+    public func enqueueUnknown<Record: Syncable>(
+        _ type: Record.Type,
+        _ options: Write.Options = Write.Options(),
+        in db: Database
+    ) throws -> Int {
+        let entity = try map.entity(Record.sync.entityType)
+        var count = 0
+        let rows = try Row.fetchAll(db, sql: "SELECT * FROM \(entity.table.quotedDatabaseIdentifier)")
+        for row in rows {
+            let values = Dictionary(row.map { ($0, $1) }) { first, _ in first }
+            guard try IDMapping.of(entity.entityType, key: try entity.key(of: values), db) == nil else { continue }
+            try enqueue(Write(row: values, of: entity.entityType, options), in: db)
+            count += 1
+        }
+        return count
+    }
+}

@@ -1,0 +1,125 @@
+public import Foundation
+public import GRDB
+
+/// Decisions about writes that did not take effect: ``failedWrites``. Each takes effect on the phone at once, offline
+/// too, and is sent to the gateway like everything else.
+///
+/// Each has two forms: one within a transaction of the app's, `in: db`, and one that makes a transaction of its own.
+extension SluiceClient {
+    /// Sends a write once more: one that failed, is in conflict, or was not taken.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
+    public func retry(_ mutation: UUID, in db: Database) throws {
+        try settle(in: db) { try $0.retry(mutation, payload: nil) }
+    }
+
+    /// Sends a write once more, in a transaction of its own: ``retry(_:in:)``.
+    public func retry(_ mutation: UUID) async throws {
+        try await settle { client, db in try client.retry(mutation, in: db) }
+    }
+
+    /// Sends a write once more, as the record is now. The record's row is shown so at once.
+    ///
+    /// - Parameter force: also where it is unknown whether the last attempt took effect, and the edited write may take
+    ///   effect beside it. Without it the gateway refuses that, and ``FailedWrite/decisionError`` says so.
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
+    ///   database's errors.
+    public func retry<Record: Syncable>(
+        _ mutation: UUID,
+        editing record: Record,
+        force: Bool = false,
+        in db: Database
+    ) throws {
+        try retry(mutation, try record.databaseDictionary, force, in: db)
+    }
+
+    /// Sends a write once more as the record is now, in a transaction of its own: ``retry(_:editing:force:in:)``.
+    public func retry<Record: Syncable>(_ mutation: UUID, editing record: Record, force: Bool = false) async throws {
+        let values = try record.databaseDictionary
+        try await settle { client, db in try client.retry(mutation, values, force, in: db) }
+    }
+
+    private func retry(_ mutation: UUID, _ values: [String: DatabaseValue], _ force: Bool, in db: Database) throws {
+        try settle(in: db) { try $0.retry(mutation, payload: try $0.payload(mutation, of: values), isForced: force) }
+    }
+
+    /// Sends a write once more with another payload, in the gateway's terms.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
+    public func retry(_ mutation: UUID, payload: JSON, in db: Database) throws {
+        try settle(in: db) { try $0.retry(mutation, payload: payload) }
+    }
+
+    /// Sends a write once more with another payload, in a transaction of its own: ``retry(_:payload:in:)``.
+    public func retry(_ mutation: UUID, payload: JSON) async throws {
+        try await settle { client, db in try client.retry(mutation, payload: payload, in: db) }
+    }
+
+    /// Gives a write up: its row shows again what the server has.
+    ///
+    /// - Parameter dependents: what becomes of writes that need this one (``dependents(of:in:)``); required where there
+    ///   are any.
+    /// - Throws: ``SluiceError/hasDependents(_:)``, ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``;
+    ///   the database's errors.
+    public func discard(_ mutation: UUID, dependents: Dependents? = nil, in db: Database) throws {
+        try settle(in: db) { try $0.discard(mutation, dependents: dependents) }
+    }
+
+    /// Gives a write up, in a transaction of its own: ``discard(_:dependents:in:)``.
+    public func discard(_ mutation: UUID, dependents: Dependents? = nil) async throws {
+        try await settle { client, db in try client.discard(mutation, dependents: dependents, in: db) }
+    }
+
+    /// The writes that need this one, directly or through others, in the order in which they were made: they name what
+    /// it creates, write the same row later, or were said to depend on it.
+    ///
+    /// - Throws: ``SluiceError/unknownMutation``; the database's errors.
+    public func dependents(of mutation: UUID, in db: Database) throws -> [UUID] {
+        try Settling(map, db, now: configuration.now()).dependents(of: mutation)
+    }
+
+    /// Ends a conflict.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
+    public func resolve(_ mutation: UUID, _ winner: Winner, in db: Database) throws {
+        try settle(in: db) { try $0.resolve(mutation, winner, payload: nil) }
+    }
+
+    /// Ends a conflict, in a transaction of its own: ``resolve(_:_:in:)``.
+    public func resolve(_ mutation: UUID, _ winner: Winner) async throws {
+        try await settle { client, db in try client.resolve(mutation, winner, in: db) }
+    }
+
+    /// Ends a conflict with what a person made of both versions: ``theirs(of:key:in:)`` is the other one.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
+    ///   database's errors.
+    public func resolve<Record: Syncable>(_ mutation: UUID, with record: Record, in db: Database) throws {
+        try resolve(mutation, with: try record.databaseDictionary, in: db)
+    }
+
+    /// Ends a conflict with what a person made of both versions, in a transaction of its own: ``resolve(_:with:in:)``.
+    public func resolve<Record: Syncable>(_ mutation: UUID, with record: Record) async throws {
+        let values = try record.databaseDictionary
+        try await settle { client, db in try client.resolve(mutation, with: values, in: db) }
+    }
+
+    private func resolve(_ mutation: UUID, with values: [String: DatabaseValue], in db: Database) throws {
+        try settle(in: db) { try $0.resolve(mutation, .client, payload: try $0.payload(mutation, of: values)) }
+    }
+
+    // MARK: - What all of them do
+
+    /// Carries out a decision, and lets the worker send it once it is committed. What throws has changed nothing.
+    private func settle(in db: Database, _ body: (Settling) throws -> Void) throws {
+        try db.inSavepoint {
+            try body(Settling(map, db, now: configuration.now()))
+            return .commit
+        }
+        ring(after: db)
+    }
+
+    private func settle(_ body: @escaping @Sendable (SluiceClient, Database) throws -> Void) async throws {
+        try await database.write { [self] db in try body(self, db) }
+    }
+}

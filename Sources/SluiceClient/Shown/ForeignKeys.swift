@@ -1,0 +1,102 @@
+import GRDB
+
+/// What the foreign keys of the app's tables mean for one that the library writes: what SQLite would not say before the
+/// transaction ends, and what it does by itself.
+final class ForeignKeys {
+    private struct Key {
+        let table: String
+        let column: String
+        let target: String
+        let targetColumn: String?
+        let onDelete: String
+        /// Whether it is looked at when the transaction ends. A page that fails there would fail for ever.
+        let isDeferred: Bool
+    }
+
+    private let entity: EntitySync
+    private let map: EntityMap
+    private let db: Database
+    private lazy var own = Result { try Self.keys(of: entity.table, db) }
+    /// Those of all tables that name this one.
+    private lazy var naming = Result {
+        try String.fetchAll(
+            db,
+            sql: "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%REFERENCES%'"
+        ).flatMap { try Self.keys(of: $0, db) }.filter { key in
+            key.target.lowercased() == entity.table.lowercased()
+                && (key.targetColumn ?? entity.key.column).lowercased() == entity.key.column.lowercased()
+        }
+    }
+
+    init(_ entity: EntitySync, _ map: EntityMap, _ db: Database) {
+        self.entity = entity
+        self.map = map
+        self.db = db
+    }
+
+    private static func keys(of table: String, _ db: Database) throws -> [Key] {
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT k."from", k."table", k."to", k.on_delete, s.sql LIKE '%INITIALLY DEFERRED%'
+                FROM sqlite_schema s, pragma_foreign_key_list(s.name) k
+                WHERE s.type = 'table' AND lower(s.name) = lower(?)
+                """
+        )
+        return try Row.fetchAll(statement, arguments: [table]).map {
+            Key(table: table, column: $0[0], target: $0[1], targetColumn: $0[2], onDelete: $0[3], isDeferred: $0[4])
+        }
+    }
+
+    /// The row that a document names in a foreign key which is looked at later, and that is not there.
+    func missingLater(in document: JSON) throws -> EntityName? {
+        let columns = Set(try own.get().filter(\.isDeferred).map { $0.column.lowercased() })
+        if columns.isEmpty { return nil }
+        return try missing(in: document) { columns.contains($0.name.lowercased()) }
+    }
+
+    /// The first row that a document names and that is not there.
+    ///
+    /// - Parameter isAsked: which columns are looked at.
+    func missing(in document: JSON?, where isAsked: (SyncedColumn) -> Bool = { _ in true }) throws -> EntityName? {
+        for column in entity.columns where isAsked(column) {
+            guard case .reference(let type) = column.kind, let id = document?[column.member], let target = map[type],
+                let key = target.key.text(of: id), let value = target.key.databaseValue(of: key)
+            else { continue }
+            if try !exists(target.table, target.key.column, value) { return EntityName(type, key) }
+        }
+        return nil
+    }
+
+    /// A table whose rows name a row, and would only say so when the transaction ends.
+    func tableNamingLater(_ key: DatabaseValue) throws -> String? {
+        try naming.get().first { name in
+            try name.isDeferred && name.onDelete == "NO ACTION" && exists(name.table, name.column, key)
+        }?.table
+    }
+
+    /// The rows of synchronized tables that SQLite deletes with a row.
+    func cascade(of key: DatabaseValue) throws -> [EntityName] {
+        let cascading = try naming.get().filter { $0.onDelete == "CASCADE" }
+        if cascading.isEmpty { return [] }
+        return try map.entities.flatMap { child in
+            try cascading.filter { $0.table.lowercased() == child.table.lowercased() }.flatMap { name in
+                let (table, column) = (child.table.quotedDatabaseIdentifier, name.column.quotedDatabaseIdentifier)
+                return try DatabaseValue.fetchAll(
+                    db,
+                    sql: "SELECT \(child.key.column.quotedDatabaseIdentifier) FROM \(table) WHERE \(column) = ?",
+                    arguments: [key]
+                ).compactMap { child.key.text(of: $0) }.map { EntityName(child.entityType, $0) }
+            }
+        }
+    }
+
+    private func exists(_ table: String, _ column: String, _ value: DatabaseValue) throws -> Bool {
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT EXISTS (SELECT 1 FROM \(table.quotedDatabaseIdentifier)
+                WHERE \(column.quotedDatabaseIdentifier) = ?)
+                """
+        )
+        return try Bool.fetchOne(statement, arguments: [value]) ?? false
+    }
+}

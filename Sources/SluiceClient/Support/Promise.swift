@@ -1,0 +1,49 @@
+import Foundation
+
+/// A value that comes once, from whoever is first, and for which any number of tasks wait. Who is cancelled waits no
+/// longer, whatever the one does that is to give it.
+final class Promise<Value: Sendable>: Sendable {
+    private typealias Waiter = CheckedContinuation<Value, any Error>
+
+    private struct State {
+        var outcome: Result<Value, any Error>?
+        var waiters: [UUID: Waiter] = [:]
+    }
+
+    private let state = Locked(State())
+
+    /// - Returns: whether it was the first to say.
+    @discardableResult
+    func give(_ outcome: Result<Value, any Error>) -> Bool {
+        let waiters = state.withLock { state -> [Waiter]? in
+            guard state.outcome == nil else { return nil }
+            state.outcome = outcome
+            defer { state.waiters = [:] }
+            return Array(state.waiters.values)
+        }
+        for waiter in waiters ?? [] { waiter.resume(with: outcome) }
+        return waiters != nil
+    }
+
+    /// The value, once it is there.
+    ///
+    /// - Throws: what was given in its place; `CancellationError`.
+    var value: Value {
+        get async throws {
+            let id = UUID()
+            return try await withTaskCancellationHandler {
+                try await withCheckedThrowingContinuation { (waiter: Waiter) in
+                    let outcome = state.withLock { state -> Result<Value, any Error>? in
+                        if let outcome = state.outcome { return outcome }
+                        if Task.isCancelled { return .failure(CancellationError()) }
+                        state.waiters[id] = waiter
+                        return nil
+                    }
+                    if let outcome { waiter.resume(with: outcome) }
+                }
+            } onCancel: {
+                state.withLock { $0.waiters.removeValue(forKey: id) }?.resume(throwing: CancellationError())
+            }
+        }
+    }
+}

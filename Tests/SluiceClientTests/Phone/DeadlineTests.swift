@@ -1,0 +1,74 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import SluiceClient
+
+/// `syncOnce` comes back when its time is over, whatever it waits for. Each of these would hang otherwise.
+@Suite struct DeadlineTests {
+    /// A token that does not come, and does not care whether anybody still wants it.
+    private static func client(_ phone: TestPhone, _ gateway: TestGateway, _ token: Promise<String>) throws
+        -> SluiceClient
+    {
+        var configuration = SluiceClient.Configuration()
+        configuration.usesEvents = false
+        return try SluiceClient(
+            database: phone.pool,
+            gateway: gateway.url,
+            entities: [Contact.sync, Visit.sync],
+            configuration: configuration
+        ) {
+            try await Task { try await token.value }.value
+        }
+    }
+
+    @Test func `a token that does not come, and a turn that waits for it, keep nobody`() async throws {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let token = Promise<String>()
+        let client = try Self.client(phone, gateway, token)
+        try await phone.create(Contact(name: "Kari"))
+        client.resume()
+        // behind the turn that `resume` has begun
+        let status = await client.syncOnce(deadline: .milliseconds(100))
+        #expect(status.pending == 1)
+        client.suspend()
+        #expect((await client.syncOnce(deadline: .milliseconds(100))).pending == 1)
+        token.give(.success(try await gateway.token(organization: phone.organization, user: phone.user)))
+        #expect((await client.syncOnce(deadline: .seconds(60))).pending == 0)
+    }
+
+    @Test func `what waits behind a write that was not taken is nothing to wait for`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization(#"{"entity_types":"registered"}"#)
+        try await gateway.register("visit", "{}", in: organization)
+        let phone = try await TestPhone(gateway, organization: organization)
+        let kari = Contact(name: "Kari")
+        try await phone.create(kari)
+        await phone.sync()
+        try await phone.create(Visit(contactID: kari.id, title: "First"))
+        // it would stay for all of this time
+        let status = await phone.client.syncOnce(deadline: .seconds(3_600))
+        #expect(status.failed == 1 && status.pending == 1)
+    }
+}
+
+/// Moments as documents have them (RFC 3339).
+@Suite struct MomentTests {
+    @Test(arguments: [
+        ("2026-01-15T12:30:00Z", "2026-01-15T12:30:00.000Z"), ("2026-01-15t12:30:00.5z", "2026-01-15T12:30:00.500Z"),
+        ("2026-01-15T12:30:00.123456+01:00", "2026-01-15T11:30:00.123Z"),
+        ("1583-01-01T00:00:00Z", "1583-01-01T00:00:00.000Z"), ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
+    ])
+    func `a moment is read and written in UTC with milliseconds`(_ text: String, _ written: String) {
+        #expect(Date(rfc3339: text)?.rfc3339 == written)
+    }
+
+    @Test(arguments: [
+        "12:30", "2026-01-15", "2026-01-15 12:30:00", "2026-01-15T12:30:00", "2026-01-15T12:30Z",
+        "1582-12-31T23:59:59Z",
+        "10000-01-01T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-15T24:30:00Z", "2026-01-15T12:30:00.Z",
+        "2026-01-15T12:30:00+0100", "2026-01-15T12:30:00+1x:00", "",
+    ])
+    func `what is no moment is none`(_ text: String) { #expect(Date(rfc3339: text) == nil) }
+}

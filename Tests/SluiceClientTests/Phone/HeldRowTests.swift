@@ -1,0 +1,155 @@
+import Foundation
+import GRDB
+import SluiceClient
+import Testing
+
+/// What the app's own constraints, triggers and cascades do: a row that the table does not take holds up nothing else,
+/// and one that went with its parent comes back with it.
+@Suite struct HeldRowTests {
+    /// A phone whose tables are as the app's but for what is executed behind its migrations.
+    private static func phone(_ gateway: TestGateway, _ organization: UUID, user: UUID = UUID(), _ sql: String)
+        async throws -> TestPhone
+    {
+        var migrator = DatabaseMigrator.app
+        migrator.registerMigration("more") { try $0.execute(sql: sql) }
+        return try await TestPhone(gateway, organization: organization, user: user, migrator: migrator)
+    }
+
+    @Test func `a trigger with a fault keeps its rows out and no others`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let theirs = try await TestPhone(gateway, organization: organization)
+        for name in ["Kari", "bad", "Ola"] { try await theirs.create(Contact(name: name)) }
+        await theirs.sync()
+        let mine = try await Self.phone(
+            gateway,
+            organization,
+            """
+            CREATE TRIGGER broken BEFORE INSERT ON contact WHEN NEW.name = 'bad' BEGIN SELECT json('{'); END
+            """
+        )
+        let status = await mine.sync()
+        #expect(status.held == 1 && status.lastError == nil)
+        #expect(try await mine.contacts().map(\.name) == ["Kari", "Ola"])
+        let held = try await mine.pool.read { try HeldRow.fetchAll($0) }
+        #expect(held.first?.reason.contains("malformed") == true)
+        // it is written as soon as it can be
+        try await mine.pool.write { try $0.execute(sql: "DROP TRIGGER broken") }
+        try await theirs.create(Contact(name: "Per"))
+        await theirs.sync()
+        #expect((await mine.sync()).held == 0)
+        #expect(try await mine.contacts().count == 4)
+    }
+
+    @Test func `a table that cannot be written keeps out its own rows`() async throws {
+        let (mine, theirs, kari) = try await TestPhone.pair()
+        try await mine.create(Visit(contactID: kari.id, title: "First"))
+        await mine.sync()
+        let other = try await Self.phone(
+            theirs.gateway,
+            mine.organization,
+            "CREATE TRIGGER broken BEFORE INSERT ON visit BEGIN INSERT INTO nowhere VALUES (1); END"
+        )
+        let status = await other.sync()
+        #expect(status.held == 1 && status.lastError == nil)
+        #expect(try await other.contacts().map(\.name) == ["Kari"])
+    }
+
+    @Test func `a foreign key that is looked at on commit holds its row and not the page`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let theirs = try await TestPhone(gateway, organization: organization)
+        let (kari, ola) = (Contact(name: "Kari"), Contact(name: "Ola"))
+        try await theirs.create(kari)
+        try await theirs.create(ola)
+        try await theirs.create(Visit(contactID: kari.id, title: "First"))
+        try await theirs.create(Visit(contactID: ola.id, title: "Second"))
+        await theirs.sync()
+        let deferred = """
+            DROP TABLE visit;
+            CREATE TABLE visit (
+                id BLOB PRIMARY KEY NOT NULL,
+                contactID BLOB NOT NULL REFERENCES contact (id) DEFERRABLE INITIALLY DEFERRED,
+                title TEXT NOT NULL, amount TEXT, startedAt TEXT, details TEXT, isStarred INTEGER NOT NULL DEFAULT 0);
+            """
+        let mine = try await Self.phone(gateway, organization, deferred)
+        await mine.sync()
+        #expect(try await mine.visits().map(\.title) == ["First", "Second"])
+        // the contact goes at the server, and its visit stays
+        try await theirs.write { db, client in
+            try db.execute(sql: "DELETE FROM contact WHERE id = ?", arguments: [kari.id])
+            try client.enqueue(.delete(kari), in: db)
+        }
+        try await theirs.create(Contact(name: "Per"))
+        await theirs.sync()
+        let status = await mine.sync()
+        #expect(status.lastError == nil && status.held == 1, "\(status)")
+        #expect(try await mine.contacts().map(\.name) == ["Kari", "Ola", "Per"])
+        // a phone that begins now has the visit without its contact
+        let other = try await Self.phone(gateway, organization, deferred)
+        let begun = await other.sync()
+        #expect(begun.lastError == nil && begun.held == 1, "\(begun)")
+        #expect(try await other.visits().map(\.title) == ["Second"])
+    }
+
+    @Test func `rows that went with their parent come back when its deletion is discarded`() async throws {
+        let (mine, theirs, kari) = try await TestPhone.pair()
+        try await mine.create(Visit(contactID: kari.id, title: "First"))
+        await mine.sync()
+        await theirs.sync()
+        // somebody else changes the contact, and the deletion meets that
+        var copy = try #require(try await theirs.contacts().first)
+        copy.phone = "2"
+        try await theirs.update(copy)
+        await theirs.sync()
+        let deletion = try #require(try await mine.delete(kari))
+        #expect(try await mine.visits() == [], "the cascade")
+        #expect((await mine.sync()).conflicts == 1)
+        try await mine.client.discard(deletion)
+        #expect(try await mine.contacts().map(\.phone) == ["2"])
+        #expect(try await mine.visits().map(\.title) == ["First"])
+        await mine.sync()
+        #expect(try await mine.visits().map(\.title) == ["First"])
+    }
+
+    @Test func `rows that went with a parent that others deleted wait for it`() async throws {
+        let (mine, theirs, kari) = try await TestPhone.pair()
+        try await mine.create(Visit(contactID: kari.id, title: "First"))
+        await mine.sync()
+        await theirs.sync()
+        let copy = try #require(try await theirs.contacts().first)
+        try await theirs.delete(copy)
+        await theirs.sync()
+        let status = await mine.sync()
+        #expect(status.held == 1 && status.lastError == nil)
+        #expect(try await mine.visits() == [])
+        let held = try #require(try await mine.pool.read { try HeldRow.fetchAll($0) }.first)
+        #expect(held.entityType == "visit")
+    }
+
+    @Test func `a change that is none to a column's collation is written`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let theirs = try await TestPhone(gateway, organization: organization)
+        var kari = Contact(name: "kari")
+        try await theirs.create(kari)
+        await theirs.sync()
+        let mine = try await Self.phone(
+            gateway,
+            organization,
+            """
+            DROP TABLE visit; DROP TABLE contact;
+            CREATE TABLE contact (id BLOB PRIMARY KEY NOT NULL, name TEXT NOT NULL COLLATE NOCASE, phone TEXT);
+            CREATE TABLE visit (
+                id BLOB PRIMARY KEY NOT NULL, contactID BLOB NOT NULL, title TEXT NOT NULL, amount TEXT,
+                startedAt TEXT, details TEXT, isStarred INTEGER NOT NULL DEFAULT 0);
+            """
+        )
+        await mine.sync()
+        kari.name = "Kari"
+        try await theirs.update(kari)
+        await theirs.sync()
+        await mine.sync()
+        #expect(try await mine.contacts().map(\.name) == ["Kari"])
+    }
+}
