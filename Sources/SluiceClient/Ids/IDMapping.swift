@@ -62,13 +62,28 @@ extension IDMapping {
 
     /// Writes the mapping, in the place of an older one of the same key.
     func save(_ db: Database, at now: String) throws {
+        try insert(
+            db,
+            at: now,
+            """
+            UPDATE SET client_id = excluded.client_id, server_id = excluded.server_id, status = excluded.status,
+                resolved_at = excluded.resolved_at
+            """
+        )
+    }
+
+    /// - Returns: false where there is one of the same key, and nothing is written.
+    func insert(_ db: Database, at now: String) throws -> Bool {
+        try insert(db, at: now, "NOTHING")
+        return db.changesCount > 0
+    }
+
+    private func insert(_ db: Database, at now: String, _ onConflict: String) throws {
         let statement = try db.cachedStatement(
             sql: """
                 INSERT INTO sluice_id_mappings (entity_type, key, client_id, server_id, status, created_at, resolved_at)
                 VALUES (?, ?, ?, ?, ?, ?, ?)
-                ON CONFLICT (entity_type, key) DO UPDATE
-                SET client_id = excluded.client_id, server_id = excluded.server_id, status = excluded.status,
-                    resolved_at = excluded.resolved_at
+                ON CONFLICT (entity_type, key) DO \(onConflict)
                 """
         )
         try statement.execute(arguments: [

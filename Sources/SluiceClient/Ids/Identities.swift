@@ -150,6 +150,13 @@ final class Identities {
         )
     }
 
+    /// - Returns: false where the key has a mapping already, and nothing is written.
+    func add(_ mapping: IDMapping) throws -> Bool {
+        guard try mapping.insert(db, at: now) else { return false }
+        known[EntityName(mapping.entityType, mapping.key)] = mapping
+        return true
+    }
+
     func save(_ mapping: IDMapping) throws {
         try mapping.save(db, at: now)
         known[EntityName(mapping.entityType, mapping.key)] = mapping

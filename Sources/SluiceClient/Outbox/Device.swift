@@ -13,11 +13,13 @@ struct Device {
 
     /// The number of the next mutation, which is given once.
     static func takeSequence(_ db: Database) throws -> Int64 {
-        let statement = try db.cachedStatement(
-            sql: "UPDATE sluice_device SET next_sequence = next_sequence + 1 RETURNING next_sequence - 1"
-        )
-        if let sequence = try Int64.fetchOne(statement) { return sequence }
-        _ = try id(db)
-        return try takeSequence(db)
+        // two statements: for RETURNING, SQLite makes a table each time
+        let next = try db.cachedStatement(sql: "SELECT next_sequence FROM sluice_device")
+        guard let sequence = try Int64.fetchOne(next) else {
+            _ = try id(db)
+            return try takeSequence(db)
+        }
+        try db.cachedStatement(sql: "UPDATE sluice_device SET next_sequence = next_sequence + 1").execute()
+        return sequence
     }
 }

@@ -77,7 +77,7 @@ struct Enqueuing {
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
         // the person saw a state of before somebody's change; versions count from 1, and a version within a run of one
         // writer's own is none that conflicts (`docs/rules.md`, conflicts)
-        if try isOverlapping || isHeld(name), version != nil { version = 1 }
+        if version != nil, try isOverlapping || isHeld(name) { version = 1 }
         let id = try insert(
             operation: operation.rawValue,
             name,
@@ -103,6 +103,15 @@ struct Enqueuing {
     }
 
     private func makeMapping(_ entity: EntitySync, _ name: EntityName) throws {
+        let id = entity.idSpace == .shared ? entity.key.json(of: name.key) : try clientID(entity, name.key)
+        let mapping = IDMapping(
+            entityType: name.entityType,
+            key: name.key,
+            clientID: entity.idSpace == .shared ? nil : id,
+            serverID: entity.idSpace == .shared ? id : nil,
+            status: entity.idSpace == .shared ? .resolved : .pending
+        )
+        if try identities.add(mapping) { return }
         if let known = try identities.mapping(name), known.status != .failed {
             guard try rows.document(entity, name.key) == nil else {
                 throw SluiceError.invalid("'\(name.entityType)' \(name.key) is there already: enqueue an update of it")
@@ -112,16 +121,7 @@ struct Enqueuing {
                 throw SluiceError.invalid("'\(name.entityType)' \(name.key) was deleted; a new row needs a new key")
             }
         }
-        let id = entity.idSpace == .shared ? entity.key.json(of: name.key) : try clientID(entity, name.key)
-        try identities.save(
-            IDMapping(
-                entityType: name.entityType,
-                key: name.key,
-                clientID: entity.idSpace == .shared ? nil : id,
-                serverID: entity.idSpace == .shared ? id : nil,
-                status: entity.idSpace == .shared ? .resolved : .pending
-            )
-        )
+        try identities.save(mapping)
     }
 
     private func clientID(_ entity: EntitySync, _ key: String) throws -> JSON {
@@ -214,8 +214,8 @@ struct Enqueuing {
     ) throws -> UUID {
         let row = OutboxRow(
             sequence: try Device.takeSequence(db),
-            id: UUID(),
-            idempotencyKey: UUID(),
+            id: UUID.random(),
+            idempotencyKey: UUID.random(),
             operation: operation,
             entityType: name.entityType,
             key: name.key.isEmpty ? nil : name.key,

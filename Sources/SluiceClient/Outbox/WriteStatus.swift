@@ -1,7 +1,7 @@
 /// The states of a write in the outbox, as conditions of SQL: `queued` and `sent` are the phone's own, the others the
 /// gateway's (`docs/api.md`, status).
 enum WriteStatus {
-    private static let openOnes = ["queued", "sent"] + takenOnes
+    static let openOnes = ["queued", "sent"] + takenOnes
     private static let takenOnes = ["pending", "blocked", "in_flight"]
     private static let stoppedOnes = ["failed", "conflict", "rejected"]
 

@@ -52,7 +52,8 @@ extension DatabaseMigrator {
         CREATE TABLE sluice_mutations (
             sequence_number INTEGER PRIMARY KEY,
             id TEXT NOT NULL UNIQUE,
-            idempotency_key TEXT NOT NULL UNIQUE,
+            -- not indexed: it is never looked for, and each index is a page of the log for every write
+            idempotency_key TEXT NOT NULL,
             format INTEGER NOT NULL,
             operation TEXT NOT NULL,
             entity_type TEXT NOT NULL,

@@ -41,6 +41,8 @@ actor SyncWorker {
     /// Pauses between questions after what the gateway has taken: they grow while nothing changes.
     private var recheckPause = SyncWorker.firstRecheck
     private var recheckedAt: ContinuousClock.Instant?
+    /// What a turn's own push left open is asked after in a later one, however long the turn takes.
+    private var turnBegan = ContinuousClock.now
     private var prunedAt: ContinuousClock.Instant?
     /// When the gateway wants to be asked again; nil where it did not say.
     private var notBefore: ContinuousClock.Instant?
@@ -133,6 +135,7 @@ actor SyncWorker {
     func turn() async -> Duration {
         do { try await enter() } catch { return .zero }
         defer { leave() }
+        turnBegan = .now
         do {
             guard try await write({ [flight] db, now in try flight.take(db, now: now) }) else {
                 status.update { $0.phase = .elsewhere }
@@ -277,7 +280,7 @@ actor SyncWorker {
     }
 
     var isRecheckDue: Bool {
-        recheckedAt.map { $0.advanced(by: recheckPause) <= ContinuousClock.now } ?? true
+        recheckedAt.map { $0.advanced(by: recheckPause) <= turnBegan } ?? true
     }
 
     /// - Parameter isOpen: whether anything is left to ask after; `hasChanged` whether the last question told something.
