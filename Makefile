@@ -43,9 +43,9 @@ bench: ## what it can do on this machine; PEERS=1 measures what others would hav
 	@scripts/bootstrap --bench $(if $(PEERS),--peers)
 	@scripts/bench $(if $(PEERS),--peers)
 
-chaos: ## kills, stops and misleads gateways under load, and proves that nothing was lost or done twice
-	@scripts/bootstrap --bench
-	@scripts/chaos
+chaos: ## kills, stops and misleads gateways under load, and proves that nothing was lost or done twice; PHONES=1: phones
+	@scripts/bootstrap $(if $(PHONES),--phones,--bench)
+	@scripts/chaos$(if $(PHONES),-phones)
 
 fuzz: ## feeds the parsers what libFuzzer makes up, a minute each, and tells crashes and wrong answers
 	@scripts/bootstrap

@@ -13,10 +13,18 @@ final class TestGateway: Sendable {
         self.upstream = upstream
     }
 
-    /// - Parameter forwards: whether organizations have the demo upstream, to which their mutations are forwarded.
-    static func start(forwards: Bool = false) async throws -> TestGateway {
+    /// - Parameters:
+    ///   - forwards: whether organizations have the demo upstream, to which their mutations are forwarded.
+    ///   - report: gets a line on each request to it.
+    static func start(
+        forwards: Bool = false,
+        report: @escaping @Sendable (String) -> Void = { _ in }
+    ) async throws -> TestGateway {
         // lanes are run in any case: what a person settles runs in its turn
-        TestGateway(try await LiveGateway.start(forwards: true), forwards ? try await DemoServer.start() : nil)
+        TestGateway(
+            try await LiveGateway.start(forwards: true),
+            forwards ? try await DemoServer.start(report: report) : nil
+        )
     }
 
     /// An organization of its own, for a test.

@@ -28,7 +28,7 @@ final class FaultyProxy: @unchecked Sendable {
     private let lock = NSLock()
     private var generator: any RandomNumberGenerator
     private var rate: Double
-    private var passed = 0
+    private var open = 0
 
     var url: URL { URL(string: "http://127.0.0.1:\(port)")! }
 
@@ -52,6 +52,9 @@ final class FaultyProxy: @unchecked Sendable {
         thread.start()
     }
 
+    /// Whether something is under way.
+    var isBusy: Bool { lock.withLock { open > 0 } }
+
     func set(rate: Double) { lock.withLock { self.rate = rate } }
 
     private static func address(_ port: Int) -> sockaddr_in {
@@ -66,9 +69,11 @@ final class FaultyProxy: @unchecked Sendable {
         while true {
             let client = Glibc.accept(listener, nil, nil)
             guard client >= 0 else { return }
+            lock.withLock { open += 1 }
             Thread.detachNewThread { [self] in
                 serve(client)
                 close(client)
+                lock.withLock { open -= 1 }
             }
         }
     }

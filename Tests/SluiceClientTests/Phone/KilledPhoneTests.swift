@@ -69,15 +69,9 @@ private struct PhoneProcess {
     private let output: Pipe
 
     static func start(_ environment: [String: String]) throws -> PhoneProcess {
-        let process = Process()
-        process.executableURL = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
-        process.arguments = [
-            "--testing-library", "swift-testing", "--filter", "KilledPhoneTests/a_phone_of_its_own|a phone of its own",
-        ]
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        let process = OwnProcess.make("KilledPhoneTests/a_phone_of_its_own|a phone of its own", environment)
         let output = Pipe()
         process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
         try process.run()
         return PhoneProcess(process: process, output: output)
     }

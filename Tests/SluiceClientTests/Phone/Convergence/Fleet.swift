@@ -1,0 +1,201 @@
+import Foundation
+import GRDB
+
+@testable import SluiceClient
+
+/// Six phones of two users, and all that befalls them.
+final class Fleet {
+    /// What happens in a step.
+    private enum Step: CaseIterable {
+        case edit, synchronize, decide, restart, kill, jump, takeBackup, restoreBackup
+
+        /// How often, in a hundred steps.
+        var frequency: Int {
+            switch self {
+            case .edit: 54
+            case .synchronize: 27
+            case .decide: 8
+            case .restart: 3
+            case .kill: 3
+            case .jump: 2
+            case .takeBackup: 2
+            case .restoreBackup: 1
+            }
+        }
+
+        static let hundred = allCases.flatMap { Array(repeating: $0, count: $0.frequency) }
+    }
+
+    static func entities(forwards: Bool) -> [EntitySync] {
+        [
+            Customer.sync(forwards: forwards), Meeting.sync(forwards: forwards), Shelf.sync(forwards: forwards),
+            Item.sync(forwards: forwards), Memo.sync,
+        ]
+    }
+
+    let forwards: Bool
+    let proxy: FaultyProxy
+    let views: [GatewayView]
+    let upstream: UpstreamLog
+    private(set) var phones: [FleetPhone] = []
+    private(set) var ledger = FleetLedger()
+    private(set) var random: SplitMix
+    private var counter = 0
+    private let gateway: TestGateway
+
+    /// - Parameter forwards: whether the demo upstream has what can be forwarded to it, or the built-in store everything.
+    init(seed: UInt64, forwards: Bool) async throws {
+        self.forwards = forwards
+        random = SplitMix(state: seed)
+        let upstream = UpstreamLog()
+        self.upstream = upstream
+        gateway = try await TestGateway.start(forwards: forwards) { upstream.note($0) }
+        let organization = try await gateway.makeOrganization()
+        for (type, body) in Self.registrations {
+            let place = #""visibility":"organization","upstream":\#(forwards && type != "memo")"#
+            try await gateway.register(type, "{\(place)\(body)}", in: organization)
+        }
+        let proxy = try FaultyProxy(to: gateway.url.port ?? 0, rate: 0.25, SplitMix(state: seed &+ 1))
+        self.proxy = proxy
+        let users = [UUID(), UUID()]
+        var views: [GatewayView] = []
+        for user in users {
+            let token = try await gateway.token(organization: organization, user: user)
+            views.append(GatewayView(url: gateway.url, token: token))
+        }
+        self.views = views
+        let entities = Self.entities(forwards: forwards)
+        for index in 0..<6 {
+            let user = users[index % 2]
+            let phone = try await FleetPhone(index, user: user) { [gateway] file, clock in
+                try await TestPhone(
+                    gateway,
+                    organization: organization,
+                    user: user,
+                    entities: entities,
+                    file: file,
+                    through: proxy.url,
+                    migrator: .fleet
+                ) { configuration in
+                    configuration.pageLimit = 20
+                    configuration.now = { clock.now }
+                }
+            }
+            phones.append(phone)
+        }
+    }
+
+    private static let registrations = [
+        ("customer", ""), ("meeting", #","relations":{"customer_id":"customer"}"#), ("shelf", #","id_space":"device""#),
+        ("item", #","id_space":"device","relations":{"shelf_id":"shelf"}"#),
+        ("memo", #","id_space":"shared","relations":{"customer_id":"customer","shelf_id":"shelf"}"#),
+    ]
+
+    /// Removes the phones' files.
+    func remove() { for phone in phones { phone.remove() } }
+
+    // MARK: - Steps
+
+    func run(steps: Int) async throws {
+        var coming: [Step] = []
+        for step in 1...steps {
+            if step % 500 == 0 { note("phones: step \(step)") }
+            if coming.isEmpty { coming = Step.hundred.shuffled(using: &random) }
+            let phone = phones[Int.random(in: 0..<phones.count, using: &random)]
+            switch coming.removeLast() {
+            case .edit: try await edit(phone)
+            case .synchronize:
+                let patience = Int.random(in: 1...300, using: &random)
+                _ = await phone.app.client.syncOnce(deadline: .milliseconds(patience))
+            case .decide: for _ in 0..<3 { try await decide(phone) }
+            case .restart: try await phone.restart()
+            case .kill: try await kill(phone)
+            case .jump: phone.clock.jump(jump())
+            case .takeBackup: try phone.takeBackup()
+            case .restoreBackup: try await restore(phone)
+            }
+        }
+        for phone in phones { try await ledger.note(phone) }
+    }
+
+    private func edit(_ phone: FleetPhone) async throws {
+        counter += 1
+        let edit = FleetEdit(mark: "\(phone.index)-\(counter)", forwards: forwards, using: &random)
+        try await phone.app.write { db, client in _ = try edit.make(db, client) }
+    }
+
+    /// Hours or years, back or forth.
+    private func jump() -> TimeInterval {
+        let unit: TimeInterval = Bool.random(using: &random) ? 3_600 : 365 * 86_400
+        return unit * Double(Int.random(in: -5...5, using: &random))
+    }
+
+    /// The app goes on in a process of its own, which is killed.
+    private func kill(_ phone: FleetPhone) async throws {
+        let orders = KilledFleetPhone.Orders(
+            file: phone.file.path,
+            gateway: proxy.url.absoluteString,
+            token: views[phone.index % 2].token,
+            forwards: forwards,
+            secondsAhead: phone.clock.secondsAhead,
+            mark: "\(phone.index)-",
+            counter: counter,
+            seed: random.next(),
+            end: KilledFleetPhone.End.random(using: &random)
+        )
+        counter += KilledFleetPhone.edits
+        try await phone.restart { try await KilledFleetPhone.run(orders) }
+        try await ledger.note(phone)
+    }
+
+    /// A backup is restored long after the last request of the phone has arrived.
+    private func restore(_ phone: FleetPhone) async throws {
+        try await ledger.note(phone)
+        while proxy.isBusy { try await Task.sleep(for: .milliseconds(2)) }
+        guard try await phone.restoreBackup() else { return }
+        try await ledger.noteRestored(phone)
+    }
+
+    /// A person decides about something that did not take effect, as the phone shows it: also offline.
+    func decide(_ phone: FleetPhone) async throws {
+        let client = phone.app.client
+        guard let write = try await phone.failedWrites().randomElement(using: &random) else { return }
+        let dependents: Dependents = Bool.random(using: &random) ? .discard : .keep
+        do {
+            switch (write.reason, Int.random(in: 0..<3, using: &random)) {
+            case (.conflict, 0): try await client.resolve(write.id, .server)
+            case (.conflict, 1): try await client.resolve(write.id, .client)
+            case (_, 0): try await client.retry(write.id)
+            default: try await client.discard(write.id, dependents: dependents)
+            }
+        } catch is SluiceError {
+            // it is no longer what it was
+        }
+    }
+}
+
+/// What the upstream tells of the requests that it gets.
+final class UpstreamLog: Sendable {
+    private let lines = Locked<[String]>([])
+
+    func note(_ line: String) { lines.withLock { $0.append(line) } }
+
+    /// What took effect there, in its order: of each of its documents the marks of the requests, or `DELETE`.
+    var history: [String: [String]] {
+        var history: [String: [String]] = [:]
+        for line in lines.withLock({ $0 }) {
+            // upstream: PATCH /customers/3 → 200 (remark)  {"_":"0-12",…
+            guard
+                let match = line.firstMatch(
+                    of:
+                        /^upstream: (POST|PUT|PATCH|DELETE) (\/[a-z]+)(?:\/([0-9]+))? → (20[014])(?: \((.*?)\))?(?:  (.*))?$/
+                ), !(match.5?.hasPrefix("seen before") ?? false)
+            else { continue }
+            let made = (match.5 ?? "").split(separator: " ").last ?? ""
+            let id = match.3 ?? made
+            let mark = match.6?.firstMatch(of: /"_":"([^"]*)"/)?.1
+            history["\(match.2)/\(id)", default: []].append(String(mark ?? match.1))
+        }
+        return history
+    }
+}

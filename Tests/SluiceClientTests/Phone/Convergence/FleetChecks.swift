@@ -1,0 +1,168 @@
+import Foundation
+import GRDB
+import SluiceClient
+
+/// What has to hold in the end.
+extension Fleet {
+    /// Everything that is not as it should be.
+    func complaints() async throws -> [String] {
+        let mutations = try await mutations()
+        let entities = try await views[0].entities()
+        return try await graphs() + (try await writes(mutations)) + Self.histories(mutations, entities)
+            + (forwards ? upstreamHistories(mutations) : [])
+    }
+
+    // MARK: - What is shown
+
+    private func graphs() async throws -> [String] {
+        var found: [String] = []
+        let graphs = try await phones.asyncMap { try await Self.graph($0) }
+        for (index, graph) in graphs.enumerated() where graph != graphs[0] {
+            let missing = graphs[0].subtracting(graph).sorted().prefix(5)
+            let more = graph.subtracting(graphs[0]).sorted().prefix(5)
+            found.append("phone \(index) lacks \(missing) and has \(more)")
+            note("phone 0: \(phones[0].file.path)\nphone \(index): \(phones[index].file.path)")
+        }
+        for phone in phones {
+            let status = phone.app.client.currentStatus
+            let counts = (held: status.held, status.pending, status.failed, status.conflicts)
+            if status.lastError != nil || counts != (0, 0, 0, 0) {
+                found.append("phone \(phone.index): \(counts), \(status.lastError ?? "no error")")
+            }
+        }
+        return found
+    }
+
+    /// What a phone shows, in words that are the same on all of them: no key of the phone's own.
+    private static func graph(_ phone: FleetPhone) async throws -> Set<String> {
+        try await phone.app.pool.read { db in
+            var graph: Set<String> = []
+            func add(_ sql: String) throws {
+                for fact in try String.fetchAll(db, sql: sql) {
+                    graph.insert(graph.contains(fact) ? fact + " again" : fact)
+                }
+            }
+            try add(
+                "SELECT 'customer ' || mark || ' ' || substr(name, 1, 20) || ' ' || coalesce(phone, '') FROM customer"
+            )
+            try add("SELECT 'shelf ' || mark || ' ' || name FROM shelf")
+            try add(
+                """
+                SELECT 'item ' || i.mark || ' ' || i.text || ' on ' || coalesce(s.mark, 'none')
+                FROM item i LEFT JOIN shelf s ON s.id = i.shelfID
+                """
+            )
+            try add(
+                """
+                SELECT 'memo ' || m.mark || ' ' || substr(m.text, 1, 20) || ' of ' || coalesce(c.mark, 'none') || ' on '
+                    || coalesce(s.mark, 'none')
+                FROM memo m LEFT JOIN customer c ON c.id = m.customerID LEFT JOIN shelf s ON s.id = m.shelfID
+                """
+            )
+            for row in try Row.fetchAll(
+                db,
+                sql: "SELECT m.*, c.mark AS customer FROM meeting m JOIN customer c ON c.id = m.customerID"
+            ) {
+                let guests = try JSON(parsing: row["details"] as String? ?? "{}")["guests"]?.array ?? []
+                let names = try guests.map {
+                    try Customer.fetchOne(db, key: UUID(uuidString: $0.string ?? ""))?.mark ?? "nobody"
+                }
+                graph.insert(
+                    "meeting \(row["mark"] as String) \(row["title"] as String) \(row["amount"] as String? ?? "") of"
+                        + " \(row["customer"] as String), guests \(names)"
+                )
+            }
+            return graph
+        }
+    }
+
+    // MARK: - What became of writes
+
+    /// No write is lost, and none is there that nobody made.
+    private func writes(_ mutations: [UUID: GatewayView.Mutation]) async throws -> [String] {
+        var found: [String] = []
+        for entry in ledger.entries {
+            let status = mutations[entry.id]?.status
+            // a phone that was restored may have taken to its grave what it had not sent
+            if !entry.isForgotten || status != nil, !["succeeded", "discarded"].contains(status) {
+                let state = try await phones[entry.phone].state(of: entry.id)
+                if status == nil, state == .discarded { continue }
+                found.append("\(entry.what) \(entry.id) of phone \(entry.phone) is \(status ?? "unknown"), \(state)")
+            }
+            if entry.isForgotten { continue }
+            let state = try await phones[entry.phone].state(of: entry.id)
+            switch (status, state) {
+            case ("succeeded", .applied(_, _, true)), ("discarded", .discarded), (nil, .discarded): break
+            default:
+                found.append(
+                    "\(entry.what) \(entry.id) of phone \(entry.phone) is \(status ?? "unknown"), and shown \(state)"
+                )
+            }
+        }
+        for mutation in mutations.values where ledger[mutation.id] == nil {
+            found.append("nobody made \(mutation)")
+        }
+        return found
+    }
+
+    /// Every version of an entity is the effect of one mutation, those of a device in the order of their numbers, and
+    /// the feed shows the last one.
+    private static func histories(
+        _ mutations: [UUID: GatewayView.Mutation],
+        _ entities: [GatewayView.Entity]
+    ) -> [String] {
+        var found: [String] = []
+        let effects = effects(mutations)
+        let shown = Dictionary(entities.map { ($0.name, $0) }) { first, _ in first }
+        for (name, effects) in effects {
+            // to delete what is deleted is no new version
+            let versions = zip(effects.indices, effects).filter { index, effect in
+                index == 0 || effect.operation != "delete" || effects[index - 1].operation != "delete"
+                    || effects[index - 1].version != effect.version
+            }.compactMap(\.1.version)
+            if versions != Array(1...Int64(max(versions.count, 1))) {
+                found.append("\(name) has the versions \(versions) of \(effects)")
+            }
+            for (device, own) in Dictionary(grouping: effects, by: \.device) {
+                let sequences = own.map(\.sequence)
+                if sequences != sequences.sorted() { found.append("\(name): \(device)'s took effect as \(sequences)") }
+            }
+            guard let last = effects.last else { continue }
+            let entity = shown[name]
+            let isRight =
+                last.operation == "delete"
+                ? entity?.isDeleted ?? true
+                : entity.map { !$0.isDeleted && $0.version == last.version && $0.mark == last.mark } ?? false
+            if !isRight { found.append("\(name) ends as \(String(describing: entity)), not as \(last)") }
+        }
+        return found
+    }
+
+    /// What took effect, by entity, in the order of versions.
+    private static func effects(_ mutations: [UUID: GatewayView.Mutation]) -> [String: [GatewayView.Mutation]] {
+        let effects = mutations.values.filter { $0.status == "succeeded" && $0.version != nil && $0.entity != nil }
+        return Dictionary(grouping: effects, by: { $0.entity ?? "" })
+            .mapValues { $0.sorted { ($0.version ?? 0, $0.sequence) < ($1.version ?? 0, $1.sequence) } }
+    }
+
+    /// The upstream got exactly what took effect, once and in this order.
+    private func upstreamHistories(_ mutations: [UUID: GatewayView.Mutation]) -> [String] {
+        let endpoints = Dictionary(
+            Self.entities(forwards: true).compactMap { entity in entity.endpoint.map { (entity.entityType, $0) } }
+        ) { first, _ in first }
+        var expected: [String: [String]] = [:]
+        for (name, effects) in Self.effects(mutations) {
+            let words = name.split(separator: " ")
+            guard let endpoint = endpoints[String(words[0])] else { continue }
+            let requests = effects.map { $0.operation == "delete" ? "DELETE" : $0.mark ?? "?" }
+            expected["\(endpoint)/\(words[1])"] = requests.enumerated().filter { index, request in
+                request != "DELETE" || index == 0 || requests[index - 1] != "DELETE"
+            }.map(\.element)
+        }
+        let received = upstream.history
+        return Set(expected.keys).union(received.keys).sorted().compactMap { path in
+            expected[path] == received[path]
+                ? nil : "\(path) got \(received[path] ?? []) for \(expected[path] ?? [])"
+        }
+    }
+}

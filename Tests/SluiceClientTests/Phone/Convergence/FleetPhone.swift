@@ -1,0 +1,78 @@
+import Foundation
+import GRDB
+
+@testable import SluiceClient
+
+/// A phone of the fleet: an app that is opened and closed, killed, set back to a backup and lied to by its clock.
+final class FleetPhone {
+    let index: Int
+    let file: URL
+    let user: UUID
+    private let open: (URL, FleetClock) async throws -> TestPhone
+    /// Its clock: seconds that it goes before the machine's.
+    let clock = FleetClock()
+    private(set) var app: TestPhone
+    private var hasBackup = false
+
+    /// - Parameter open: opens the app on a file.
+    init(_ index: Int, user: UUID, _ open: @escaping (URL, FleetClock) async throws -> TestPhone) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "phone-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        self.index = index
+        self.user = user
+        self.open = open
+        file = folder.appending(path: "app.sqlite")
+        app = try await open(file, clock)
+    }
+
+    private var backup: URL { file.deletingLastPathComponent().appending(path: "backup.sqlite") }
+
+    /// The app ends, and is opened again.
+    ///
+    /// - Parameter meanwhile: what happens to the file while nobody has it open.
+    func restart(_ meanwhile: () async throws -> Void = {}) async throws {
+        try app.pool.close()
+        try await meanwhile()
+        app = try await open(file, clock)
+    }
+
+    func takeBackup() throws {
+        try? FileManager.default.removeItem(at: backup)
+        let copy = try DatabaseQueue(path: backup.path)
+        try app.pool.backup(to: copy)
+        try copy.close()
+        hasBackup = true
+    }
+
+    /// Goes back to the last backup.
+    ///
+    /// - Returns: false where there is none.
+    func restoreBackup() async throws -> Bool {
+        guard hasBackup else { return false }
+        try await restart {
+            for suffix in ["", "-wal", "-shm"] {
+                try? FileManager.default.removeItem(at: URL(filePath: file.path + suffix))
+            }
+            try FileManager.default.copyItem(at: backup, to: file)
+        }
+        return true
+    }
+
+    func remove() {
+        try? app.pool.close()
+        try? FileManager.default.removeItem(at: file.deletingLastPathComponent())
+    }
+
+    func failedWrites() async throws -> [FailedWrite] { try await app.pool.read { try FailedWrite.fetchAll($0) } }
+}
+
+/// A phone's clock, which somebody sets.
+final class FleetClock: Sendable {
+    private let ahead = Locked(0.0)
+
+    var secondsAhead: TimeInterval { ahead.withLock { $0 } }
+
+    var now: Date { Date().addingTimeInterval(secondsAhead) }
+
+    func jump(_ seconds: TimeInterval) { ahead.withLock { $0 += seconds } }
+}
