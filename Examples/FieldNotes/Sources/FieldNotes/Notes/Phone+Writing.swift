@@ -7,8 +7,7 @@ import SluiceClient
 extension Phone {
     func add<Record: Entry>(_ record: Record, _ options: Write.Options = Write.Options()) async throws {
         try await database.write { [sluice] db in
-            try record.insert(db)
-            try sluice.enqueue(.create(record, options), in: db)
+            try sluice.insert(record, options, in: db)
         }
     }
 
@@ -22,8 +21,7 @@ extension Phone {
             // read here, and not before: a pull may have changed the row, and an older record would undo that
             var record = try type.find(name, db)
             try change(&record)
-            try record.update(db)
-            try sluice.enqueue(.update(record), in: db)
+            try sluice.update(record, in: db)
         }
     }
 
@@ -40,19 +38,16 @@ extension Phone {
     func delete(_ contact: Contact) async throws {
         try await database.write { db in
             for visit in try Visit.filter(Column("contactID") == contact.id).fetchAll(db) { try delete(visit, db) }
-            try contact.delete(db)
-            try sluice.enqueue(.delete(contact), in: db)
+            try sluice.delete(contact, in: db)
         }
     }
 
     private func delete(_ visit: Visit, _ db: Database) throws {
         for expense in try Expense.filter(Column("visitID") == visit.id).fetchAll(db) { try delete(expense, db) }
-        try visit.delete(db)
-        try sluice.enqueue(.delete(visit), in: db)
+        try sluice.delete(visit, in: db)
     }
 
     private func delete(_ expense: Expense, _ db: Database) throws {
-        try expense.delete(db)
-        try sluice.enqueue(.delete(expense), in: db)
+        try sluice.delete(expense, in: db)
     }
 }
