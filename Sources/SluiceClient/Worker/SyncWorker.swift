@@ -46,6 +46,8 @@ actor SyncWorker {
     private var prunedAt: ContinuousClock.Instant?
     /// When the gateway wants to be asked again; nil where it did not say.
     private var notBefore: ContinuousClock.Instant?
+    /// When the flight was last taken, or renewed.
+    private var flightTakenAt: ContinuousClock.Instant?
     private var isBusy = false
     private var waiters: [Promise<Void>] = []
 
@@ -137,7 +139,7 @@ actor SyncWorker {
         defer { leave() }
         turnBegan = .now
         do {
-            guard try await write({ [flight] db, now in try flight.take(db, now: now) }) else {
+            guard try await takeFlight() else {
                 status.update { $0.phase = .elsewhere }
                 return .seconds(5)
             }
@@ -254,7 +256,10 @@ actor SyncWorker {
     /// - Returns: the answer, or a problem that says something about the request.
     /// - Throws: ``Stop`` for everything that says nothing about it.
     func send(_ request: GatewayRequest) async throws -> Answer {
-        guard try await write({ [flight] db, now in try flight.take(db, now: now) }) else { throw Stop.lostFlight }
+        // nobody takes it from whoever renewed it a moment ago
+        if flightTakenAt.map({ $0.advanced(by: .seconds(10)) < .now }) ?? true, try await !takeFlight() {
+            throw Stop.lostFlight
+        }
         let reply: Reply
         do {
             reply = try await gateway.send(request)
@@ -269,6 +274,12 @@ actor SyncWorker {
             if problem.status == 403 { throw Stop.blocked(.refused(problem)) }
             return .refused(problem)
         }
+    }
+
+    private func takeFlight() async throws -> Bool {
+        let isTaken = try await write { [flight] db, now in try flight.take(db, now: now) }
+        flightTakenAt = isTaken ? .now : nil
+        return isTaken
     }
 
     func beginPull() { isPullWanted = false }
