@@ -46,6 +46,7 @@ public final class SluiceClient: Sendable {
         /// The time, which orders nothing: it stands in `created_at`.
         var now: @Sendable () -> Date = { Date() }
 
+        /// As described at each.
         public init() {}
     }
 

@@ -3,6 +3,7 @@ public struct JSONNumber: Sendable, Hashable {
     /// As RFC 8259 (6) has it: no plus sign, no leading zeros, digits on both sides of a point.
     public let text: String
 
+    /// A whole number.
     public init(_ value: Int64) { text = String(value) }
 
     /// - Returns: nil for what JSON does not take as a number.

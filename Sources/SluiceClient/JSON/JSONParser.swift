@@ -232,6 +232,7 @@ struct JSONParser {
 public struct JSONSyntaxError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The byte, counted from 0, where something else was expected.
     public let offset: Int
+    /// What should stand there.
     public let expected: String
 
     public var description: String { "no JSON: expected \(expected) at byte \(offset)" }

@@ -29,6 +29,7 @@ public struct Write {
         public var priority: Int?
         /// Other writes that must have taken effect before. What a write names by id it depends on by itself.
         public var dependencies: [UUID]
+        /// What is done about a conflict; nil for the entity's.
         public var conflictResolution: ConflictResolution?
         /// 1 to 100; nil for 10. After so many attempts to reach the upstream the write counts as failed.
         public var maxAttempts: Int?

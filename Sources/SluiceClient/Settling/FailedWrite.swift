@@ -6,6 +6,7 @@ public import GRDB
 ///
 /// Observe all of them: `ValueObservation.tracking { try FailedWrite.fetchAll($0) }`, or ``SluiceClient/failedWrites``.
 public struct FailedWrite: Sendable, Hashable, Identifiable {
+    /// Why a write did not take effect.
     public enum Reason: String, Sendable {
         /// The upstream refused it for good, or could not be reached often enough.
         case failed
@@ -17,6 +18,7 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
 
     /// The mutation's id.
     public let id: UUID
+    /// Why it did not take effect.
     public let reason: Reason
     /// The entity type's name at the gateway.
     public let entityType: String
