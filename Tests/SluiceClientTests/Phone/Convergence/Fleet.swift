@@ -121,7 +121,7 @@ final class Fleet {
     private func edit(_ phone: FleetPhone) async throws {
         counter += 1
         let edit = FleetEdit(mark: "\(phone.index)-\(counter)", forwards: forwards, using: &random)
-        try await phone.app.write { db, client in _ = try edit.make(db, client) }
+        try await edit.make(on: phone.app.pool, phone.app.client)
     }
 
     /// Hours or years, back or forth.

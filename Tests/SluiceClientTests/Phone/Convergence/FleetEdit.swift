@@ -35,10 +35,25 @@ struct FleetEdit: Sendable {
         picks = (random.next(), random.next())
     }
 
+    /// Makes it, in a transaction.
+    ///
+    /// A row that was given up, and that a foreign key still keeps in its table, can neither be edited nor named: the
+    /// app gets an error, and nothing is written.
+    func make(on pool: DatabasePool, _ client: SluiceClient) async throws {
+        do {
+            try await pool.write { db in _ = try make(db, client) }
+        } catch SluiceError.unknownEntity(let type, let key) {
+            let isHeld = try await pool.read { db in
+                try HeldRow.fetchAll(db).contains { $0.entityType == type && $0.key == key }
+            }
+            guard isHeld else { throw SluiceError.unknownEntity(entityType: type, key: key) }
+        }
+    }
+
     /// Makes it, if there is what it needs.
     ///
     /// - Returns: the mutation's id.
-    func make(_ db: Database, _ client: SluiceClient) throws -> UUID? {
+    private func make(_ db: Database, _ client: SluiceClient) throws -> UUID? {
         switch kind {
         case .makeCustomer: try create(Customer(mark: mark, name: "c" + mark), db, client)
         case .changeCustomer: try update(Customer.self, db, client) { $0.touch() }

@@ -84,7 +84,7 @@ enum KilledFleetPhone {
         for number in 1...edits {
             let mark = "\(orders.mark)\(orders.counter + number)"
             let edit = FleetEdit(mark: mark, forwards: orders.forwards, using: &random)
-            try await pool.write { db in _ = try edit.make(db, client) }
+            try await edit.make(on: pool, client)
             try await Task.sleep(for: .milliseconds(Int.random(in: 0...20, using: &random)))
         }
         _ = await client.syncOnce(deadline: .milliseconds(300))
