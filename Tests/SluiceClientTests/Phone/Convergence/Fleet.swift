@@ -107,7 +107,8 @@ final class Fleet {
             case .synchronize:
                 let patience = Int.random(in: 1...300, using: &random)
                 _ = await phone.app.client.syncOnce(deadline: .milliseconds(patience))
-            case .decide: for _ in 0..<3 { try await decide(phone) }
+            // on whatever phone it is: a conflict holds up everything of its user
+            case .decide: for phone in phones { try await decide(phone) }
             case .restart: try await phone.restart()
             case .kill: try await kill(phone)
             case .jump: phone.clock.jump(jump())
