@@ -9,12 +9,16 @@ from .children import Failure
 
 ROOT = Path(__file__).resolve().parents[3]
 BENCHMARKS = ROOT / "Tests" / "Benchmarks"
+# What uses Foundation's networking, which needs libcurl with headers to be linked into a program.
+_DYNAMIC = {"PhoneBenchmark"}
 
 
 def build(product: str) -> Path:
     """Builds the gateway, or a product of the benchmarks' package; where it is."""
     package, scratch = (ROOT, ROOT / ".build") if product == "sluice" else (BENCHMARKS, ROOT / ".build-benchmarks")
-    command = ["swift", "build", "-c", "release", "--static-swift-stdlib"]
+    command = ["swift", "build", "-c", "release"]
+    if product not in _DYNAMIC:
+        command.append("--static-swift-stdlib")
     if package == ROOT:
         command += ["--traits", "Gateway"]
     else:

@@ -11,6 +11,7 @@ from .device_ids import Pulls
 from .forwarding import Forward, Quiet
 from .keeping import Keeping
 from .neighbours import SCENARIOS, Neighbour
+from .phone import DELAY, Phone
 from .runs import Load, Run
 
 PUSHES = {
@@ -36,7 +37,7 @@ MEMORY = Load(mutations=50, connections=1000)
 LOADS = PUSHES | REPLAYS
 # Without --only.
 USUAL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
-         "device-push-50", "device-pull", "deep-lane", "noisy-neighbour", "floor"]
+         "device-push-50", "device-pull", "deep-lane", "noisy-neighbour", "floor", "phone"]
 ALL = [*USUAL, "growth"]
 
 # At least so many times the ceiling with as many mutations in a call.
@@ -66,6 +67,13 @@ NEIGHBOUR_BAR = 2.0
 DEVICE_BAR = 1.5
 # What a push into a lane with thousands of open mutations may cost against one into an empty lane.
 DEEP_BAR = 2.0
+# Microseconds that enqueueing adds to an insert, in a transaction of their own.
+ENQUEUE_BAR = 150.0
+# A phone's memory while it pulls everything for the first time, in 10^6 bytes.
+FIRST_PULL_BAR = 60.0
+# Milliseconds that the main thread of a phone may not answer while it synchronizes: a fourth of the network's round
+# trip, of which it would take a whole one to wait for an answer.
+MAIN_BAR = DELAY * 1000 / 2
 # Pushes and pulls of a database that has grown, against those of a fresh one.
 GROWTH_BAR = 0.9
 
@@ -313,6 +321,60 @@ def compare_deep_lanes(rounds: list[list[Deep]]) -> list[Figure]:
                               f"{empty:.2f} ms, empty", median(ratios), (min(ratios), max(ratios)),
                               f"≤ {DEEP_BAR}", median(ratios) <= DEEP_BAR))
     return figures
+
+
+def compare_phones(runs: list[Phone]) -> list[Figure]:
+    """The phone's library: what it costs beside what an app does without it."""
+    figures: list[Figure] = []
+    for run in runs:
+        match run.figure:
+            case "writes": figures += _phone_writes(run.values)
+            case "edits": figures.append(_phone_edits(run.values))
+            case "main": figures.append(_phone_main(run.values))
+            case "first-pull": figures += _phone_first_pull(run.values)
+    return figures
+
+
+def _phone_writes(values: dict[str, float]) -> list[Figure]:
+    figures = []
+    for size, what in ((1, "alone"), (10, "by ten"), (100, "by a hundred")):
+        name = f"enqueue_by_{size}"
+        figures.append(Figure(
+            f"phone enqueue {what}", f"{values[f'{name}_microseconds']:,.0f} µs beside the insert",
+            f"{values[f'insert_by_{size}_microseconds']:,.0f} µs, the insert alone", values[f"{name}_ratio"],
+            (values[f"{name}_lowest_ratio"], values[f"{name}_highest_ratio"]),
+        ))
+    alone = figures[0]
+    alone.bar, alone.met = f"≤ {ENQUEUE_BAR:.0f} µs", values["enqueue_by_1_microseconds"] <= ENQUEUE_BAR
+    count, seconds = values["drained_mutations"], values["drain_seconds"]
+    figures.append(Figure("phone drain", f"{count:,.0f} mutations in {seconds:.1f} s, {count / seconds:,.0f}/s",
+                          f"{values['drain_own_cpu_seconds']:.1f} s of the phone's CPU"))
+    return figures
+
+
+def _phone_edits(values: dict[str, float]) -> Figure:
+    return Figure(
+        "phone pull under edits", f"{values['pull_under_edits_milliseconds']:,.0f} ms, 1,000 changes, 1,000 edits",
+        f"{values['pull_without_edits_milliseconds']:,.0f} ms without edits", values["pull_ratio"],
+        (values["pull_lowest_ratio"], values["pull_highest_ratio"]),
+    )
+
+
+def _phone_main(values: dict[str, float]) -> Figure:
+    longest, idle = (values[f"main_{side}_longest_milliseconds"] for side in ("synchronizing", "idle"))
+    return Figure(
+        "phone main thread", f"{longest:.0f} ms at most, round trips of {2 * DELAY:g} s", f"{idle:.0f} ms, nothing to do",
+        bar=f"≤ {MAIN_BAR:.0f} ms", met=longest <= MAIN_BAR,
+    )
+
+
+def _phone_first_pull(values: dict[str, float]) -> list[Figure]:
+    rows, peak = values["first_pull_rows"], values["first_pull_peak_megabytes"]
+    return [
+        Figure("phone first pull", f"{rows / values['first_pull_seconds']:,.0f} entities/s", f"{rows:,.0f} of them"),
+        Figure("phone memory", f"{peak:.0f} MB peak", f"{values['first_pull_megabytes_before']:.0f} MB before the pull",
+               bar=f"≤ {FIRST_PULL_BAR:.0f} MB", met=peak <= FIRST_PULL_BAR),
+    ]
 
 
 def compare_neighbours(runs: list[Neighbour]) -> list[Figure]:

@@ -7,6 +7,7 @@ from .device_ids import Pulls
 from .figures import Figure
 from .forwarding import Forward, Quiet
 from .neighbours import Neighbour
+from .phone import Phone
 from .runs import Run
 
 
@@ -55,6 +56,11 @@ def quiet_line(run: Quiet) -> str:
 
 def delivery_line(run: Delivery) -> str:
     return f"  {run.figure}: " + ", ".join(f"{name} {value:,.1f}" for name, value in run.values.items())
+
+
+def phone_line(run: Phone) -> str:
+    values = ", ".join(f"{name} {value:,.1f}" for name, value in run.values.items())
+    return f"  phone {run.figure}: {values}; others {run.cpu_others:.0%}"
 
 
 def deep_line(run: Deep) -> str:
