@@ -13,9 +13,8 @@ struct RowWriter {
     private let entity: EntitySync
     private let map: EntityMap
     private let db: Database
-    /// They cannot be made where a trigger of the app's has a fault.
-    private let upsert: Swift.Result<Statement, any Error>
-    private let deletion: Swift.Result<Statement, any Error>
+    private let upsert: String
+    private let deletion: String
     private let foreignKeys: ForeignKeys
 
     init(_ entity: EntitySync, _ map: EntityMap, _ db: Database) {
@@ -40,8 +39,8 @@ struct RowWriter {
                 WHERE \(columns.map { "\(table).\($0) IS NOT excluded.\($0) COLLATE BINARY" }.joined(separator: " OR "))
                 """
         }
-        upsert = Swift.Result { try db.cachedStatement(sql: sql) }
-        deletion = Swift.Result { try db.cachedStatement(sql: "DELETE FROM \(table) WHERE \(key) = ?") }
+        upsert = sql
+        deletion = "DELETE FROM \(table) WHERE \(key) = ?"
     }
 
     /// - Parameter document: nil to delete the row.
@@ -68,14 +67,13 @@ struct RowWriter {
         return try run(upsert, values, document)
     }
 
-    private func run(
-        _ statement: Swift.Result<Statement, any Error>,
-        _ values: [DatabaseValue],
-        _ document: JSON?
-    ) throws -> Result {
+    private func run(_ sql: String, _ values: [DatabaseValue], _ document: JSON?) throws -> Result {
         do {
             let before = db.totalChangesCount
-            try statement.get().execute(arguments: StatementArguments(values))
+            // from the cache each time: a statement that has failed cannot be used again, and would refuse the next row
+            // for the fault of the one before (https://www.sqlite.org/c3ref/reset.html); and where a trigger of the app's
+            // has a fault, there is none
+            try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(values))
             return db.totalChangesCount == before ? .unchanged : .inserted
         } catch let error as DatabaseError where error.isAboutRow {
             let isForeignKey = error.extendedResultCode == .SQLITE_CONSTRAINT_FOREIGNKEY
