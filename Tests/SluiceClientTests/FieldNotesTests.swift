@@ -1,0 +1,47 @@
+import Foundation
+import GatewaySupport
+import Testing
+
+/// The app in `Examples`, which shows others how to use the library.
+@Suite struct FieldNotesTests {
+    @Test func `the example app builds, and its tour goes as it says`() async throws {
+        try await Self.build()
+        let command = #"exec "$ROOT/scripts/phones" --sluice "$SLUICE""#
+        let tour = try Program(shell: command, environment: ["ROOT": Self.root, "SLUICE": Program.path])
+        let result = try await tour.result(within: Self.patience)
+        #expect(result.status == 0, "\(result.output)\(result.complaint)")
+        let told = [
+            "Both lose the network.", "Kari decides: her number.", "In the end both phones show the same.",
+            "Nothing is left to send, to retry or to settle.",
+        ]
+        for line in told { #expect(result.output.contains(line), "\(line)") }
+    }
+
+    /// As `make phones` does, and into the same folder. It needs no network: what it depends on are the checkouts that
+    /// these tests are built with.
+    private static func build() async throws {
+        let script = """
+            cd "$ROOT" || exit
+            unset $(git rev-parse --local-env-vars)
+            export GIT_CONFIG_COUNT=2
+            export GIT_CONFIG_KEY_0="url.$CHECKOUTS/GRDB.swift.insteadOf"
+            export GIT_CONFIG_VALUE_0=https://github.com/groue/GRDB.swift.git
+            export GIT_CONFIG_KEY_1="url.$CHECKOUTS/swift-argument-parser.insteadOf"
+            export GIT_CONFIG_VALUE_1=https://github.com/apple/swift-argument-parser.git
+            exec swift build --package-path Examples/FieldNotes --scratch-path .build-examples --disable-dependency-cache
+            """
+        let build = try Program(shell: script, environment: ["ROOT": root, "CHECKOUTS": checkouts])
+        let result = try await build.result(within: patience)
+        try #require(result.status == 0, "\(result.output)\(result.complaint)")
+    }
+
+    /// For a machine on which everything takes long.
+    private static let patience = Duration.seconds(900)
+
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+        .standardized.path
+
+    /// Beside the folder with the built programs.
+    private static let checkouts = URL(filePath: Program.path).deletingLastPathComponent()
+        .appending(path: "../../checkouts").standardized.path
+}
