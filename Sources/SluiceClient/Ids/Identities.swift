@@ -28,7 +28,7 @@ final class Identities {
     ///
     /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library knows nothing of.
     func wireID(_ name: EntityName) throws -> JSON {
-        guard let id = try mapping(name)?.wireID else {
+        guard let mapping = try mapping(name), mapping.status != .failed, let id = mapping.wireID else {
             throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
         }
         return id

@@ -57,6 +57,8 @@ struct PageApplication {
         } else if let document = change["document"], !document.isNull {
             base.document = try identities.toLocal(document, entity)
         }
+        // what took effect and was not pulled yet is part of the last document, on which other edits may stand
+        if base.isDeleted, hasEdits { base.document = try rows.document(entity, name.key, of: .succeeded) }
         let hasEdits = try hasEdits && release(name, base)
         if base.isDeleted, try !isInOutbox(name) {
             try Base.delete(name, db)

@@ -6,6 +6,9 @@ struct MutationResult: Sendable {
         case pending, blocked, succeeded, conflict, failed, discarded, rejected
         case inFlight = "in_flight"
 
+        /// It goes on by itself.
+        var isOpen: Bool { [.pending, .blocked, .inFlight].contains(self) }
+
         /// Nothing more happens to it, by itself or by anybody.
         var isFinal: Bool { self == .succeeded || self == .discarded }
     }

@@ -8,6 +8,10 @@ struct PushBatch: Sendable {
         var entries = 500
         /// Of all entries, in bytes; the gateway takes 4 MiB with what stands around them.
         var bytes = (4 << 20) - 4_096
+
+        init() {}
+
+        init(entries: Int) { self.entries = entries }
     }
 
     let deviceID: UUID
@@ -28,10 +32,11 @@ extension PushBatch {
     /// What is to be pushed next: first what was sent without an answer, again and alone, then what was never sent.
     /// From the transaction on it counts as sent.
     static func next(_ limits: Limits, _ db: Database) throws -> PushBatch? {
-        let unanswered = try rows("status = 'sent'", limits, db)
+        let unanswered = try rows(of: .sent, limits, db)
         if !unanswered.isEmpty { return try batch(unanswered, db) }
         try renumber(db)
-        let queued = try rows("status = 'queued' AND \(isFree)", limits, db)
+        var queued: [OutboxRow]
+        repeat { queued = try rows(of: .queued, limits, db) } while try refuseOrphans(among: queued, db)
         guard !queued.isEmpty else { return nil }
         let statement = try db.cachedStatement(
             sql: "UPDATE sluice_mutations SET status = 'sent' WHERE sequence_number = ?"
@@ -42,21 +47,16 @@ extension PushBatch {
 
     /// Whether anything was never sent that could be.
     static func isAnyToSend(_ db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations m WHERE m.status = 'queued' AND \(isFree))"
-        ) ?? false
+        try !rows(of: .queued, Limits(entries: 1), db).isEmpty
     }
 
     /// What was taken, and of which the phone does not know what became.
     ///
-    /// - Parameter after: those behind a number, so that all have their turn.
-    static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
-        let rows = try rows(
-            "\(WriteStatus.isTaken) AND sequence_number > \(after)",
-            limits,
-            db
-        )
+    /// - Parameters:
+    ///   - after: those behind a number, so that all have their turn.
+    ///   - withStopped: also what waits for a decision, which may have been made elsewhere.
+    static func open(after: Int64, withStopped: Bool, _ limits: Limits, _ db: Database) throws -> PushBatch? {
+        let rows = try rows(of: .taken(after: after, withStopped: withStopped), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
     }
 
@@ -65,26 +65,35 @@ extension PushBatch {
         return PushBatch(deviceID: try Device.id(db), afterSequence: accepted, rows: rows)
     }
 
-    /// What names the client id of a create that was rejected waits until that is settled: until there is such an
-    /// entity, the gateway takes a UUID for data.
-    private static let isFree = """
-        NOT EXISTS (
-            SELECT 1 FROM json_each(m.names) n
-            JOIN sluice_mutations c ON c.status = 'rejected' AND c.operation IN ('create', 'POST')
-                AND n.value = c.entity_type || ' ' || c.local_id AND c.id <> m.id)
-        """
+    // MARK: - Which rows
 
-    private static func rows(_ condition: String, _ limits: Limits, _ db: Database) throws -> [OutboxRow] {
+    private enum Selection {
+        case sent, queued
+        case taken(after: Int64, withStopped: Bool)
+
+        var condition: String {
+            switch self {
+            case .sent: "status = 'sent'"
+            case .queued: "status = 'queued'"
+            case .taken(let after, false): "\(WriteStatus.isTaken) AND sequence_number > \(after)"
+            case .taken(let after, true):
+                "(\(WriteStatus.isTaken) OR \(WriteStatus.needsDecision) AND status <> 'rejected')"
+                    + " AND sequence_number > \(after)"
+            }
+        }
+    }
+
+    private static func rows(of selection: Selection, _ limits: Limits, _ db: Database) throws -> [OutboxRow] {
         let cursor = try Row.fetchCursor(
             db,
-            sql: """
-                SELECT \(OutboxRow.columns) FROM sluice_mutations AS m WHERE \(condition) ORDER BY m.sequence_number
-                LIMIT \(limits.entries)
-                """
+            sql:
+                "SELECT \(OutboxRow.columns) FROM sluice_mutations WHERE \(selection.condition) ORDER BY sequence_number"
         )
+        var heldBack = if case .queued = selection { try HeldBack(db) } else { HeldBack() }
         var (rows, bytes): ([OutboxRow], Int) = ([], 0)
-        while let next = try cursor.next() {
+        while rows.count < limits.entries, let next = try cursor.next() {
             let row = try OutboxRow(next)
+            if heldBack.holds(row) { continue }
             bytes += row.entry.utf8.count + 1
             if bytes > limits.bytes, !rows.isEmpty { break }
             rows.append(row)
@@ -95,23 +104,65 @@ extension PushBatch {
     /// Gives numbers above the watermark to what was never sent and has one below it: it was held back, or the phone
     /// was restored from a backup and its numbers were given before.
     private static func renumber(_ db: Database) throws {
-        let stale = try Int64.fetchAll(
-            db,
-            sql: """
-                SELECT m.sequence_number FROM sluice_mutations m
-                WHERE m.status = 'queued' AND m.sequence_number <= (SELECT accepted_sequence FROM sluice_device)
-                    AND \(isFree)
-                ORDER BY m.sequence_number
-                """
-        )
-        guard let first = stale.first else { return }
+        let accepted = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
+        guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {
+            return
+        }
         // all that come behind as well, so that they keep their order
-        let rest = try Int64.fetchAll(
+        let behind = try Int64.fetchAll(
             db,
-            sql: "SELECT sequence_number FROM sluice_mutations WHERE status = 'queued' AND sequence_number > ?"
+            sql: "SELECT sequence_number FROM sluice_mutations WHERE status = 'queued' AND sequence_number >= ?"
                 + " ORDER BY sequence_number",
             arguments: [first]
         )
-        for sequence in [first] + rest { try Outbox.renumber(sequence, db) }
+        for sequence in behind { try Outbox.renumber(sequence, db) }
+    }
+
+    /// What names the client id of a create that was given up is refused here, as the gateway refuses what depends on
+    /// a rejected entry: it would take the id for data, and everybody would have a row that names nothing.
+    ///
+    /// - Returns: whether there was any.
+    private static func refuseOrphans(among rows: [OutboxRow], _ db: Database) throws -> Bool {
+        guard let first = rows.first?.sequence, let last = rows.last?.sequence else { return false }
+        let problem: JSON = [
+            "type": "urn:sluice:problem:dependency_rejected", "title": "A mutation it depends on was not taken",
+            "status": 422, "code": "dependency_rejected", "detail": "What it names was given up before it existed.",
+        ]
+        try db.execute(
+            sql: """
+                UPDATE sluice_mutations AS m SET status = 'rejected', error = ?
+                WHERE m.status = 'queued' AND m.sequence_number BETWEEN ? AND ? AND EXISTS (
+                    SELECT 1 FROM json_each(m.names) n
+                    JOIN sluice_id_mappings i ON i.status = 'failed' AND n.value = i.entity_type || ' ' || i.client_id)
+                """,
+            arguments: [problem.text, first, last]
+        )
+        return db.changesCount > 0
+    }
+}
+
+/// What waits until a create that was rejected is settled: what names its client id, and what names that of a create
+/// which waits in turn. Until there is such an entity, the gateway takes a UUID for data.
+private struct HeldBack {
+    private var names: Set<String> = []
+
+    init() {}
+
+    init(_ db: Database) throws {
+        names = try String.fetchSet(
+            db,
+            sql: """
+                SELECT entity_type || ' ' || local_id FROM sluice_mutations
+                WHERE status = 'rejected' AND operation IN ('create', 'POST') AND local_id IS NOT NULL
+                """
+        )
+    }
+
+    mutating func holds(_ row: OutboxRow) -> Bool {
+        guard !names.isEmpty, row.names.contains(where: { names.contains($0.text) }) else { return false }
+        if ["create", "POST"].contains(row.operation), let id = row.localID {
+            names.insert(ClientName(row.entityType, id).text)
+        }
+        return true
     }
 }

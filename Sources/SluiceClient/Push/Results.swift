@@ -111,12 +111,11 @@ final class Results {
                 WHERE id = ?
                 """
         )
-        let isSettled = ![.pending, .blocked, .inFlight].contains(result.status)
         try statement.execute(arguments: [
             result.status.rawValue, result.serverID?.text, result.version, result.etag,
             result.blockedBy.isEmpty ? nil : JSON.array(result.blockedBy).text, result.resolution,
             result.response?.text, result.error?.text, result.warnings?.text, result.revision, result.attemptCount,
-            result.nextRetryAt, isSettled ? now.rfc3339 : nil, result.status.isFinal, result.id.wire,
+            result.nextRetryAt, result.status.isOpen ? nil : now.rfc3339, result.status.isFinal, result.id.wire,
         ])
     }
 

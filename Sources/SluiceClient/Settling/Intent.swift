@@ -44,6 +44,19 @@ struct Intent: Sendable {
         )
     }
 
+    /// A phone that was restored from a backup may have given up writes that it took for never sent: the gateway has
+    /// taken their numbers, and is told.
+    static func repeatDiscards(above known: Int64, upTo accepted: Int64, _ db: Database, now: Date) throws {
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO sluice_intents (mutation_id, action, body, created_at)
+                SELECT id, ?, '{"dependents":"keep"}', ? FROM sluice_mutations
+                WHERE status = 'discarded' AND sequence_number > ? AND sequence_number <= ? ORDER BY sequence_number
+                """,
+            arguments: [Action.discard.rawValue, now.rfc3339, known, accepted]
+        )
+    }
+
     func delete(_ db: Database) throws {
         try db.execute(sql: "DELETE FROM sluice_intents WHERE id = ?", arguments: [id])
     }

@@ -215,7 +215,7 @@ struct Settling {
         )
         let current = try error.map { try JSON(parsing: $0) }?["current"]
         guard base?.isDeleted ?? false || current?["deleted"]?.bool ?? false else { return nil }
-        return try rows.document(entity, key, before: row.sequence + 1).map {
+        return try rows.document(entity, key, of: .before(row.sequence + 1)).map {
             try identities.toWire($0, entity).document
         }
     }
@@ -248,7 +248,7 @@ struct Settling {
         }
         var document = try entity.document(of: values, map)
         if row.operation == RowOperation.update.rawValue {
-            let before = try rows.document(entity, key, before: row.sequence) ?? [:]
+            let before = try rows.document(entity, key, of: .before(row.sequence)) ?? [:]
             document = entity.mapped(before).patch(to: document) ?? [:]
         }
         return try identities.toWire(document, entity).document

@@ -39,17 +39,32 @@ extension Edit {
         return document
     }
 
+    /// Which edits are meant.
+    enum Selection {
+        case all
+        /// Those with a lower number.
+        case before(Int64)
+        /// Those that took effect.
+        case succeeded
+    }
+
     /// The edits that stand on top of an entity's base, in the gateway's terms.
-    ///
-    /// - Parameter sequence: only those before it.
-    static func shown(of name: EntityName, before sequence: Int64 = .max, _ db: Database) throws -> [Edit] {
+    static func shown(of name: EntityName, _ selection: Selection = .all, _ db: Database) throws -> [Edit] {
+        let (sequence, status): (Int64, String?) =
+            switch selection {
+            case .all: (.max, nil)
+            case .before(let sequence): (sequence, nil)
+            case .succeeded: (.max, "succeeded")
+            }
         let statement = try db.cachedStatement(
             sql: """
                 SELECT operation, coalesce(edited_payload, payload) AS payload FROM sluice_mutations
-                WHERE entity_type = ? AND key = ? AND is_shown AND sequence_number < ? ORDER BY sequence_number
+                WHERE entity_type = ?1 AND key = ?2 AND is_shown AND sequence_number < ?3
+                    AND (?4 IS NULL OR status = ?4)
+                ORDER BY sequence_number
                 """
         )
-        return try Row.fetchAll(statement, arguments: [name.entityType, name.key, sequence]).map { row in
+        return try Row.fetchAll(statement, arguments: [name.entityType, name.key, sequence, status]).map { row in
             Edit(
                 operation: RowOperation(rawValue: row["operation"]) ?? .update,
                 payload: try row.json("payload")

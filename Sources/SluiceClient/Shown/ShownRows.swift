@@ -20,14 +20,19 @@ final class ShownRows {
 
     /// The document that an entity is shown as, in the phone's terms; nil for none.
     ///
-    /// - Parameter sequence: only with edits before it.
-    func document(_ entity: EntitySync, _ key: String, before sequence: Int64 = .max) throws -> JSON? {
+    /// - Parameter edits: which ones stand on the base.
+    func document(_ entity: EntitySync, _ key: String, of edits: Edit.Selection = .all) throws -> JSON? {
         let name = EntityName(entity.entityType, key)
-        return try document(entity, name, base: try Base.of(name, db), before: sequence)
+        return try document(entity, name, base: try Base.of(name, db), edits)
     }
 
-    private func document(_ entity: EntitySync, _ name: EntityName, base: Base?, before: Int64 = .max) throws -> JSON? {
-        let edits = try Edit.shown(of: name, before: before, db).map { edit in
+    private func document(
+        _ entity: EntitySync,
+        _ name: EntityName,
+        base: Base?,
+        _ selection: Edit.Selection = .all
+    ) throws -> JSON? {
+        let edits = try Edit.shown(of: name, selection, db).map { edit in
             Edit(
                 operation: edit.operation,
                 payload: try edit.payload.map { try identities.toLocal($0, entity) }

@@ -15,11 +15,12 @@ extension SyncWorker {
                 throw Stop.again(Trouble(text: "the answer to a registration has no accepted_sequence"))
             }
             let numbers = answer["next_local_ids"]?.object?.compactMapValues(\.int64) ?? [:]
-            let suspects = try await write { [map] db, _ in
+            let suspects = try await write { [map] db, now in
                 let known = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
                 if accepted < known {
                     try Outbox.reopen(above: accepted, db)
                 } else {
+                    try Intent.repeatDiscards(above: known, upTo: accepted, db, now: now)
                     try Outbox.note(accepted: accepted, db)
                 }
                 let suspects = try DeviceNumbers(map, db).suspects(numbers)
@@ -123,20 +124,23 @@ extension SyncWorker {
         }
     }
 
-    /// Asks what became of what was taken, by pushing it once more: the gateway answers what it knows.
+    /// Asks what became of what was taken, by pushing it once more: the gateway answers what it knows. From time to time
+    /// also of what waits for a decision, which may have been made elsewhere.
     func recheck() async throws {
         guard isRecheckDue else { return }
-        var (after, isOpen, hasChanged): (Int64, Bool, Bool) = (0, false, false)
-        while let batch = try await write({ [after, limits] db, _ in try PushBatch.open(after: after, limits, db) }) {
+        let withStopped = isStoppedDue
+        var (after, isAnything, isOpen, hasChanged): (Int64, Bool, Bool, Bool) = (0, false, false, false)
+        while let batch = try await write({ [after, limits] db, _ in
+            try PushBatch.open(after: after, withStopped: withStopped, limits, db)
+        }) {
+            isAnything = true
             after = batch.rows.last?.sequence ?? .max
             switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
             case .ok(let answer):
                 try await apply(answer, to: batch)
-                let open = (answer["results"]?.array ?? []).compactMap(MutationResult.init).count {
-                    [.pending, .blocked, .inFlight].contains($0.status)
-                }
-                isOpen = isOpen || open > 0
-                hasChanged = hasChanged || open < batch.rows.count
+                let statuses = (answer["results"]?.array ?? []).compactMap(MutationResult.init).map(\.status)
+                isOpen = isOpen || statuses.contains { $0.isOpen }
+                hasChanged = hasChanged || statuses.contains { withStopped ? $0.isFinal : !$0.isOpen }
             case .refused(let problem) where problem.code == "payload_too_large" && batch.rows.count > 1:
                 limits.entries = max(1, batch.rows.count / 2)
                 after = (batch.rows.first?.sequence ?? 1) - 1
@@ -144,6 +148,17 @@ extension SyncWorker {
             }
         }
         if hasChanged { isPullWanted = true }
+        if withStopped {
+            stoppedAskedAt = .now
+            // nothing of this phone's waits, whatever stands still at the gateway
+            if !isAnything { clearQueueBlocker() }
+        }
         noteRecheck(isOpen: isOpen, hasChanged: hasChanged)
+    }
+
+    private func clearQueueBlocker() {
+        status.update { status in
+            if case .queue = status.blockedBy { status.blockedBy = nil }
+        }
     }
 }

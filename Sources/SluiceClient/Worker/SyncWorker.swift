@@ -46,6 +46,9 @@ actor SyncWorker {
     private var prunedAt: ContinuousClock.Instant?
     /// When the gateway wants to be asked again; nil where it did not say.
     private var notBefore: ContinuousClock.Instant?
+    /// When the gateway was last asked after what waits for a decision, which may be made elsewhere: by an operator, on
+    /// another device, or on this one before it was restored.
+    var stoppedAskedAt: ContinuousClock.Instant?
     /// When the flight was last taken, or renewed.
     private var flightTakenAt: ContinuousClock.Instant?
     private var isBusy = false
@@ -129,6 +132,8 @@ actor SyncWorker {
         notBefore = nil
         isPullWanted = true
         recheckedAt = nil
+        recheckPause = Self.firstRecheck
+        stoppedAskedAt = nil
     }
 
     /// A push, a pull and what belongs to them.
@@ -294,6 +299,9 @@ actor SyncWorker {
         recheckedAt.map { $0.advanced(by: recheckPause) <= turnBegan } ?? true
     }
 
+    /// Every quarter of an hour, and whenever everything is asked after.
+    var isStoppedDue: Bool { stoppedAskedAt.map { $0.advanced(by: .seconds(900)) <= turnBegan } ?? true }
+
     /// - Parameter isOpen: whether anything is left to ask after; `hasChanged` whether the last question told something.
     func noteRecheck(isOpen: Bool, hasChanged: Bool) {
         recheckPause = hasChanged || !isOpen ? Self.firstRecheck : min(recheckPause * 2, .seconds(60))
@@ -304,6 +312,8 @@ actor SyncWorker {
     func expectOutcomes() {
         recheckPause = Self.firstRecheck
         recheckedAt = ContinuousClock.now
+        // the answer has told of the queue
+        stoppedAskedAt = stoppedAskedAt ?? .now
     }
 
     private func prune() async {

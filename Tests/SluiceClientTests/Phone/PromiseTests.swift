@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
-import SluiceClient
 import Testing
+
+@testable import SluiceClient
 
 /// Promises of the documentation that were once broken.
 @Suite struct PromiseTests {
@@ -165,5 +166,107 @@ import Testing
         #expect(try await theirs.contacts().map(\.name) == ["Kari N."])
         try await mine.client.discard(refused)
         #expect(try await mine.contacts().map(\.name) == ["Kari N."])
+    }
+
+    @Test func `an edit of what was deleted before a pull ever showed it stands on what the phone had sent`()
+        async throws
+    {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let mine = try await TestPhone(gateway, organization: organization)
+        let theirs = try await TestPhone(gateway, organization: organization)
+        let kari = Contact(name: "Kari", phone: "1")
+        try await mine.create(kari)
+        // the create takes effect, and the pull behind it does not come through
+        try await mine.client.worker.register()
+        try await mine.client.worker.push()
+        var edited = kari
+        edited.phone = "2"
+        let edit = try #require(try await mine.update(edited))
+        await theirs.sync()
+        try await theirs.delete(try #require(try await theirs.contacts().first))
+        await theirs.sync()
+        let status = await mine.sync()
+        #expect(status.conflicts == 1 && status.held == 0, "\(status)")
+        #expect(try await mine.contacts() == [edited])
+        try await mine.client.resolve(edit, .client)
+        #expect((await mine.sync()).held == 0)
+        await theirs.sync()
+        #expect(try await theirs.contacts().map(\.name) == ["Kari"])
+        #expect(try await theirs.contacts().map(\.phone) == ["2"])
+    }
+
+    @Test func `what names a rejected create that is discarded fails and leaves no id of nothing at the server`()
+        async throws
+    {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let mine = try await TestPhone(gateway, organization: organization)
+        let theirs = try await TestPhone(gateway, organization: organization)
+        let kari = Contact(name: String(repeating: "x", count: 300_000))
+        let create = try #require(try await mine.create(kari))
+        await mine.sync()
+        let visit = Visit(contactID: kari.id, title: "Visit")
+        let dependent = try #require(try await mine.create(visit))
+        try await mine.client.discard(create, dependents: .keep)
+        let status = await mine.sync()
+        #expect(status.failed == 1, "\(status)")
+        guard case .failed = try await mine.client.state(of: dependent) else {
+            Issue.record("\(String(describing: try await mine.client.state(of: dependent)))")
+            return
+        }
+        await theirs.sync()
+        #expect(theirs.client.currentStatus.held == 0)
+    }
+
+    @Test func `a write of a restored phone that is discarded before it synchronizes is what the gateway has`()
+        async throws
+    {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let create = try #require(try await phone.create(Contact(name: "Kari")))
+        let backup = phone.file.deletingLastPathComponent().appending(path: "backup.sqlite")
+        try phone.pool.backup(to: DatabaseQueue(path: backup.path))
+        await phone.sync()
+        let restored = try await TestPhone(gateway, organization: phone.organization, user: phone.user, file: backup)
+        try await restored.client.discard(create)
+        await restored.sync()
+        await restored.sync()
+        let state = try await restored.client.state(of: create)
+        let names = try await restored.contacts().map(\.name)
+        #expect((state == .discarded) == names.isEmpty, "\(String(describing: state)), and shown are \(names)")
+    }
+
+    @Test func `what needs what is held back is held back as well`() async throws {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let kari = Contact(name: String(repeating: "x", count: 300_000))
+        try await phone.create(kari)
+        await phone.sync()
+        var visit = Visit(contactID: kari.id, title: "Visit")
+        try await phone.create(visit)
+        visit.title = "Visited"
+        let edit = try #require(try await phone.update(visit))
+        let status = await phone.client.syncOnce(deadline: .seconds(2))
+        let state = try await phone.client.state(of: edit)
+        #expect(status.failed == 1, "\(String(describing: state))")
+    }
+
+    @Test func `a phone hears of what another of its user has settled`() async throws {
+        let (mine, theirs, kari) = try await TestPhone.pair()
+        var own = kari
+        own.phone = "3"
+        let edit = try #require(try await mine.update(own))
+        var other = try #require(try await theirs.contacts().first)
+        other.phone = "2"
+        try await theirs.update(other)
+        await theirs.sync()
+        #expect((await mine.sync()).conflicts == 1)
+        // as an operator, or the user's other phone, would
+        let token = try await mine.client.gateway.tokens.token()
+        let view = GatewayView(url: mine.client.gateway.url, token: token)
+        try await view.discard(edit)
+        let status = await mine.sync()
+        #expect(status.conflicts == 0 && status.blockedBy == nil, "\(status)")
     }
 }
