@@ -18,7 +18,7 @@ struct KeyRewriter {
     ///   app's is against it.
     func rewrite(_ mapping: IDMapping, _ entity: EntitySync, to serverID: JSON) throws -> String {
         let text = serverID.string ?? serverID.text
-        let key = UUID(uuidString: text)?.wire ?? text
+        let key = UUID(text: text)?.wire ?? text
         guard key != mapping.key, let new = entity.key.databaseValue(of: key),
             let old = entity.key.databaseValue(of: mapping.key)
         else { return mapping.key }

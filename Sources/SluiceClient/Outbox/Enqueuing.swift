@@ -126,7 +126,7 @@ struct Enqueuing {
 
     private func clientID(_ entity: EntitySync, _ key: String) throws -> JSON {
         guard entity.idSpace == .mapped else { return entity.key.json(of: key) }
-        guard let uuid = UUID(uuidString: key) else {
+        guard let uuid = UUID(text: key) else {
             throw SluiceError.invalid("the key of a new '\(entity.entityType)' must be a UUID: '\(key)' is none")
         }
         return .string(uuid.wire)

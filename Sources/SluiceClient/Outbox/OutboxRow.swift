@@ -94,26 +94,3 @@ extension OutboxRow {
         ])
     }
 }
-
-extension UUID {
-    /// A random UUID (version 4). Foundation's opens and closes `/dev/urandom` for each on Linux, which takes as long as
-    /// a statement of SQLite.
-    static func random() -> UUID {
-        var generator = SystemRandomNumberGenerator()
-        let (high, low) = (generator.next(), generator.next())
-        var bytes = (high, low)
-        return withUnsafeMutableBytes(of: &bytes) { bytes in
-            bytes[6] = bytes[6] & 0x0F | 0x40
-            bytes[8] = bytes[8] & 0x3F | 0x80
-            return UUID(uuid: bytes.loadUnaligned(as: uuid_t.self))
-        }
-    }
-
-    /// As the gateway writes it, and the library's tables do: lower case (RFC 9562, 4).
-    var wire: String { uuidString.lowercased() }
-
-    init(wire text: String) throws {
-        guard let uuid = UUID(uuidString: text) else { throw SluiceError.invalid("'\(text)' is no UUID") }
-        self = uuid
-    }
-}

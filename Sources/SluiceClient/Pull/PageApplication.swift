@@ -8,6 +8,7 @@ struct PageApplication {
     private let now: Date
     private let identities: Identities
     private let rows: ShownRows
+    /// Whether an edit may stand on anything: a phone that only reads need not ask for each change.
     private let hasEdits: Bool
 
     init(_ map: EntityMap, _ db: Database, now: Date) throws {
@@ -16,7 +17,7 @@ struct PageApplication {
         self.now = now
         identities = Identities(map, db, now: now)
         rows = ShownRows(map, identities, db)
-        hasEdits = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE is_shown)") ?? false
+        hasEdits = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations)") ?? false
     }
 
     /// - Parameter cursor: what the page was asked for with. Where the phone's is another one by now, another process

@@ -29,7 +29,7 @@ struct MutationResult: Sendable {
 
     /// - Returns: nil for what is no result.
     init?(_ json: JSON) {
-        guard let id = json["id"]?.string.flatMap(UUID.init(uuidString:)),
+        guard let id = json["id"]?.string.flatMap(UUID.init(text:)),
             let status = json["status"]?.string
         else { return nil }
         func member(_ name: String) -> JSON? { json[name].flatMap { $0.isNull ? nil : $0 } }

@@ -98,7 +98,6 @@ extension DatabaseMigrator {
         );
         CREATE INDEX sluice_mutations_by_status ON sluice_mutations (status, sequence_number);
         CREATE INDEX sluice_mutations_by_entity ON sluice_mutations (entity_type, key, is_shown);
-        CREATE INDEX sluice_mutations_shown ON sluice_mutations (sequence_number) WHERE is_shown;
 
         -- What a person decided about a mutation, until the gateway has heard of it.
         CREATE TABLE sluice_intents (

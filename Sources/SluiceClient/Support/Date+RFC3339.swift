@@ -4,10 +4,14 @@ import GRDB
 /// Moments as documents and the library's tables have them: RFC 3339 (5.6), written in UTC with milliseconds.
 extension Date {
     /// `2026-01-15T12:30:00.000Z`. A moment that cannot be written so is written as the nearest that can.
-    ///
+    var rfc3339: String { text(between: "T", end: "Z") }
+
+    /// `2026-01-15 12:30:00.000`, as GRDB stores it.
+    var sqlite: String { text(between: " ", end: "") }
+
     /// By arithmetic (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"): Foundation's formatters take longer
     /// than a statement of SQLite, and each write needs two.
-    var rfc3339: String {
+    private func text(between separator: String, end: String) -> String {
         let seconds = min(max(timeIntervalSince1970, Self.writable.lowerBound), Self.writable.upperBound - 0.001)
         // from the first of March of the year 0, so that leap days come last in a year
         let milliseconds = Int((seconds * 1_000).rounded()) + 719_468 * Self.day
@@ -19,8 +23,8 @@ extension Date {
         let year = era * 400 + yearOfEra + (month < 10 ? 0 : 1)
         return "\(Self.digits(year, 4))-\(Self.digits(month < 10 ? month + 3 : month - 9, 2))"
             + "-\(Self.digits(dayOfYear - (153 * month + 2) / 5 + 1, 2))"
-            + "T\(Self.digits(time / 3_600_000, 2)):\(Self.digits(time / 60_000 % 60, 2))"
-            + ":\(Self.digits(time / 1_000 % 60, 2)).\(Self.digits(time % 1_000, 3))Z"
+            + "\(separator)\(Self.digits(time / 3_600_000, 2)):\(Self.digits(time / 60_000 % 60, 2))"
+            + ":\(Self.digits(time / 1_000 % 60, 2)).\(Self.digits(time % 1_000, 3))\(end)"
     }
 
     private static let day = 86_400_000

@@ -16,7 +16,7 @@ extension EntityKey {
     /// The column value of a key's text; nil where the column cannot hold it.
     func databaseValue(of text: String) -> DatabaseValue? {
         switch kind {
-        case .uuid(let storage): UUID(uuidString: text).map(storage.databaseValue)
+        case .uuid(let storage): UUID(text: text).map(storage.databaseValue)
         case .integer: Int64(text)?.databaseValue
         case .text: text.databaseValue
         }
@@ -30,7 +30,7 @@ extension EntityKey {
     /// The key's text in a document; nil for what is no key of this kind.
     func text(of json: JSON) -> String? {
         switch kind {
-        case .uuid: json.string.flatMap(UUID.init(uuidString:))?.uuidString.lowercased()
+        case .uuid: json.string.flatMap(UUID.init(text:))?.uuidString.lowercased()
         case .integer: json.int64.map { String($0) }
         case .text: json.string
         }

@@ -48,7 +48,7 @@ extension SyncedColumn {
         case .date(let storage):
             return json.string.flatMap(Date.init(rfc3339:)).map(storage.databaseValue)
         case .data: return json.string.flatMap { Data(base64Encoded: $0) }?.databaseValue
-        case .uuid(let storage): return json.string.flatMap(UUID.init(uuidString:)).map(storage.databaseValue)
+        case .uuid(let storage): return json.string.flatMap(UUID.init(text:)).map(storage.databaseValue)
         case .reference(let type):
             guard let key = map[type]?.key else { return nil }
             return key.text(of: json).flatMap(key.databaseValue(of:))
@@ -67,7 +67,7 @@ extension DateStorage {
 
     func databaseValue(_ date: Date) -> DatabaseValue {
         switch self {
-        case .text: date.databaseValue
+        case .text: date.sqlite.databaseValue
         case .rfc3339: date.rfc3339.databaseValue
         case .secondsSince1970: date.timeIntervalSince1970.databaseValue
         }

@@ -93,7 +93,7 @@ extension SyncWorker {
             let ids = hold?["mutation_ids"]?.array ?? []
             return SyncStatus.Blocker.queue(
                 reason: reason,
-                mutations: ids.compactMap { $0.string.flatMap(UUID.init(uuidString:)) }
+                mutations: ids.compactMap { $0.string.flatMap(UUID.init(text:)) }
             )
         }
         status.update { $0.blockedBy = blocker }

@@ -83,11 +83,15 @@ class Phones:
 
 
 def _notes(count: int) -> str:
-    """Notes as pushes would have left them (`Phone/Note.swift`)."""
+    """Notes as pushes would have left them (`Phone/Note.swift`), with ids as the gateway gives them: UUIDs of version 7,
+    in the order in which they were made."""
     return f"""
         INSERT INTO entities (organization_id, entity_type, id, version, document, feed_position, owner_id, updated_by,
             updated_on, run_base, created_at, updated_at)
-        SELECT '{_FULL}', 'note', gen_random_uuid(), 1,
+        SELECT '{_FULL}', 'note', (
+            substr(lpad(to_hex(1795000000000 + n / 10), 12, '0'), 1, 8) || '-'
+            || substr(lpad(to_hex(1795000000000 + n / 10), 12, '0'), 9) || '-7' || substr(md5(n::text), 1, 3) || '-8'
+            || substr(md5(n::text), 4, 3) || '-' || substr(md5(n::text), 7, 12))::uuid, 1,
             ('{{"title":"Note ' || n || '","text":"Visited the customer, who asked for another offer until the end of '
             || 'the month.","amount":129.90,"date":"2026-11-18T11:06:40.000Z"}}')::json, n,
             '{uuid.UUID(int=8)}', '{uuid.UUID(int=8)}', '{uuid.UUID(int=9)}', 0, now(), now()

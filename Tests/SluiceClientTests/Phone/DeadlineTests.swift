@@ -71,4 +71,19 @@ import Testing
         "2026-01-15T12:30:00+0100", "2026-01-15T12:30:00+1x:00", "",
     ])
     func `what is no moment is none`(_ text: String) { #expect(Date(rfc3339: text) == nil) }
+
+    @Test func `moments and UUIDs are written and read as GRDB and Foundation do it`() {
+        for _ in 0..<2_000 {
+            let milliseconds = Double(Int.random(in: -12_212_553_600_000..<253_402_300_800_000))
+            let date = Date(timeIntervalSince1970: milliseconds / 1_000)
+            #expect(date.sqlite.databaseValue == date.databaseValue, "\(milliseconds)")
+            #expect(Date(rfc3339: date.rfc3339)?.rfc3339 == date.rfc3339, "\(milliseconds)")
+            let uuid = UUID()
+            #expect(UUID(text: uuid.uuidString) == uuid && UUID(text: uuid.wire) == uuid)
+            var text = Array(uuid.uuidString)
+            text[Int.random(in: 0..<36)] = ["g", "-", "0", "é", " "].randomElement() ?? "x"
+            #expect(UUID(text: String(text)) == UUID(uuidString: String(text)), "\(String(text))")
+        }
+        #expect(UUID.random().uuidString.count == 36)
+    }
 }
