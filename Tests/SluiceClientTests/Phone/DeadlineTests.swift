@@ -82,7 +82,9 @@ import Testing
             #expect(UUID(text: uuid.uuidString) == uuid && UUID(text: uuid.wire) == uuid)
             var text = Array(uuid.uuidString)
             text[Int.random(in: 0..<36)] = ["g", "-", "0", "é", " "].randomElement() ?? "x"
-            #expect(UUID(text: String(text)) == UUID(uuidString: String(text)), "\(String(text))")
+            // Foundation's own takes some of these for UUIDs on Linux
+            let isUUID = String(text).wholeMatch(of: /[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}/) != nil
+            #expect(UUID(text: String(text))?.uuidString == (isUUID ? String(text) : nil), "\(String(text))")
         }
         #expect(UUID.random().uuidString.count == 36)
     }
