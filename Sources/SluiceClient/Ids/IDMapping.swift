@@ -47,6 +47,11 @@ extension IDMapping {
         try fetch(db, "entity_type = ? AND client_id = ?", [entityType, clientID.id])
     }
 
+    static func of(_ name: ClientName, _ db: Database) throws -> IDMapping? {
+        let (entityType, id) = name.parts
+        return try fetch(db, "entity_type = ? AND client_id = ?", [entityType, id])
+    }
+
     private static func fetch(
         _ db: Database,
         _ condition: String,

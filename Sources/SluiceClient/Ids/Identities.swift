@@ -170,6 +170,12 @@ struct ClientName: Sendable, Hashable {
     init(_ entityType: String, _ clientID: JSON) { text = "\(entityType) \(clientID.id)" }
 
     init(text: String) { self.text = text }
+
+    /// The entity type, and the id as the tables keep it. A type's name has no space.
+    var parts: (entityType: String, id: String) {
+        let parts = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+        return (String(parts[0]), parts.count > 1 ? String(parts[1]) : "")
+    }
 }
 
 /// An entity as the phone names it.

@@ -52,11 +52,9 @@ extension PushBatch {
 
     /// What was taken, and of which the phone does not know what became.
     ///
-    /// - Parameters:
-    ///   - after: those behind a number, so that all have their turn.
-    ///   - withStopped: also what waits for a decision, which may have been made elsewhere.
-    static func open(after: Int64, withStopped: Bool, _ limits: Limits, _ db: Database) throws -> PushBatch? {
-        let rows = try rows(of: .taken(after: after, withStopped: withStopped), limits, db)
+    /// - Parameter after: those behind a number, so that all have their turn.
+    static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
+        let rows = try rows(of: .taken(after: after), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
     }
 
@@ -69,16 +67,13 @@ extension PushBatch {
 
     private enum Selection {
         case sent, queued
-        case taken(after: Int64, withStopped: Bool)
+        case taken(after: Int64)
 
         var condition: String {
             switch self {
             case .sent: "status = 'sent'"
             case .queued: "status = 'queued'"
-            case .taken(let after, false): "\(WriteStatus.isTaken) AND sequence_number > \(after)"
-            case .taken(let after, true):
-                "(\(WriteStatus.isTaken) OR \(WriteStatus.needsDecision) AND status <> 'rejected')"
-                    + " AND sequence_number > \(after)"
+            case .taken(let after): "\(WriteStatus.isTaken) AND sequence_number > \(after)"
             }
         }
     }
@@ -123,21 +118,18 @@ extension PushBatch {
     ///
     /// - Returns: whether there was any.
     private static func refuseOrphans(among rows: [OutboxRow], _ db: Database) throws -> Bool {
-        guard let first = rows.first?.sequence, let last = rows.last?.sequence else { return false }
+        let orphans = try rows.filter { row in try row.names.contains { try IDMapping.of($0, db)?.status == .failed } }
         let problem: JSON = [
             "type": "urn:sluice:problem:dependency_rejected", "title": "A mutation it depends on was not taken",
             "status": 422, "code": "dependency_rejected", "detail": "What it names was given up before it existed.",
         ]
-        try db.execute(
-            sql: """
-                UPDATE sluice_mutations AS m SET status = 'rejected', error = ?
-                WHERE m.status = 'queued' AND m.sequence_number BETWEEN ? AND ? AND EXISTS (
-                    SELECT 1 FROM json_each(m.names) n
-                    JOIN sluice_id_mappings i ON i.status = 'failed' AND n.value = i.entity_type || ' ' || i.client_id)
-                """,
-            arguments: [problem.text, first, last]
-        )
-        return db.changesCount > 0
+        for orphan in orphans {
+            try db.execute(
+                sql: "UPDATE sluice_mutations SET status = 'rejected', error = ? WHERE sequence_number = ?",
+                arguments: [problem.text, orphan.sequence]
+            )
+        }
+        return !orphans.isEmpty
     }
 }
 

@@ -84,6 +84,17 @@ extension FailedWrite {
         try fetch(db, "m.entity_type = ? AND m.key = ?", [entityType, key])
     }
 
+    /// The oldest ones that the gateway has taken.
+    static func someThatWereTaken(_ db: Database) throws -> [UUID] {
+        try String.fetchAll(
+            db,
+            sql: """
+                SELECT id FROM sluice_mutations WHERE \(WriteStatus.needsDecision) AND status <> 'rejected'
+                ORDER BY sequence_number LIMIT 50
+                """
+        ).map(UUID.init(wire:))
+    }
+
     /// One of them.
     static func fetch(_ db: Database, id: UUID) throws -> FailedWrite? {
         try fetch(db, "m.id = ?", [id.wire]).first

@@ -50,12 +50,7 @@ extension SyncWorker {
                 case .refused(let problem): try intent.apply(problem, map, db, now: now)
                 }
             }
-            // what was decided about one may free, or end, others
-            status.update { status in
-                if case .queue(_, let holding) = status.blockedBy, holding.contains(intent.mutationID) {
-                    status.blockedBy = nil
-                }
-            }
+            noteSettled(intent.mutationID)
             wantEverything()
         }
     }
@@ -124,23 +119,19 @@ extension SyncWorker {
         }
     }
 
-    /// Asks what became of what was taken, by pushing it once more: the gateway answers what it knows. From time to time
-    /// also of what waits for a decision, which may have been made elsewhere.
+    /// Asks what became of what was taken, by pushing it once more: the gateway answers what it knows.
     func recheck() async throws {
+        try await askAfterStopped()
         guard isRecheckDue else { return }
-        let withStopped = isStoppedDue
-        var (after, isAnything, isOpen, hasChanged): (Int64, Bool, Bool, Bool) = (0, false, false, false)
-        while let batch = try await write({ [after, limits] db, _ in
-            try PushBatch.open(after: after, withStopped: withStopped, limits, db)
-        }) {
-            isAnything = true
+        var (after, isOpen, hasChanged): (Int64, Bool, Bool) = (0, false, false)
+        while let batch = try await write({ [after, limits] db, _ in try PushBatch.open(after: after, limits, db) }) {
             after = batch.rows.last?.sequence ?? .max
             switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
             case .ok(let answer):
                 try await apply(answer, to: batch)
                 let statuses = (answer["results"]?.array ?? []).compactMap(MutationResult.init).map(\.status)
                 isOpen = isOpen || statuses.contains { $0.isOpen }
-                hasChanged = hasChanged || statuses.contains { withStopped ? $0.isFinal : !$0.isOpen }
+                hasChanged = hasChanged || statuses.contains { !$0.isOpen }
             case .refused(let problem) where problem.code == "payload_too_large" && batch.rows.count > 1:
                 limits.entries = max(1, batch.rows.count / 2)
                 after = (batch.rows.first?.sequence ?? 1) - 1
@@ -148,17 +139,28 @@ extension SyncWorker {
             }
         }
         if hasChanged { isPullWanted = true }
-        if withStopped {
-            stoppedAskedAt = .now
-            // nothing of this phone's waits, whatever stands still at the gateway
-            if !isAnything { clearQueueBlocker() }
-        }
         noteRecheck(isOpen: isOpen, hasChanged: hasChanged)
     }
 
-    private func clearQueueBlocker() {
+    /// Asks after what waits for a decision: it may have been made elsewhere, by an operator or on another phone. By
+    /// reading, for a push would run what the gateway no longer knows.
+    private func askAfterStopped() async throws {
+        guard isStoppedDue else { return }
+        stoppedAskedAt = .now
+        for id in try await write({ db, _ in try FailedWrite.someThatWereTaken(db) }) {
+            guard case .ok(let answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
+                let result = MutationResult(answer), ![.failed, .conflict].contains(result.status)
+            else { continue }
+            try await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
+            isPullWanted = true
+            noteSettled(id)
+        }
+    }
+
+    /// What was decided about one may free, or end, others.
+    private func noteSettled(_ id: UUID) {
         status.update { status in
-            if case .queue = status.blockedBy { status.blockedBy = nil }
+            if case .queue(_, let holding) = status.blockedBy, holding.contains(id) { status.blockedBy = nil }
         }
     }
 }
