@@ -11,15 +11,17 @@ struct Device {
         return id
     }
 
-    /// The number of the next mutation, which is given once.
-    static func takeSequence(_ db: Database) throws -> Int64 {
-        // two statements: for RETURNING, SQLite makes a table each time
-        let next = try db.cachedStatement(sql: "SELECT next_sequence FROM sluice_device")
-        guard let sequence = try Int64.fetchOne(next) else {
-            _ = try id(db)
-            return try takeSequence(db)
-        }
-        try db.cachedStatement(sql: "UPDATE sluice_device SET next_sequence = next_sequence + 1").execute()
-        return sequence
+    /// The number of the next mutation. It is given once it stands in the outbox: nothing is written for it here, since
+    /// each page that a write changes is one more in the log.
+    static func nextSequence(_ db: Database) throws -> Int64 {
+        let next = try db.cachedStatement(
+            sql: """
+                SELECT max(next_sequence, 1 + coalesce((SELECT max(sequence_number) FROM sluice_mutations), 0))
+                FROM sluice_device
+                """
+        )
+        if let sequence = try Int64.fetchOne(next) { return sequence }
+        _ = try id(db)
+        return try nextSequence(db)
     }
 }

@@ -213,7 +213,7 @@ struct Enqueuing {
         isShown: Bool
     ) throws -> UUID {
         let row = OutboxRow(
-            sequence: try Device.takeSequence(db),
+            sequence: try Device.nextSequence(db),
             id: UUID.random(),
             idempotencyKey: UUID.random(),
             operation: operation,

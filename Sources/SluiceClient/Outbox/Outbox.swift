@@ -7,7 +7,7 @@ enum Outbox {
     static func renumber(_ sequence: Int64, _ db: Database) throws {
         try db.execute(
             sql: "UPDATE sluice_mutations SET sequence_number = ? WHERE sequence_number = ?",
-            arguments: [try Device.takeSequence(db), sequence]
+            arguments: [try Device.nextSequence(db), sequence]
         )
     }
 
@@ -39,6 +39,8 @@ enum Outbox {
 
     /// Deletes what ended so long ago that neither the app nor a gateway that goes back to a backup needs it.
     static func prune(endedBefore moment: Date, _ db: Database) throws {
+        // numbers that were given are given once, whatever is deleted
+        try db.execute(sql: "UPDATE sluice_device SET next_sequence = ?", arguments: [try Device.nextSequence(db)])
         try db.execute(
             sql: """
                 DELETE FROM sluice_mutations

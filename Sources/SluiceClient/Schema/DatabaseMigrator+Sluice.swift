@@ -22,7 +22,7 @@ extension DatabaseMigrator {
             device_id TEXT NOT NULL,
             -- whose database it is: issuer, organization and user of the tokens it was synchronized with
             account TEXT,
-            -- the number of the next mutation
+            -- the lowest number that the next mutation may have
             next_sequence INTEGER NOT NULL DEFAULT 1,
             -- the gateway's watermark, as it last told
             accepted_sequence INTEGER NOT NULL DEFAULT 0,

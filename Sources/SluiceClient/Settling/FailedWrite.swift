@@ -90,7 +90,7 @@ extension FailedWrite {
             db,
             sql: """
                 SELECT id FROM sluice_mutations WHERE \(WriteStatus.needsDecision) AND status <> 'rejected'
-                ORDER BY sequence_number LIMIT 50
+                ORDER BY sequence_number LIMIT 20
                 """
         ).map(UUID.init(wire:))
     }

@@ -211,9 +211,10 @@ struct VectorState {
     private func device() throws -> JSON {
         let row = try Row.fetchOne(
             db,
-            sql: "SELECT device_id, next_sequence, accepted_sequence, cursor FROM sluice_device"
+            sql: "SELECT device_id, accepted_sequence, cursor FROM sluice_device"
         )
         var device = try object(row ?? Row(), json: [])
+        device["next_sequence"] = .integer(try Device.nextSequence(db))
         device["next_local_ids"] = .object(
             try DeviceNumbers(try EntityMap(entities), db).next().mapValues(JSON.integer)
         )
