@@ -67,6 +67,7 @@ public final class SluiceClient: Sendable {
     private let counting: AnyDatabaseCancellable
     /// Whether a transaction that is not over yet will wake the worker.
     private let isRinging = Locked(false)
+    let hasSignedOut = Locked(false)
 
     /// - Parameters:
     ///   - database: the app's own, migrated with ``GRDB/DatabaseMigrator/registerSluiceMigrations()``.
@@ -86,6 +87,9 @@ public final class SluiceClient: Sendable {
         let map = try EntityMap(entities)
         var configuration = configuration
         configuration.session = configuration.session.uncached
+        configuration.pullInterval = configuration.pullInterval.clamped
+        configuration.keep = configuration.keep.clamped
+        configuration.timeout = min(max(configuration.timeout, 1), 86_400)
         try database.read { db in
             guard try db.tableExists("sluice_mutations") else {
                 throw SluiceError.configuration(
@@ -95,6 +99,7 @@ public final class SluiceClient: Sendable {
             try map.check(db)
         }
         try MappedColumns(map).adopt(database, now: configuration.now())
+        let device = try database.read { try Device.known($0) } ?? database.write { try Device.id($0) }
         self.database = database
         self.map = map
         self.configuration = configuration
@@ -103,7 +108,7 @@ public final class SluiceClient: Sendable {
             session: URLSession(configuration: configuration.session),
             tokens: TokenKeeper(token),
             timeout: configuration.timeout,
-            check: { try await Account.check($0, database) }
+            check: { try await Account.check($0, database, device) }
         )
         worker = SyncWorker(
             database: database,
@@ -111,8 +116,10 @@ public final class SluiceClient: Sendable {
             gateway: self.gateway,
             configuration: configuration,
             status: hub,
-            bell: bell
+            bell: bell,
+            device: device
         )
+        hub.update(try database.read { try StatusCounts.fetch($0) })
         counting = StatusCounter(database, hub).start()
     }
 
@@ -130,16 +137,23 @@ public final class SluiceClient: Sendable {
     ///   a row, or a reference to one, that the library knows nothing of; the database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
-        guard db.isInsideTransaction else {
-            throw SluiceError.invalid("enqueue(_:in:) belongs into the transaction in which the row is written")
-        }
+        try checkTransaction(db)
         let id = try Enqueuing(map, db, now: configuration.now()).enqueue(write)
         if id != nil { ring(after: db) }
         return id
     }
 
+    /// - Throws: ``SluiceError/invalid(_:)`` outside a transaction, ``SluiceError/otherAccount`` after a sign-out.
+    func checkTransaction(_ db: Database) throws {
+        guard db.isInsideTransaction else {
+            throw SluiceError.invalid("a row and its write belong into one transaction: database.write { db in … }")
+        }
+        if hasSignedOut.withLock({ $0 }) { throw SluiceError.otherAccount }
+    }
+
     /// One observer a transaction, however much it enqueues: each would be told of every row that is changed.
     func ring(after db: Database) {
+        guard db.isInsideTransaction else { return bell.ring() }
         guard
             isRinging.withLock({ isRinging in
                 defer { isRinging = true }
@@ -159,23 +173,23 @@ public final class SluiceClient: Sendable {
     /// Synchronizes from now on, until ``suspend()``: an app calls it when it comes to the foreground. Called again, it
     /// asks at once after whatever stood still: a token that is good by now, an organization that was suspended.
     public func resume() {
-        let isRunning = running.withLock { running in
-            if running.isOn { return true }
+        running.withLock { running in
+            if running.isOn { return }
             running.isOn = true
             // one after the other, however often the app goes back and forth
             let previous = running.task
             let (worker, listener) = (worker, EventListener(self))
-            running.task = Task {
+            running.task = Task { [weak self] in
                 await previous?.value
                 await withTaskGroup(of: Void.self) { group in
                     group.addTask { await worker.run() }
                     if let listener { group.addTask { await listener.run() } }
                 }
+                self?.showSuspension()
             }
-            return false
         }
         Task { [worker, bell, gateway] in
-            if isRunning { await gateway.tokens.forget() }
+            await gateway.tokens.forget()
             await worker.wantEverything()
             bell.ring()
         }
@@ -186,6 +200,14 @@ public final class SluiceClient: Sendable {
         running.withLock { running in
             running.isOn = false
             running.task?.cancel()
+        }
+        showSuspension()
+    }
+
+    /// What a turn that was under way has written of itself in the meantime is not how things stand.
+    private func showSuspension() {
+        running.withLock { running in
+            guard !running.isOn else { return }
             hub.update { status in
                 status.phase = .suspended
                 status.nextAttempt = nil
@@ -206,7 +228,7 @@ public final class SluiceClient: Sendable {
     /// - Returns: how things stand then.
     @discardableResult
     public func syncOnce(deadline: Duration = .seconds(25)) async -> SyncStatus {
-        let end = ContinuousClock.now.advanced(by: deadline)
+        let end = ContinuousClock.now.advanced(by: deadline.clamped)
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [worker] in await worker.runOnce(until: end) }
             group.addTask { try? await Task.sleep(until: end, clock: .continuous) }

@@ -8,6 +8,8 @@ final class Identities {
     private let map: EntityMap
     private let db: Database
     private let now: String
+    /// Whether what is named for the first time gets no key that is written down.
+    private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
 
@@ -16,8 +18,9 @@ final class Identities {
         let id: String
     }
 
-    init(_ map: EntityMap, _ db: Database, now: Date) {
+    init(_ map: EntityMap, _ db: Database, now: Date, isReading: Bool = false) {
         self.map = map
+        self.isReading = isReading
         self.db = db
         self.now = now.rfc3339
     }
@@ -99,10 +102,11 @@ final class Identities {
         if let mapping = try IDMapping.of(type, serverID: serverID, db) { return mapping.key }
         for id in [clientID, serverID].compactMap({ $0 }) {
             guard let mapping = try IDMapping.of(type, clientID: id, db) else { continue }
-            if id == clientID { try resolve(mapping, serverID: serverID) }
+            if id == clientID, !isReading { try resolve(mapping, serverID: serverID) }
             return mapping.key
         }
         let key = try newKey(of: entity, serverID: serverID, clientID: clientID)
+        if isReading { return key }
         try save(
             IDMapping(entityType: type, key: key, clientID: clientID, serverID: serverID, status: .resolved)
         )
@@ -155,6 +159,18 @@ final class Identities {
         guard try mapping.insert(db, at: now) else { return false }
         known[EntityName(mapping.entityType, mapping.key)] = mapping
         return true
+    }
+
+    /// Takes back what ``add(_:)`` has written.
+    func forget(_ name: EntityName) throws {
+        known[name] = nil
+        try db.execute(
+            sql: """
+                DELETE FROM sluice_id_mappings WHERE entity_type = ? AND key = ? AND NOT EXISTS (
+                    SELECT 1 FROM sluice_mutations m WHERE m.entity_type = ?1 AND m.key = ?2)
+                """,
+            arguments: [name.entityType, name.key]
+        )
     }
 
     func save(_ mapping: IDMapping) throws {

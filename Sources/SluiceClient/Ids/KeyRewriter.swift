@@ -171,8 +171,8 @@ struct KeyRewriter {
             arguments: [old]
         )
         for row in rows {
-            guard let text: String = row[1] else { continue }
-            var json = try JSON(parsing: text)
+            // what the app has written there and is no JSON names nothing
+            guard let text: String = row[1], var json = try? JSON(parsing: text) else { continue }
             for path in referrer.column.references where path.entityType == target.entityType {
                 json = path.replacing(in: json) { target.key.text(of: $0) == old ? target.key.json(of: new) : $0 }
             }

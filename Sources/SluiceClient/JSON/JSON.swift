@@ -83,6 +83,17 @@ extension JSON {
     }
 }
 
+extension JSON {
+    /// Whether it nests more levels than these.
+    func isDeeper(than levels: Int) -> Bool {
+        switch self {
+        case .array(let elements): levels == 0 || elements.contains { $0.isDeeper(than: levels - 1) }
+        case .object(let members): levels == 0 || members.values.contains { $0.isDeeper(than: levels - 1) }
+        default: false
+        }
+    }
+}
+
 extension JSON: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
     ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {

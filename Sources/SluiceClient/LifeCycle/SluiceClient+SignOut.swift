@@ -32,7 +32,8 @@ extension SluiceClient {
     }
 
     /// Erases the user's data from the database: the synchronized tables' rows, and everything of the library's. Then
-    /// another user may be signed in with the same file, on a client of its own.
+    /// another user may be signed in with the same file, on a client of its own: this client, and every other one that
+    /// has the file open, writes nothing any more.
     ///
     /// To sign out and keep what waits for the next sign-in of the same user, ``suspend()`` is enough: a token of
     /// another user is not let near it.
@@ -51,8 +52,9 @@ extension SluiceClient {
             for entity in map.entities { try db.execute(sql: "DELETE FROM \(entity.table.quotedDatabaseIdentifier)") }
             for table in LibraryTables.all { try db.execute(sql: "DELETE FROM \(table)") }
         }
+        hasSignedOut.withLock { $0 = true }
+        hub.update { $0 = SyncStatus() }
         await gateway.tokens.forget()
-        await worker.forget()
     }
 }
 

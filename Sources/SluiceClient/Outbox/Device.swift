@@ -5,10 +5,16 @@ import GRDB
 struct Device {
     /// The device's id, made at first sight of the database.
     static func id(_ db: Database) throws -> UUID {
-        if let id = try String.fetchOne(db, sql: "SELECT device_id FROM sluice_device") { return try UUID(wire: id) }
+        if let id = try known(db) { return id }
         let id = UUID()
         try db.execute(sql: "INSERT INTO sluice_device (id, device_id) VALUES (1, ?)", arguments: [id.wire])
         return id
+    }
+
+    /// The device's id, if the database has one.
+    static func known(_ db: Database) throws -> UUID? {
+        let statement = try db.cachedStatement(sql: "SELECT device_id FROM sluice_device")
+        return try String.fetchOne(statement).map(UUID.init(wire:))
     }
 
     /// The number of the next mutation. It is given once it stands in the outbox: nothing is written for it here, since

@@ -6,6 +6,8 @@ struct Enqueuing {
     let map: EntityMap
     let db: Database
     let now: Date
+    /// Levels of a payload: what the gateway takes.
+    private static let depth = 64
     private let identities: Identities
     private let rows: ShownRows
 
@@ -46,8 +48,8 @@ struct Enqueuing {
         var isOverlapping = false
         switch operation {
         case .create:
-            try makeMapping(entity, name)
             payload = try entity.document(of: values, map)
+            try makeMapping(entity, name)
         case .update:
             let edit = try UpdateEdit(
                 entity,
@@ -68,7 +70,18 @@ struct Enqueuing {
             payload = .object(others.filter { !names.contains($0.key) }.merging(own.object ?? [:]) { $1 })
         case .delete: _ = try shown(entity, name)
         }
-        let wire = try payload.map { try identities.toWire($0, entity) }
+        let wire = try payload.map { payload in
+            do {
+                guard !payload.isDeeper(than: Self.depth) else {
+                    throw SluiceError.invalid("a payload may nest \(Self.depth) levels; this one has more")
+                }
+                return try identities.toWire(payload, entity)
+            } catch {
+                // a row whose write cannot be made is none that the library knows
+                if operation == .create { try identities.forget(name) }
+                throw error
+            }
+        }
         let (localID, serverID) = try names(of: entity, name)
         var needed = wire?.pending ?? []
         if operation != .create, let localID, try identities.mapping(name)?.status != .resolved {
@@ -172,6 +185,9 @@ struct Enqueuing {
         }
         guard request.endpoint.hasPrefix("/"), !request.endpoint.hasPrefix("//") else {
             throw SluiceError.invalid("the endpoint '\(request.endpoint)' does not begin with one '/'")
+        }
+        guard request.payload?.isDeeper(than: Self.depth) != true else {
+            throw SluiceError.invalid("a payload may nest \(Self.depth) levels; this one has more")
         }
         var ids: (localID: JSON?, serverID: JSON?)
         var name: EntityName?

@@ -13,8 +13,10 @@ extension SluiceClient {
         _ options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
-        try record.insert(db)
-        return try enqueue(.create(record, options), in: db)
+        try together(in: db) {
+            try record.insert(db)
+            return try enqueue(.create(record, options), in: db)
+        }
     }
 
     /// Inserts a row whose key SQLite gives it, as types with device ids have it, and enqueues its creation.
@@ -27,8 +29,10 @@ extension SluiceClient {
         _ options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
-        try record.insert(db)
-        return try enqueue(.create(record, options), in: db)
+        try together(in: db) {
+            try record.insert(db)
+            return try enqueue(.create(record, options), in: db)
+        }
     }
 
     /// Updates a row and enqueues what has changed.
@@ -41,8 +45,10 @@ extension SluiceClient {
         _ options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
-        try record.update(db)
-        return try enqueue(.update(record, options), in: db)
+        try together(in: db) {
+            try record.update(db)
+            return try enqueue(.update(record, options), in: db)
+        }
     }
 
     /// Updates a row that a person has changed since it was read, and enqueues what the person changed:
@@ -58,8 +64,10 @@ extension SluiceClient {
         _ options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
-        try record.update(db)
-        return try enqueue(.update(record, from: original, options), in: db)
+        try together(in: db) {
+            try record.update(db)
+            return try enqueue(.update(record, from: original, options), in: db)
+        }
     }
 
     /// Deletes a row and enqueues its deletion.
@@ -72,8 +80,10 @@ extension SluiceClient {
         _ options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
-        try record.delete(db)
-        return try enqueue(.delete(record, options), in: db)
+        try together(in: db) {
+            try record.delete(db)
+            return try enqueue(.delete(record, options), in: db)
+        }
     }
 
     /// Enqueues the creation of every row that the library knows nothing of: for an app that had rows before it had the
@@ -100,5 +110,16 @@ extension SluiceClient {
             count += 1
         }
         return count
+    }
+
+    /// Both or neither, also where the app catches the error and commits the rest of its transaction.
+    private func together(in db: Database, _ body: () throws -> UUID?) throws -> UUID? {
+        try checkTransaction(db)
+        var id: UUID?
+        try db.inSavepoint {
+            id = try body()
+            return .commit
+        }
+        return id
     }
 }

@@ -27,9 +27,32 @@ struct PageApplication {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return false }
         for change in page.changes { try apply(change, feed.generation) }
+        try end(page, feed)
+        return true
+    }
+
+    /// Applies one change, where the page as a whole was refused when it was committed.
+    ///
+    /// - Parameter reason: why its row is not written this time; nil to try.
+    /// - Returns: whether the phone's cursor is still the one that the page was asked for with.
+    func apply(_ change: JSON, after cursor: String?, keptOutFor reason: String?) throws -> Bool {
+        let feed = try Feed.read(db)
+        guard feed.cursor == cursor else { return false }
+        try apply(change, feed.generation, keptOutFor: reason)
+        return true
+    }
+
+    /// - Returns: false where the phone's cursor is another one by now.
+    func end(_ page: ChangesPage, after cursor: String?) throws -> Bool {
+        let feed = try Feed.read(db)
+        guard feed.cursor == cursor else { return false }
+        try end(page, feed)
+        return true
+    }
+
+    private func end(_ page: ChangesPage, _ feed: Feed) throws {
         let isEnd = feed.isSnapshot && page.isUpToDate
         if isEnd { try sweep(feed.generation) }
-        if page.isUpToDate { try rows.refreshHeld(limit: 1_000) }
         try db.execute(
             sql: """
                 UPDATE sluice_device
@@ -37,12 +60,11 @@ struct PageApplication {
                 """,
             arguments: [page.next, feed.isSnapshot && !isEnd, feed.isSnapshot ? page.changes.count : 0, now.rfc3339]
         )
-        return true
     }
 
     // MARK: - A change
 
-    private func apply(_ change: JSON, _ generation: Int64) throws {
+    private func apply(_ change: JSON, _ generation: Int64, keptOutFor reason: String? = nil) throws {
         guard let entity = change["entity_type"]?.string.flatMap({ map[$0] }), let id = change["id"] else { return }
         let name = EntityName(entity.entityType, try key(of: change, id, entity))
         var base = Base(
@@ -66,6 +88,7 @@ struct PageApplication {
         } else {
             try base.save(name, generation: generation, db)
         }
+        if let reason { return try rows.hold(name, reason) }
         // the last document that was told stays on a tombstone, for the edits that still stand on it
         try rows.refresh(entity, name, base: hasEdits ? try Base.of(name, db) : base)
     }

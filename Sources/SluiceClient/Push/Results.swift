@@ -79,17 +79,24 @@ final class Results {
     private func supersede(by edit: Edit, _ sequence: Int64, _ name: EntityName) throws {
         let earlier = try db.cachedStatement(
             sql: """
-                SELECT id, operation, coalesce(edited_payload, payload) AS payload FROM sluice_mutations
-                WHERE entity_type = ? AND key = ? AND is_shown AND sequence_number < ?
-                    AND \(WriteStatus.isStopped)
+                SELECT id, operation, coalesce(edited_payload, payload) AS payload, overtaken FROM sluice_mutations
+                WHERE entity_type = ? AND key = ? AND is_shown AND sequence_number < ? AND \(WriteStatus.isStopped)
                 """
         )
         for row in try Row.fetchAll(earlier, arguments: [name.entityType, name.key, sequence]) {
-            let other = Edit(
-                operation: RowOperation(rawValue: row["operation"]) ?? .update,
-                payload: try row.json("payload")
+            let operation = RowOperation(rawValue: row["operation"]) ?? .update
+            let other = Edit(operation: operation, payload: try row.json("payload"))
+            guard let shared = other.sharedMembers(with: edit) else {
+                try hide(UUID(wire: row["id"]))
+                continue
+            }
+            if shared.isEmpty { continue }
+            let known = Set((try row.json("overtaken")?.array ?? []).compactMap(\.string))
+            let overtaken = JSON.array(known.union(shared).sorted().map(JSON.string))
+            try db.execute(
+                sql: "UPDATE sluice_mutations SET overtaken = ? WHERE id = ?",
+                arguments: [overtaken.text, row["id"] as String]
             )
-            if other.writesSame(as: edit) { try hide(UUID(wire: row["id"])) }
         }
     }
 

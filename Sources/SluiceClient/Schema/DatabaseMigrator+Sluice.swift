@@ -80,6 +80,8 @@ extension DatabaseMigrator {
                 'rejected')),
             -- whether it stands on top of the base in what the app shows
             is_shown INTEGER NOT NULL DEFAULT 0,
+            -- members that a later write has written since, while this one waits for a decision: a JSON array
+            overtaken TEXT,
             -- of the gateway's last word on it
             result_server_id TEXT,
             version INTEGER,
@@ -147,7 +149,7 @@ extension DatabaseMigrator {
             waits_for_type TEXT,
             waits_for_key TEXT,
             PRIMARY KEY (entity_type, key)
-        ) WITHOUT ROWID;
+        );
         CREATE INDEX sluice_held_by_target ON sluice_held (waits_for_type, waits_for_key);
         """
 }

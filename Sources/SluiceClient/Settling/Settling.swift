@@ -118,7 +118,7 @@ struct Settling {
             }
         }
         try discard(row, status, choice)
-        try rows.refreshHeld(limit: 1_000)
+        try rows.refresh(rows.held(limit: 1_000))
     }
 
     private static func isLocal(_ status: String) -> Bool { status == "queued" || status == "rejected" }
@@ -144,7 +144,10 @@ struct Settling {
     /// Shows an edit that an earlier decision may have hidden.
     private func show(_ row: OutboxRow) throws {
         if RowOperation(rawValue: row.operation) != nil {
-            try db.execute(sql: "UPDATE sluice_mutations SET is_shown = 1 WHERE id = ?", arguments: [row.id.wire])
+            try db.execute(
+                sql: "UPDATE sluice_mutations SET is_shown = 1, overtaken = NULL WHERE id = ?",
+                arguments: [row.id.wire]
+            )
         }
         try refresh(row)
     }

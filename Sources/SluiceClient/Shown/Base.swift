@@ -38,10 +38,17 @@ extension Base {
         try statement.execute(arguments: [
             name.entityType, name.key, version, etag, isDeleted, document?.text, generation,
         ])
+        try db.noteChange(of: "sluice_base")
     }
 
     static func delete(_ name: EntityName, _ db: Database) throws {
         let statement = try db.cachedStatement(sql: "DELETE FROM sluice_base WHERE entity_type = ? AND key = ?")
         try statement.execute(arguments: [name.entityType, name.key])
+        try db.noteChange(of: "sluice_base")
     }
+}
+
+extension Database {
+    /// Tells observers of a table without row ids, which SQLite tells nobody of.
+    func noteChange(of table: String) throws { try notifyChanges(in: Table(table)) }
 }

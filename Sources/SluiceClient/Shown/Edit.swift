@@ -7,10 +7,12 @@ struct Edit: Sendable {
 }
 
 extension Edit {
-    /// Whether both write a member, or one of them the whole entity.
-    func writesSame(as other: Edit) -> Bool {
-        guard operation == .update, other.operation == .update, let members = other.payload?.object else { return true }
-        return payload?.object?.keys.contains { members[$0] != nil } ?? false
+    /// The members that both write; nil where one of them writes the whole entity.
+    func sharedMembers(with other: Edit) -> Set<String>? {
+        guard operation == .update, other.operation == .update, let members = payload?.object,
+            let others = other.payload?.object
+        else { return nil }
+        return Set(members.keys).intersection(others.keys)
     }
 }
 
@@ -58,7 +60,7 @@ extension Edit {
             }
         let statement = try db.cachedStatement(
             sql: """
-                SELECT operation, coalesce(edited_payload, payload) AS payload FROM sluice_mutations
+                SELECT operation, coalesce(edited_payload, payload) AS payload, overtaken FROM sluice_mutations
                 WHERE entity_type = ?1 AND key = ?2 AND is_shown AND sequence_number < ?3
                     AND (?4 IS NULL OR status = ?4)
                 ORDER BY sequence_number
@@ -67,8 +69,16 @@ extension Edit {
         return try Row.fetchAll(statement, arguments: [name.entityType, name.key, sequence, status]).map { row in
             Edit(
                 operation: RowOperation(rawValue: row["operation"]) ?? .update,
-                payload: try row.json("payload")
+                payload: try row.json("payload")?.without(row.json("overtaken")?.array ?? [])
             )
         }
+    }
+}
+
+extension JSON {
+    fileprivate func without(_ members: [JSON]) -> JSON {
+        guard !members.isEmpty, var rest = object else { return self }
+        for member in members { rest[member.string ?? ""] = nil }
+        return .object(rest)
     }
 }

@@ -48,19 +48,21 @@ final class ForeignKeys {
     }
 
     /// The row that a document names in a foreign key which is looked at later, and that is not there.
-    func missingLater(in document: JSON) throws -> EntityName? {
-        let columns = Set(try own.get().filter(\.isDeferred).map { $0.column.lowercased() })
-        if columns.isEmpty { return nil }
-        return try missing(in: document) { columns.contains($0.name.lowercased()) }
+    func missingLater(in document: JSON, of key: String) throws -> EntityName? {
+        try own.get().contains(where: \.isDeferred) ? missing(in: document, of: key, where: \.isDeferred) : nil
     }
 
-    /// The first row that a document names and that is not there.
-    ///
-    /// - Parameter isAsked: which columns are looked at.
-    func missing(in document: JSON?, where isAsked: (SyncedColumn) -> Bool = { _ in true }) throws -> EntityName? {
-        for column in entity.columns where isAsked(column) {
+    /// The first row that a document names in a foreign key and that is not there. A row may name itself.
+    func missing(in document: JSON?, of ownKey: String) throws -> EntityName? {
+        try missing(in: document, of: ownKey) { _ in true }
+    }
+
+    private func missing(in document: JSON?, of ownKey: String, where isAsked: (Key) -> Bool) throws -> EntityName? {
+        let columns = Set(try own.get().filter(isAsked).map { $0.column.lowercased() })
+        for column in entity.columns where columns.contains(column.name.lowercased()) {
             guard case .reference(let type) = column.kind, let id = document?[column.member], let target = map[type],
-                let key = target.key.text(of: id), let value = target.key.databaseValue(of: key)
+                let key = target.key.text(of: id), let value = target.key.databaseValue(of: key),
+                type != entity.entityType || key != ownKey
             else { continue }
             if try !exists(target.table, target.key.column, value) { return EntityName(type, key) }
         }

@@ -5,7 +5,8 @@ import GRDB
 ///
 /// A version of the app that maps a column more has it empty in every row, though the server's documents may have the
 /// member: an update would take the empty column for the user's wish. So rows are written anew, from what the library
-/// keeps, before anything else is done with them. Where ids were taken for data, they are translated; and since what was
+/// keeps, before anything else is done with them. What the app has in a column of which the server has no member stays: it
+/// was the app's own so far. Where ids were taken for data, they are translated; and since what was
 /// translated once may be data by now, everything is pulled anew as well.
 struct MappedColumns {
     private let map: EntityMap
@@ -44,11 +45,13 @@ struct MappedColumns {
                     sql: "SELECT key FROM sluice_base WHERE entity_type = ?",
                     arguments: [entity.entityType]
                 )
+                let known = Set((before?[entity.entityType]?["columns"]?.array ?? []).compactMap(\.string))
+                let added = entity.columns.filter { !known.contains("\($0.name) \($0.member)") }
                 for key in keys {
                     if let references, !isTranslated {
                         try translate(EntityName(entity.entityType, key), entity, references, identities, db)
                     }
-                    try rows.refresh(entity, key)
+                    try rows.refresh(entity, key, keeping: before == nil ? [] : added)
                 }
                 if !isTranslated { try Feed.startOver("", db, now: now) }
             }

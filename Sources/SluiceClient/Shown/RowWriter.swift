@@ -1,7 +1,7 @@
 import GRDB
 
 /// Writes rows of one of the app's tables.
-struct RowWriter {
+final class RowWriter {
     enum Result {
         case unchanged
         /// The row is new, or has changed.
@@ -16,6 +16,13 @@ struct RowWriter {
     private let upsert: String
     private let deletion: String
     private let foreignKeys: ForeignKeys
+    /// Of columns that may not be NULL: what an absent member is there.
+    private lazy var defaults = Swift.Result { () -> [String: DatabaseValue] in
+        try db.columns(in: entity.table).reduce(into: [:]) { defaults, column in
+            guard column.isNotNull, let sql = column.defaultValueSQL else { return }
+            defaults[column.name.lowercased()] = try DatabaseValue.fetchOne(db, sql: "SELECT \(sql)")
+        }
+    }
 
     init(_ entity: EntitySync, _ map: EntityMap, _ db: Database) {
         self.entity = entity
@@ -52,9 +59,9 @@ struct RowWriter {
             if let table = try foreignKeys.tableNamingLater(keyValue) {
                 return .kept("rows of the table '\(table)' name it", nil)
             }
-            return try run(deletion, [keyValue], nil)
+            return try run(deletion, [keyValue], key, nil)
         }
-        if let target = try foreignKeys.missingLater(in: document) {
+        if let target = try foreignKeys.missingLater(in: document, of: key) {
             return .kept("there is no row of the '\(target.entityType)' that it names", target)
         }
         var values = [keyValue]
@@ -62,12 +69,15 @@ struct RowWriter {
             guard let value = column.databaseValue(of: document[column.member], map) else {
                 return .kept("member '\(column.member)' does not fit the column '\(column.name)'", nil)
             }
-            values.append(value)
+            let standard = value.isNull ? try defaults.get()[column.name.lowercased()] : nil
+            values.append(standard ?? value)
         }
-        return try run(upsert, values, document)
+        let result = try run(upsert, values, key, document)
+        guard case .unchanged = result, try !hasRow(key) else { return result }
+        return .kept("a trigger or a constraint of the table '\(entity.table)' ignores it", nil)
     }
 
-    private func run(_ sql: String, _ values: [DatabaseValue], _ document: JSON?) throws -> Result {
+    private func run(_ sql: String, _ values: [DatabaseValue], _ key: String, _ document: JSON?) throws -> Result {
         do {
             let before = db.totalChangesCount
             // from the cache each time: a statement that has failed cannot be used again, and would refuse the next row
@@ -75,13 +85,37 @@ struct RowWriter {
             // has a fault, there is none
             try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(values))
             return db.totalChangesCount == before ? .unchanged : .inserted
-        } catch let error as DatabaseError where error.isAboutRow {
+        } catch let error as DatabaseError where error.isAboutRow && db.isInsideTransaction {
             let isForeignKey = error.extendedResultCode == .SQLITE_CONSTRAINT_FOREIGNKEY
             return .kept(
                 error.message ?? "a constraint of the table '\(entity.table)'",
-                isForeignKey ? try foreignKeys.missing(in: document) : nil
+                isForeignKey ? try foreignKeys.missing(in: document, of: key) : nil
             )
         }
+    }
+
+    /// The values of a row's columns, by name.
+    func values(of key: String, _ columns: [SyncedColumn]) throws -> [String: DatabaseValue] {
+        guard let keyValue = entity.key.databaseValue(of: key) else { return [:] }
+        let names = columns.map(\.name.quotedDatabaseIdentifier).joined(separator: ", ")
+        let sql = """
+            SELECT \(names) FROM \(entity.table.quotedDatabaseIdentifier)
+            WHERE \(entity.key.column.quotedDatabaseIdentifier) = ?
+            """
+        guard let row = try Row.fetchOne(db, sql: sql, arguments: [keyValue]) else { return [:] }
+        return Dictionary(zip(columns.map(\.name), row.databaseValues)) { first, _ in first }
+    }
+
+    /// Puts such values back.
+    func restore(_ values: [String: DatabaseValue], _ key: String) throws {
+        guard !values.isEmpty, let keyValue = entity.key.databaseValue(of: key) else { return }
+        let columns = values.sorted { $0.key < $1.key }
+        let sql = """
+            UPDATE \(entity.table.quotedDatabaseIdentifier)
+            SET \(columns.map { "\($0.key.quotedDatabaseIdentifier) = ?" }.joined(separator: ", "))
+            WHERE \(entity.key.column.quotedDatabaseIdentifier) = ?
+            """
+        try db.execute(sql: sql, arguments: StatementArguments(columns.map(\.value) + [keyValue]))
     }
 
     /// The rows of synchronized tables that SQLite would delete with a row.

@@ -18,6 +18,10 @@ final class ShownRows {
         self.db = db
     }
 
+    convenience init(_ map: EntityMap, _ db: Database, now: Date) {
+        self.init(map, Identities(map, db, now: now), db)
+    }
+
     /// The document that an entity is shown as, in the phone's terms; nil for none.
     ///
     /// - Parameter edits: which ones stand on the base.
@@ -42,9 +46,17 @@ final class ShownRows {
     }
 
     /// Writes an entity's row anew.
-    func refresh(_ entity: EntitySync, _ key: String) throws {
+    ///
+    /// - Parameter own: columns that stay as the row has them where the document has no such member.
+    func refresh(_ entity: EntitySync, _ key: String, keeping own: [SyncedColumn] = []) throws {
         let name = EntityName(entity.entityType, key)
+        guard !own.isEmpty, let document = try document(entity, key) else {
+            return try refresh(entity, name, base: try Base.of(name, db))
+        }
+        let kept = own.filter { document[$0.member] == nil }
+        let values = kept.isEmpty ? [:] : try writer(entity).values(of: key, kept)
         try refresh(entity, name, base: try Base.of(name, db))
+        try writer(entity).restore(values, key)
     }
 
     /// Writes an entity's row anew, whose base is at hand, and then the rows that waited for it, and those that waited
@@ -98,9 +110,13 @@ final class ShownRows {
                         """,
                     arguments: [entity.entityType, parent.key]
                 )
-                for key in keys where try !writer(entity).hasRow(key) {
+                for key in keys {
+                    // a row that is there may have lost its reference (`ON DELETE SET NULL`)
+                    let wasThere = try writer(entity).hasRow(key)
                     try refresh(entity, key)
-                    if try writer(entity).hasRow(key) { parents.append(EntityName(entity.entityType, key)) }
+                    if try !wasThere && writer(entity).hasRow(key) {
+                        parents.append(EntityName(entity.entityType, key))
+                    }
                 }
             }
         }
@@ -115,7 +131,8 @@ final class ShownRows {
 
     // MARK: - Rows that cannot be written
 
-    private func hold(_ name: EntityName, _ reason: String, _ target: EntityName?) throws {
+    /// Notes that an entity's row is not as it should be.
+    func hold(_ name: EntityName, _ reason: String, _ target: EntityName? = nil) throws {
         isAnyHeld = .success(true)
         let statement = try db.cachedStatement(
             sql: """
@@ -140,14 +157,16 @@ final class ShownRows {
         )
     }
 
-    /// Tries to write once more what waits for no row in particular: a table of the app's may have changed.
-    func refreshHeld(limit: Int) throws {
-        guard try isAnyHeld.get() else { return }
-        let held = try names(
+    /// Some of those that wait for no row in particular.
+    func held(limit: Int) throws -> [EntityName] {
+        try names(
             sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type IS NULL ORDER BY random() LIMIT ?",
             [limit]
         )
-        for name in held {
+    }
+
+    func refresh(_ names: [EntityName]) throws {
+        for name in names {
             if let entity = map[name.entityType] { try refresh(entity, name.key) }
         }
     }

@@ -48,7 +48,11 @@ extension SluiceClient {
             guard let document = current["document"], !document.isNull, current["deleted"]?.bool != true else {
                 return nil
             }
-            let local = try Identities(map, db, now: configuration.now()).toLocal(document, entity, numbersAre: .server)
+            let local = try Identities(map, db, now: configuration.now(), isReading: true).toLocal(
+                document,
+                entity,
+                numbersAre: .server
+            )
             return try Record(row: entity.row(name, local, map, db))
         }
         guard let document = base?.document, base?.isDeleted == false else { return nil }

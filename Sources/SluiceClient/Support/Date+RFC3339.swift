@@ -34,32 +34,57 @@ extension Date {
         return String(repeating: "0", count: count - text.utf8.count) + text
     }
 
-    /// - Returns: nil for what is no moment of RFC 3339 (5.6), `12:30` and `2026-01-15` among it, of which GRDB would
-    ///   make one, and for years in which calendars differ.
+    /// - Returns: nil for what is no moment of RFC 3339 (5.6), `12:30`, `2026-01-15` and the 30th of February among it,
+    ///   and for years in which calendars differ. Digits behind the third of a fraction are dropped.
     init?(rfc3339 text: String) {
-        guard Self.hasShape(text), let date = Date.fromDatabaseValue(text.uppercased().databaseValue), date.isWritable
-        else { return nil }
-        self = date
-    }
-
-    /// `2026-01-15T12:30:00`, a fraction or none, and `Z` or `+01:00`. By bytes: a regular expression takes longer than
-    /// everything else that is done with a row.
-    private static func hasShape(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
-        guard bytes.count >= 20, zip("dddd-dd-ddTdd:dd:dd".utf8, bytes).allSatisfy(fits) else { return false }
-        func number(_ start: Int) -> UInt8 { (bytes[start] - zero) * 10 + (bytes[start + 1] - zero) }
-        guard (1...12).contains(number(5)), (1...31).contains(number(8)), number(11) < 24, number(14) < 60,
-            number(17) <= 60
-        else { return false }
+        guard bytes.count >= 20, zip("dddd-dd-ddTdd:dd:dd".utf8, bytes).allSatisfy(Self.fits) else { return nil }
+        func number(_ start: Int, _ count: Int = 2) -> Int {
+            bytes[start..<start + count].reduce(0) { $0 * 10 + Int($1 - Self.zero) }
+        }
         var rest = bytes[19...]
+        var milliseconds = 0
         if rest.first == UInt8(ascii: ".") {
-            let digits = rest.dropFirst().prefix { fits(UInt8(ascii: "d"), $0) }
-            guard !digits.isEmpty else { return false }
+            let digits = rest.dropFirst().prefix { Self.fits(UInt8(ascii: "d"), $0) }
+            guard !digits.isEmpty else { return nil }
+            milliseconds = (Array(digits.prefix(3)) + [Self.zero, Self.zero]).prefix(3).reduce(0) {
+                $0 * 10 + Int($1 - Self.zero)
+            }
             rest = rest[digits.endIndex...]
         }
-        return ["Z", "+dd:dd", "-dd:dd"].contains { pattern in
-            pattern.utf8.count == rest.count && zip(pattern.utf8, rest).allSatisfy(fits)
+        let (year, month, day) = (number(0, 4), number(5), number(8))
+        let (hour, minute, second) = (number(11), number(14), number(17))
+        guard let offset = Self.offset(rest), (1...12).contains(month), hour < 24, minute < 60, second <= 60,
+            (1...Self.days(of: month, in: year)).contains(day)
+        else { return nil }
+        let seconds = Self.daysSince1970(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset
+        self.init(timeIntervalSince1970: Double(seconds * 1_000 + milliseconds) / 1_000)
+        guard isWritable else { return nil }
+    }
+
+    /// Seconds before UTC of `Z` or `+01:00`; nil for what is none.
+    private static func offset(_ bytes: ArraySlice<UInt8>) -> Int? {
+        func follows(_ pattern: String) -> Bool {
+            pattern.utf8.count == bytes.count && zip(pattern.utf8, bytes).allSatisfy(fits)
         }
+        if follows("Z") { return 0 }
+        guard follows("+dd:dd") || follows("-dd:dd") else { return nil }
+        let digits = bytes.filter { fits(UInt8(ascii: "d"), $0) }.map { Int($0 - zero) }
+        let (hours, minutes) = (digits[0] * 10 + digits[1], digits[2] * 10 + digits[3])
+        guard hours < 24, minutes < 60 else { return nil }
+        return (hours * 60 + minutes) * 60 * (bytes.first == UInt8(ascii: "-") ? -1 : 1)
+    }
+
+    private static func days(of month: Int, in year: Int) -> Int {
+        let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+        return month == 2 ? (isLeap ? 29 : 28) : [4, 6, 9, 11].contains(month) ? 30 : 31
+    }
+
+    private static func daysSince1970(_ year: Int, _ month: Int, _ day: Int) -> Int {
+        let year = month > 2 ? year : year - 1
+        let (era, yearOfEra) = year.quotientAndRemainder(dividingBy: 400)
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     }
 
     private static let zero = UInt8(ascii: "0")

@@ -9,7 +9,8 @@ struct GatewayRequest: Sendable {
 
     func urlRequest(to gateway: URL, token: String, timeout: TimeInterval) throws -> URLRequest {
         var components = URLComponents(url: gateway, resolvingAgainstBaseURL: false)
-        let prefix = components?.percentEncodedPath ?? ""
+        var prefix = components?.percentEncodedPath ?? ""
+        while prefix.hasSuffix("/") { prefix.removeLast() }
         components?.percentEncodedPath = prefix + path
         components?.queryItems = query.isEmpty ? nil : query
         guard let url = components?.url else {

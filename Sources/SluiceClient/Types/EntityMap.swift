@@ -16,6 +16,11 @@ struct EntityMap: Sendable {
         for entity in entities {
             try Self.check(entity)
             for column in entity.columns {
+                if let path = column.references.first(where: { !$0.isPointer }) {
+                    throw SluiceError.configuration(
+                        "'\(path.text)' of column \(entity.table).\(column.name) is no path: it begins with '/'"
+                    )
+                }
                 for type in column.referencedTypes {
                     guard byType[type] != nil else {
                         throw SluiceError.configuration(

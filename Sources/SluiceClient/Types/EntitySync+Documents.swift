@@ -69,13 +69,13 @@ extension EntitySync {
             """
         let known = try Row.fetchOne(db, sql: sql, arguments: [keyValue])
         var values: [String: (any DatabaseValueConvertible)?] = [:]
-        for (column, value) in known ?? Row() { values[column] = value }
-        values[key.column] = keyValue
+        for (column, value) in known ?? Row() { values[column.lowercased()] = value }
+        values[key.column.lowercased()] = keyValue
         for column in columns {
             guard let value = column.databaseValue(of: document[column.member], map) else {
                 throw SluiceError.invalid("member '\(column.member)' does not fit the column '\(column.name)'")
             }
-            values[column.name] = value
+            values[column.name.lowercased()] = value
         }
         return Row(values)
     }

@@ -2,11 +2,16 @@ import Foundation
 
 /// Where ids stand in a JSON value: a JSON pointer (RFC 6901) in which `*` is every element or member.
 struct ReferencePath: Sendable, Hashable {
+    let text: String
     let steps: [String]
     let entityType: String
 
+    /// Whether it is a path: empty, or with a `/` before each step.
+    var isPointer: Bool { text.isEmpty || text.hasPrefix("/") }
+
     /// - Parameter path: empty for the value itself, else steps behind a `/` each.
     init(_ path: String, to entityType: String) {
+        text = path
         steps = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map {
             $0.replacingOccurrences(of: "~1", with: "/").replacingOccurrences(of: "~0", with: "~")
         }

@@ -32,7 +32,7 @@ extension SyncedColumn {
         case .uuid: UUID.fromDatabaseValue(value).map { .string($0.uuidString.lowercased()) }
         case .reference(let type):
             try map.entity(type).key.text(of: value).map { try map.entity(type).key.json(of: $0) }
-        case .json: try String.fromDatabaseValue(value).map { try JSON(parsing: $0) }
+        case .json: String.fromDatabaseValue(value).flatMap { try? JSON(parsing: $0) }
         }
     }
 

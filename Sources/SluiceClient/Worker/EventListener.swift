@@ -8,7 +8,6 @@ import GRDB
 /// Listens to the gateway's events while the app is in the foreground: what becomes of writes is noted as it happens,
 /// and what is new is pulled. Nothing rests on it: what an event did not tell, the worker asks for.
 struct EventListener: Sendable {
-    private let database: any DatabaseWriter
     private let map: EntityMap
     private let gateway: GatewayClient
     private let worker: SyncWorker
@@ -17,7 +16,6 @@ struct EventListener: Sendable {
 
     init?(_ client: SluiceClient) {
         guard client.configuration.usesEvents else { return nil }
-        database = client.database
         map = client.map
         gateway = client.gateway
         worker = client.worker
@@ -74,11 +72,7 @@ struct EventListener: Sendable {
     }
 
     private func note(_ json: JSON, _ body: @escaping @Sendable (PushAnswer) throws -> Void) async throws {
-        let (map, now) = (map, configuration.now())
-        try await database.write { db in
-            let device = try Device.id(db)
-            guard json["device_id"].map({ $0 == .string(device.wire) }) ?? true else { return }
-            try body(PushAnswer(map, db, now: now))
-        }
+        guard json["device_id"].map({ $0 == .string(worker.device.wire) }) ?? true else { return }
+        try await worker.write { [map] db, now in try body(PushAnswer(map, db, now: now)) }
     }
 }

@@ -31,6 +31,7 @@ extension SyncWorker {
                     throw Stop.again(Trouble(text: "a page of changes that is none"))
                 }
                 if try await apply(page, feed, numbers), page.isUpToDate {
+                    try await refreshHeld()
                     notePulled()
                     return
                 }
@@ -68,13 +69,61 @@ extension SyncWorker {
     /// - Parameter numbers: the counters that the page was asked for with.
     /// - Returns: false where the page is of a cursor, or of counters, that are no longer the phone's.
     private func apply(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
-        try await write { [map] db, now in
-            let counters = DeviceNumbers(map, db)
-            // rows that were made meanwhile have taken the numbers that the page gives to others
-            guard try counters.next() == numbers else { return false }
-            guard try PageApplication(map, db, now: now).apply(page, after: feed.cursor) else { return false }
-            try counters.raise(to: page.nextLocalIDs)
+        do {
+            return try await write { [map] db, now in
+                let counters = DeviceNumbers(map, db)
+                // rows that were made meanwhile have taken the numbers that the page gives to others
+                guard try counters.next() == numbers else { return false }
+                guard try PageApplication(map, db, now: now).apply(page, after: feed.cursor) else { return false }
+                try counters.raise(to: page.nextLocalIDs)
+                return true
+            }
+        } catch let error as DatabaseError where error.isAboutRow {
+            // a constraint that is looked at on commit, or a trigger that ends the transaction
+            return try await applyOneByOne(page, feed, numbers)
+        }
+    }
+
+    /// Applies each change in a transaction of its own. What its row's table does not take even so is held, and the
+    /// others are written: a page that could not be applied would be pulled for ever.
+    private func applyOneByOne(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
+        guard try await write({ [map] db, _ in try DeviceNumbers(map, db).next() == numbers }) else { return false }
+        for change in page.changes {
+            func apply(keptOutFor reason: String?) async throws -> Bool {
+                try await write { [map] db, now in
+                    try PageApplication(map, db, now: now).apply(
+                        change,
+                        after: feed.cursor,
+                        keptOutFor: reason
+                    )
+                }
+            }
+            do {
+                guard try await apply(keptOutFor: nil) else { return false }
+            } catch let error as DatabaseError where error.isAboutRow {
+                guard try await apply(keptOutFor: error.message ?? "\(error.resultCode)") else { return false }
+            }
+        }
+        return try await write { [map] db, now in
+            guard try PageApplication(map, db, now: now).end(page, after: feed.cursor) else { return false }
+            try DeviceNumbers(map, db).raise(to: page.nextLocalIDs)
             return true
+        }
+    }
+
+    /// Tries to write once more what waits for no row in particular: a table of the app's may have changed.
+    private func refreshHeld() async throws {
+        let names = try await write { [map] db, now in try ShownRows(map, db, now: now).held(limit: 1_000) }
+        if names.isEmpty { return }
+        do {
+            try await write { [map] db, now in try ShownRows(map, db, now: now).refresh(names) }
+        } catch let error as DatabaseError where error.isAboutRow {
+            // one of them fails the transaction: each by itself
+            for name in names {
+                do {
+                    try await write { [map] db, now in try ShownRows(map, db, now: now).refresh([name]) }
+                } catch let error as DatabaseError where error.isAboutRow { continue }
+            }
         }
     }
 }

@@ -21,6 +21,8 @@ actor SyncWorker {
         case blocked(SyncStatus.Blocker)
         /// Another process holds the flight by now.
         case lostFlight
+        /// The user has signed out of the database.
+        case signedOut
     }
 
     let database: any DatabaseWriter
@@ -30,6 +32,8 @@ actor SyncWorker {
     let status: StatusHub
     let bell: Bell
     let flight: Flight
+    /// The device whose database it was when the client was made. After a sign-out it is nobody's, or another user's.
+    let device: UUID
     /// What a push may carry: less after a 413.
     var limits: PushBatch.Limits
     var hasRegistered = false
@@ -60,8 +64,10 @@ actor SyncWorker {
         gateway: GatewayClient,
         configuration: SluiceClient.Configuration,
         status: StatusHub,
-        bell: Bell
+        bell: Bell,
+        device: UUID
     ) {
+        self.device = device
         self.database = database
         self.map = map
         self.gateway = gateway
@@ -119,12 +125,6 @@ actor SyncWorker {
         return hasWork ?? false
     }
 
-    /// The database is another user's by now, or nobody's.
-    func forget() {
-        hasRegistered = false
-        wantEverything()
-    }
-
     func wantPull() { isPullWanted = true }
 
     /// Asks at once after everything that the gateway has taken.
@@ -154,6 +154,8 @@ actor SyncWorker {
             return pause
         } catch is CancellationError {
             return .zero
+        } catch let stop as Stop {
+            return end(with: stop)
         } catch {
             // the app's database: suspended, locked by somebody else, full
             return end(with: .again(Trouble(text: "\(error)")))
@@ -222,6 +224,13 @@ actor SyncWorker {
         case .lostFlight:
             status.update { $0.phase = .elsewhere }
             return .seconds(5)
+        case .signedOut:
+            status.update { status in
+                status = SyncStatus()
+                status.phase = .blocked
+                status.blockedBy = .otherAccount
+            }
+            return .seconds(86_400)
         }
     }
 
@@ -251,9 +260,13 @@ actor SyncWorker {
 
     // MARK: - What every stage needs
 
+    /// - Throws: ``Stop/signedOut``, before anything is written, where the database is no longer the user's.
     func write<Value: Sendable>(_ body: @escaping @Sendable (Database, Date) throws -> Value) async throws -> Value {
         let now = configuration.now()
-        return try await database.write { db in try body(db, now) }
+        return try await database.write { [device] db in
+            guard try Device.known(db) == device else { throw Stop.signedOut }
+            return try body(db, now)
+        }
     }
 
     /// Sends a request, if the flight is still this client's.
@@ -330,11 +343,14 @@ extension SyncWorker.Stop {
     var isForAll: Bool {
         switch self {
         case .again(let trouble): trouble.isOffline
-        case .blocked, .lostFlight: true
+        case .blocked, .lostFlight, .signedOut: true
         }
     }
 }
 
 extension Duration {
+    /// Up to a hundred years: clocks end the process where a sum is beyond them.
+    var clamped: Duration { max(.zero, min(self, .seconds(100 * 365 * 86_400))) }
+
     var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
 }
