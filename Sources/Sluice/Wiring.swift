@@ -167,6 +167,7 @@ enum Wiring {
         configuration.limits.bodyBytes = settings.maxBodyBytes
         configuration.limits.payloadBytes = settings.maxPayloadBytes
         configuration.maximumConnections = settings.maxConnections
+        configuration.allowedOrigins = settings.allowedOrigins
         configuration.maximumListeners = FileLimit.listeners(beside: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight

@@ -46,11 +46,13 @@ final class EventListener: Sendable {
         _ address: String,
         token: String,
         after lastEventID: String? = nil,
+        origin: String? = nil,
         client: HTTPClient = .shared
     ) async throws {
         var request = HTTPClientRequest(url: address + "/v1/events")
         request.headers.add(name: "authorization", value: "Bearer \(token)")
         request.headers.add(name: "accept", value: "text/event-stream")
+        if let origin { request.headers.add(name: "origin", value: origin) }
         if let lastEventID { request.headers.add(name: "last-event-id", value: lastEventID) }
         let response = try await client.execute(request, deadline: .now() + .minutes(5))
         status = Int(response.status.code)

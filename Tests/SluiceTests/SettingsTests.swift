@@ -39,6 +39,7 @@ import Tokens
             "database_url": "host=db dbname=sluice", "database_pool_size": "20", "committers": "4",
             "statement_seconds": "10",
             "public_address": "[::]:80", "operations_address": "0.0.0.0:81",
+            "cors_origins": "https://app.example.org https://*.example.org:8443",
             "jwt_secret": "0123456789abcdef0123456789abcdef",
             "jwt_keys_file": "/keys", "jwt_jwks_url": "https://i/keys?v=1", "jwt_issuers_file": "/issuers",
             "jwt_issuer": "https://i", "jwt_audience": "a",
@@ -68,6 +69,8 @@ import Tokens
             )
             #expect(settings.publicAddress == ListenAddress(host: "::", port: 80))
             #expect(settings.operationsAddress == ListenAddress(host: "0.0.0.0", port: 81))
+            #expect(settings.allowedOrigins == values["cors_origins"].flatMap(AllowedOrigins.init(parsing:)))
+            #expect(settings.allowedOrigins != nil)
             #expect(settings.jwtSecret == values["jwt_secret"])
             #expect(settings.jwtKeysFile == "/keys")
             #expect(settings.jwtJWKSURL == "https://i/keys?v=1")

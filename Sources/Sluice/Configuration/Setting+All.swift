@@ -19,6 +19,9 @@ extension Setting {
     static let operationsAddress = Setting("operations_address", .address, "127.0.0.1:8081")
         .meaning("Where health, metrics and /admin are served; never to the outside.")
 
+    static let corsOrigins = Setting("cors_origins", .origins, hint: "none: no web page may ask")
+        .meaning("Origins of web apps that may ask, such as https://app.example.org or https://*.example.org.")
+
     static let jwtSecret = Setting("jwt_secret", .secret(minimumBytes: 16), isSecret: true)
         .meaning("The secret of HS256 tokens; 32 random bytes or more are good.")
     static let jwtKeysFile = Setting("jwt_keys_file", .path)
@@ -95,7 +98,7 @@ extension Setting {
     /// Every setting, in the order of the help text.
     static let all = [
         databaseURL, databasePoolSize, committers, statementSeconds,
-        publicAddress, operationsAddress,
+        publicAddress, operationsAddress, corsOrigins,
         jwtSecret, jwtKeysFile, jwtJWKSURL, jwtIssuersFile,
         jwtIssuer, jwtAudience, jwtExclusiveKeys, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
         operatorToken, signingKeyFile, masterKeyFile,

@@ -20,6 +20,9 @@ extension Setting.Form {
             "at least \(OperatorTokens.minimumBytes) characters, of letters, digits and -._~+/=, or sha256: and 64 "
                 + "hexadecimal digits, or up to \(OperatorTokens.maximum) of these with spaces or line ends between"
         case .keySetURL: "a URL such as https://id.example/.well-known/jwks.json, without user and password"
+        case .origins:
+            "up to \(AllowedOrigins.maximum) origins such as https://app.example.org, or https://*.example.org for its "
+                + "subdomains, with spaces between: in lower case, without a path and without the scheme's own port"
         }
     }
 
@@ -36,6 +39,7 @@ extension Setting.Form {
         case .secret(let bytes): "text, at least \(bytes) bytes"
         case .operatorTokens: "texts of at least \(OperatorTokens.minimumBytes) bytes, or sha256:HEX"
         case .keySetURL: "URL"
+        case .origins: "origins with spaces between"
         }
     }
 
@@ -50,6 +54,7 @@ extension Setting.Form {
         case .secret(let bytes): text.utf8.count >= bytes
         case .operatorTokens: OperatorTokens(parsing: text) != nil
         case .keySetURL: KeySetURL.problem(text) == nil
+        case .origins: AllowedOrigins(parsing: text) != nil
         }
     }
 

@@ -18,6 +18,8 @@ struct Setting: Sendable {
         case operatorTokens
         /// `http://` or `https://`.
         case keySetURL
+        /// Origins of web pages, and patterns of subdomains.
+        case origins
     }
 
     /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`.

@@ -98,6 +98,7 @@ extension Settings {
 
     var publicAddress: ListenAddress { address(.publicAddress) }
     var operationsAddress: ListenAddress { address(.operationsAddress) }
+    var allowedOrigins: AllowedOrigins? { self[.corsOrigins].flatMap(AllowedOrigins.init(parsing:)) }
 
     var jwtSecret: String? { self[.jwtSecret] }
     var jwtKeysFile: String? { self[.jwtKeysFile] }

@@ -6,6 +6,8 @@ package struct HTTPConfiguration: Sendable {
     package var publicAddress = ListenAddress(host: "127.0.0.1", port: 8080)
     /// Where health, metrics and `/admin` are served; `SLUICE_OPERATIONS_ADDRESS`.
     package var operationsAddress = ListenAddress(host: "127.0.0.1", port: 8081)
+    /// The web pages that may ask; nil: none, and answers say nothing of origins. `SLUICE_CORS_ORIGINS`.
+    package var allowedOrigins: AllowedOrigins?
     /// The bearer tokens of `/admin`, which does not exist without one; `SLUICE_OPERATOR_TOKEN`.
     package var operatorTokens: OperatorTokens?
     /// Whether there is a key to sign `signed` upstream credentials with; `SLUICE_SIGNING_KEY_FILE`.

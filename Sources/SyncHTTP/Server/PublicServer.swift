@@ -46,7 +46,8 @@ package struct PublicServer: Service {
                 budgets: budgets,
                 logger: logger,
                 now: configuration.now,
-                inFlight: Meter(label: HTTPMetrics.inFlight)
+                inFlight: Meter(label: HTTPMetrics.inFlight),
+                crossOrigin: configuration.allowedOrigins.map(CrossOrigin.init)
             ),
             onRunning: onRunning
         )
@@ -118,6 +119,7 @@ package struct PublicServer: Service {
         let keySet = KeySetEndpoint(jwks: configuration.jwks)
         routes.add(.get, "/.well-known/jwks.json", answers: nil, keySet.read)
         routes.add(.get, "/openapi.json", answers: nil, ContractEndpoint().read)
+        if let origins = configuration.allowedOrigins { routes.addOptions(CrossOrigin(origins: origins)) }
         return routes
     }
 }

@@ -14,6 +14,8 @@ struct Responder: Sendable {
     let now: TimeSource
     /// Requests that are not answered yet; nil counts none.
     var inFlight: Meter?
+    /// Lets web pages ask; nil: no answer says anything of origins.
+    var crossOrigin: CrossOrigin?
 
     private let unmatched = RouteMeters(route: "unmatched", method: "any")
     let date = HTTPDate()
@@ -24,13 +26,15 @@ struct Responder: Sendable {
         budgets: Budgets,
         logger: Logger,
         now: @escaping TimeSource,
-        inFlight: Meter? = nil
+        inFlight: Meter? = nil,
+        crossOrigin: CrossOrigin? = nil
     ) {
         self.routes = routes
         self.budgets = budgets
         self.logger = logger
         self.now = now
         self.inFlight = inFlight
+        self.crossOrigin = crossOrigin
     }
 
     enum Reply: Sendable {
@@ -57,7 +61,8 @@ struct Responder: Sendable {
         since started: NIODeadline
     ) async -> Reply {
         let hold = AnswerHold(budgets.answers, pages: budgets.pages)
-        let (answer, route, failure) = await answer(request, requestID: requestID, channel: channel, hold: hold)
+        var (answer, route, failure) = await answer(request, requestID: requestID, channel: channel, hold: hold)
+        crossOrigin?.mark(&answer, for: request.headers)
         note(answer, route, failure, since: started)
         let response = answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
         if hold.settle(at: request.method == .head ? 0 : answer.body?.count ?? 0) {

@@ -101,6 +101,34 @@ struct FrontDoorTests {
     }
 
     @Test(arguments: FrontDoor.Kind.allCases)
+    func `a page that may ask reads what the gateway answers and what the proxy does`(_ kind: FrontDoor.Kind)
+        async throws
+    {
+        let page = "https://app.example.org"
+        let door = try await FrontDoor(kind, settings: ["SLUICE_CORS_ORIGINS": page])
+        let headers = [("Origin", page)]
+        let asks = [("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "authorization")]
+        let preflight = try await door.send(.OPTIONS, "/v1/mutations", headers: headers + asks)
+        #expect(preflight.status == 204 && preflight.header("access-control-max-age") == ["7200"])
+        let replies = [
+            preflight, try await door.send(.GET, "/v1/backlog", headers: headers),
+            try await door.send(.GET, "/metrics", headers: headers),
+            try await door.send(
+                .POST,
+                "/v1/mutations",
+                headers: headers,
+                body: [UInt8](repeating: UInt8(ascii: " "), count: 8_388_608)
+            ),
+        ]
+        #expect(replies.map(\.status) == [204, 200, 404, 413])
+        for reply in replies { #expect(reply.header("access-control-allow-origin") == [page]) }
+        for path in ["/v1/backlog", "/metrics"] {
+            let reply = try await door.send(.GET, path, headers: [("Origin", "https://app.example.org.evil.com")])
+            #expect(reply.header("access-control-allow-origin") == [])
+        }
+    }
+
+    @Test(arguments: FrontDoor.Kind.allCases)
     func `when a gateway is killed the other one serves`(_ kind: FrontDoor.Kind) async throws {
         let door = try await FrontDoor(kind)
         #expect(try await door.push([door.worker.draft(1)]).status == 200)

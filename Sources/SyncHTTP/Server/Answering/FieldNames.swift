@@ -12,6 +12,8 @@ extension HTTPField.Name {
     static let xAccelBuffering = known("X-Accel-Buffering")
     /// W3C Trace Context
     static let traceparent = known("traceparent")
+    /// W3C Trace Context
+    static let tracestate = known("tracestate")
 
     /// draft-ietf-httpapi-ratelimit-headers
     static let rateLimit = known("RateLimit")

@@ -28,7 +28,8 @@ extension Responder {
             context: context,
             reply: { result in
                 inFlight?.decrement()
-                let (answer, failure) = Self.answer(result, requestID: requestID)
+                var (answer, failure) = Self.answer(result, requestID: requestID)
+                crossOrigin?.mark(&answer, for: head.headerFields)
                 LogContext.$current.withValue(context) { note(answer, route, failure, since: started) }
                 if hold.settle(at: answer.body?.count ?? 0) {
                     ConnectionGuard.releaseNow(hold, behindNextResponseOn: channel)

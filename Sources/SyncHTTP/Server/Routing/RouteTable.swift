@@ -40,6 +40,12 @@ struct RouteTable: Sendable {
         }
     }
 
+    /// Lets every path answer `OPTIONS`.
+    mutating func addOptions(_ crossOrigin: CrossOrigin) {
+        for path in Array(literal.keys) { literal[path]?.addOptions(crossOrigin) }
+        for index in templates.indices { templates[index].addOptions(crossOrigin) }
+    }
+
     /// Every route as `METHOD /path/{of}/its/template`, in no order.
     var names: [String] {
         (Array(literal.values) + templates).flatMap { resource in
@@ -88,6 +94,18 @@ private struct Resource: Sendable {
             }
         }
         return parameters
+    }
+
+    mutating func addOptions(_ crossOrigin: CrossOrigin) {
+        let methods = allow + ", OPTIONS"
+        let route = Route(
+            method: .options,
+            mediaType: nil,
+            meters: RouteMeters(route: template, method: "OPTIONS"),
+            endpoint: { crossOrigin.options(methods, $0.request.headers) },
+            directEndpoint: nil
+        )
+        routes.append(route)
     }
 
     func match(_ method: HTTPRequest.Method, parameters: [Substring]) -> RouteTable.Match {
