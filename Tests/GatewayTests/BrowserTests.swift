@@ -28,7 +28,7 @@ struct BrowserTests {
         // one preflight for both pushes: the browser keeps the answer
         let preflights = try await scene.metrics().filter {
             $0.hasPrefix("sluice_http_requests_total{") && $0.contains(#"method="OPTIONS""#)
-                && $0.contains(#"route="/v1/mutations""#)
+                && $0.contains(#"route="/v1/mutations",status="2xx""#)
         }
         #expect(preflights.count == 1 && preflights[0].hasSuffix(" 1"), "\(preflights)")
     }

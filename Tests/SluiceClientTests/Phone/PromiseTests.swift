@@ -269,4 +269,55 @@ import Testing
         let status = await mine.sync()
         #expect(status.conflicts == 0 && status.blockedBy == nil, "\(status)")
     }
+
+    @Test func `an overtaken write goes on showing what it alone wrote`() async throws {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let kari = Contact(name: "Kari", phone: "1")
+        try await phone.create(kari)
+        // more than a payload may have
+        let refused = try await phone.update(
+            Contact(id: kari.id, name: String(repeating: "x", count: 300_000), phone: "2")
+        )
+        let own = Contact(id: kari.id, name: "Kari N.", phone: "2")
+        try await phone.update(own)
+        let status = await phone.sync()
+        #expect(status.failed == 1 && status.pending == 0, "\(status)")
+        #expect(try await phone.contacts() == [own], "nobody has decided about the phone number")
+        try await phone.client.retry(try #require(refused), editing: own)
+        #expect((await phone.sync()).failed == 0)
+        let other = try await TestPhone.another(of: phone)
+        await other.sync()
+        #expect(try await other.contacts().map(\.phone) == ["2"])
+    }
+
+    @Test func `a column of the app's own that becomes synchronized keeps what stands in it`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let plain = EntitySync("contact", table: "contact", key: .uuid("id"), columns: [.text("name")])
+        let first = try await TestPhone(gateway, organization: organization, entities: [plain])
+        let kari = Contact(name: "Kari", phone: "1")
+        try await first.create(kari)
+        await first.sync()
+        #expect(try await first.contacts() == [kari])
+        let second = try await TestPhone(gateway, organization: organization, user: first.user, file: first.file)
+        #expect(try await second.contacts() == [kari])
+        #expect(try await second.update(kari) != nil, "it is sent with the next update")
+        #expect((await second.sync()).pending == 0)
+        #expect(try await second.contacts() == [kari])
+    }
+
+    @Test func `who observes a row is told of what a pull brings`() async throws {
+        let (mine, theirs, kari) = try await TestPhone.pair()
+        let rows = ValueObservation.tracking { [client = mine.client] db in
+            try client.row(of: Contact.self, key: kari.id, in: db)?.server?.document?["name"]?.string
+        }.values(in: mine.pool)
+        var copy = try #require(try await theirs.contacts().first)
+        copy.name = "Kari N."
+        try await theirs.update(copy)
+        await theirs.sync()
+        async let told: Void = { for try await name in rows where name == "Kari N." { return } }()
+        await mine.sync()
+        try await told
+    }
 }

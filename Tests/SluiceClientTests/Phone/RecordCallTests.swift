@@ -107,4 +107,36 @@ import Testing
         await theirs.sync()
         #expect(try await theirs.contacts().map(\.phone) == ["2 or 3"])
     }
+
+    @Test func `a row and its write are both there or neither, whoever catches the error`() async throws {
+        let phone = try await Self.phone()
+        let (kari, deep) = (
+            Contact(name: "Kari"), String(repeating: "[", count: 512) + String(repeating: "]", count: 512)
+        )
+        let visit = Visit(contactID: kari.id, title: "First")
+        try await phone.write { db, client in
+            // a row that the library has not been told of
+            try kari.insert(db)
+            do {
+                try client.insert(visit, in: db)
+                Issue.record("a visit of nobody")
+            } catch is SluiceError {}
+            try client.enqueue(.create(kari), in: db)
+            do {
+                try client.insert(Visit(contactID: kari.id, title: "Deep", details: deep), in: db)
+                Issue.record("a payload that nobody can read")
+            } catch is SluiceError {}
+        }
+        #expect(try await phone.visits() == [])
+        // once what it names is known, it can be enqueued
+        try await phone.create(visit)
+        #expect((await phone.sync()).pending == 0)
+        #expect(try await phone.visits() == [visit])
+        await #expect(throws: SluiceError.self) {
+            try await phone.pool.writeWithoutTransaction { [client = phone.client] db in
+                _ = try client.insert(Contact(name: "Ola"), in: db)
+            }
+        }
+        #expect(try await phone.contacts() == [kari])
+    }
 }

@@ -1,4 +1,5 @@
 import HTTPTypes
+import HummingbirdCore
 
 /// Lets web pages of other origins ask and read (WHATWG Fetch, the CORS protocol).
 ///
@@ -23,7 +24,8 @@ struct CrossOrigin: Sendable {
     /// 9110, 9.3.7). Without a token, which browsers do not send here.
     ///
     /// - Parameter methods: of the path, as in `Allow`.
-    func options(_ methods: String, _ headers: HTTPFields) -> Answer {
+    func options(_ methods: String, _ exchange: Exchange) -> Answer {
+        let headers = exchange.request.headers
         var answer = Answer(.noContent)
         answer.headers[.allow] = methods
         guard headers[.accessControlRequestMethod] != nil, let origin = headers[.origin], origins.allows(origin) else {

@@ -102,7 +102,7 @@ private struct Resource: Sendable {
             method: .options,
             mediaType: nil,
             meters: RouteMeters(route: template, method: "OPTIONS"),
-            endpoint: { crossOrigin.options(methods, $0.request.headers) },
+            endpoint: { crossOrigin.options(methods, $0) },
             directEndpoint: nil
         )
         routes.append(route)

@@ -1,0 +1,75 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import SluiceClient
+
+/// After a sign-out nothing of the old user's comes back, whatever was under way.
+@Suite struct SignOutTests {
+    /// A phone that is in the middle of a pull of somebody's secrets, a page at a time.
+    private struct MidPull {
+        let phone: TestPhone
+        let sync: Task<SyncStatus, Never>
+
+        init() async throws {
+            let gateway = try await TestGateway.start()
+            let first = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+            for number in 0..<30 { try await first.create(Contact(name: "Secret \(number)")) }
+            await first.sync()
+            phone = try await TestPhone(gateway, organization: first.organization, user: first.user) {
+                $0.pageLimit = 1
+            }
+            sync = Task { [phone] in await phone.client.syncOnce(deadline: .seconds(60)) }
+            while try await phone.contacts().count < 3 { await Task.yield() }
+        }
+    }
+
+    private static func client(_ phone: TestPhone, _ token: @escaping @Sendable () async throws -> String) throws
+        -> SluiceClient
+    {
+        var configuration = SluiceClient.Configuration()
+        configuration.usesEvents = false
+        return try SluiceClient(
+            database: phone.pool,
+            gateway: phone.gateway.url,
+            entities: [Contact.sync, Visit.sync],
+            configuration: configuration,
+            token: token
+        )
+    }
+
+    @Test func `a pull that is under way brings nothing back`() async throws {
+        let pull = try await MidPull()
+        try await pull.phone.client.signOut(pending: .discard)
+        _ = await pull.sync.value
+        #expect(try await pull.phone.contacts() == [])
+        await #expect(throws: SluiceError.otherAccount) { try await pull.phone.create(Contact(name: "Late")) }
+    }
+
+    @Test func `another client on the file brings nothing back`() async throws {
+        let pull = try await MidPull()
+        try await Self.client(pull.phone) { throw CancellationError() }.signOut(pending: .discard)
+        let status = await pull.sync.value
+        #expect(status.blockedBy == .otherAccount)
+        #expect(try await pull.phone.contacts() == [])
+    }
+
+    @Test func `a token that comes late makes nobody the owner`() async throws {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let (token, isAsked) = (Promise<String>(), Promise<Void>())
+        let client = try Self.client(phone) {
+            isAsked.give(.success(()))
+            return try await token.value
+        }
+        let sync = Task { await client.syncOnce(deadline: .seconds(60)) }
+        try await isAsked.value
+        try await client.signOut(pending: .discard)
+        token.give(.success(try await gateway.token(organization: phone.organization, user: phone.user)))
+        _ = await sync.value
+        #expect(try await phone.pool.read { try String.fetchOne($0, sql: "SELECT account FROM sluice_device") } == nil)
+        // the next user, on a client of its own
+        let next = try await TestPhone(gateway, organization: phone.organization, file: phone.file)
+        #expect((await next.sync()).blockedBy == nil)
+    }
+}
