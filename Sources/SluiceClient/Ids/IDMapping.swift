@@ -94,7 +94,6 @@ extension IDMapping {
         try statement.execute(arguments: [
             entityType, key, clientID?.id, serverID?.id, status.rawValue, now, status == .resolved ? now : nil,
         ])
-        try db.noteChange(of: "sluice_id_mappings")
     }
 }
 

@@ -27,6 +27,7 @@ struct PageApplication {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return false }
         for change in page.changes { try apply(change, feed.generation) }
+        if !page.changes.isEmpty { try db.noteChangeOfBase() }
         try end(page, feed)
         return true
     }
@@ -39,6 +40,7 @@ struct PageApplication {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return false }
         try apply(change, feed.generation, keptOutFor: reason)
+        try db.noteChangeOfBase()
         return true
     }
 
@@ -52,7 +54,10 @@ struct PageApplication {
 
     private func end(_ page: ChangesPage, _ feed: Feed) throws {
         let isEnd = feed.isSnapshot && page.isUpToDate
-        if isEnd { try sweep(feed.generation) }
+        if isEnd {
+            try sweep(feed.generation)
+            try db.noteChangeOfBase()
+        }
         try db.execute(
             sql: """
                 UPDATE sluice_device

@@ -30,7 +30,10 @@ struct PushAnswer {
     func apply(_ result: MutationResult) throws { try results.apply(result) }
 
     /// Applies a mapping, as an event tells it.
-    func note(_ mapping: JSON) throws { try results.note(mapping) }
+    func note(_ mapping: JSON) throws {
+        try results.note(mapping)
+        try db.noteChangeOfBase()
+    }
 
     /// What no push can carry counts as rejected, and is shown as such.
     func reject(_ row: OutboxRow, _ problem: Problem) throws {

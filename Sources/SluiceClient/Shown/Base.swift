@@ -38,17 +38,19 @@ extension Base {
         try statement.execute(arguments: [
             name.entityType, name.key, version, etag, isDeleted, document?.text, generation,
         ])
-        try db.noteChange(of: "sluice_base")
     }
 
     static func delete(_ name: EntityName, _ db: Database) throws {
         let statement = try db.cachedStatement(sql: "DELETE FROM sluice_base WHERE entity_type = ? AND key = ?")
         try statement.execute(arguments: [name.entityType, name.key])
-        try db.noteChange(of: "sluice_base")
     }
 }
 
 extension Database {
-    /// Tells observers of a table without row ids, which SQLite tells nobody of.
-    func noteChange(of table: String) throws { try notifyChanges(in: Table(table)) }
+    /// Tells observers of the tables without row ids, of which SQLite tells nobody: once a transaction that changes them
+    /// and no mutation, which they observe as well.
+    func noteChangeOfBase() throws {
+        try notifyChanges(in: Table("sluice_base"))
+        try notifyChanges(in: Table("sluice_id_mappings"))
+    }
 }
