@@ -41,7 +41,7 @@ import Testing
         let help = try await Program.run(["serve", "--help"])
         let variables = [
             "DATABASE_URL", "DATABASE_POOL_SIZE", "COMMITTERS", "STATEMENT_SECONDS", "PUBLIC_ADDRESS",
-            "OPERATIONS_ADDRESS", "JWT_SECRET",
+            "OPERATIONS_ADDRESS", "CORS_ORIGINS", "JWT_SECRET",
             "JWT_KEYS_FILE", "JWT_JWKS_URL", "JWT_ISSUERS_FILE", "JWT_ISSUER", "JWT_AUDIENCE",
             "JWT_EXCLUSIVE_KEYS", "JWT_USER_CLAIM", "JWT_ORGANIZATION_CLAIM",
             "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "SIGNING_KEY_FILE", "MASTER_KEY_FILE", "RETRY_BASE_SECONDS",
