@@ -129,6 +129,15 @@ extension Fleet {
             }
             guard let last = effects.last else { continue }
             let entity = shown[name]
+            // an attempt whose outcome is unknown may have taken effect at the API though it was given up: it made a version
+            // that belongs to no mutation which succeeded
+            if let version = entity?.version, version > last.version ?? 0,
+                mutations.values.contains(where: {
+                    $0.status == "discarded" && $0.mark == entity?.mark
+                })
+            {
+                continue
+            }
             let isRight =
                 last.operation == "delete"
                 ? entity?.isDeleted ?? true
