@@ -22,7 +22,7 @@ import Testing
 
     @Test(arguments: Place.chosen)
     func `six phones behind a bad network end up with the same`(_ place: Place) async throws {
-        let steps = Self.environment["SLUICE_PHONES_STEPS"].flatMap { Int($0) } ?? 100
+        let steps = Self.environment["SLUICE_PHONES_STEPS"].flatMap { Int($0) } ?? 60
         let seed = Self.environment["SLUICE_PHONES_SEED"].flatMap { UInt64($0) } ?? .random(in: 1...1_000_000)
         note("phones: \(place.rawValue), seed \(seed), \(steps) steps")
         let fleet = try await Fleet(seed: seed, forwards: place == .demoUpstream)
