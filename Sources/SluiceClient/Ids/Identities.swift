@@ -123,7 +123,7 @@ final class Identities {
             // a text key may be anything that the app likes; what is in use already means another entity
             if try IDMapping.of(entity.entityType, key: text, db) == nil { return text }
         }
-        return UUID().uuidString.lowercased()
+        return UUID.random().wire
     }
 
     /// Notes the server id of what the phone made.

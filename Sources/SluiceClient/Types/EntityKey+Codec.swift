@@ -7,7 +7,7 @@ extension EntityKey {
     /// The library's text of a column value; nil for what is no key of this kind.
     func text(of value: DatabaseValue) -> String? {
         switch kind {
-        case .uuid: UUID.fromDatabaseValue(value)?.uuidString.lowercased()
+        case .uuid: UUID.fromDatabaseValue(value)?.wire
         case .integer: Int64.fromDatabaseValue(value).map { String($0) }
         case .text: String.fromDatabaseValue(value)
         }
@@ -30,7 +30,7 @@ extension EntityKey {
     /// The key's text in a document; nil for what is no key of this kind.
     func text(of json: JSON) -> String? {
         switch kind {
-        case .uuid: json.string.flatMap(UUID.init(text:))?.uuidString.lowercased()
+        case .uuid: json.string.flatMap(UUID.init(text:))?.wire
         case .integer: json.int64.map { String($0) }
         case .text: json.string
         }
@@ -41,7 +41,7 @@ extension UUIDStorage {
     func databaseValue(_ uuid: UUID) -> DatabaseValue {
         switch self {
         case .bytes: uuid.databaseValue
-        case .lowercaseText: uuid.uuidString.lowercased().databaseValue
+        case .lowercaseText: uuid.wire.databaseValue
         case .uppercaseText: uuid.uuidString.databaseValue
         }
     }

@@ -29,7 +29,7 @@ extension SyncedColumn {
         case .bool: Bool.fromDatabaseValue(value).map(JSON.bool)
         case .date(let storage): storage.date(of: value).flatMap { $0.isWritable ? .string($0.rfc3339) : nil }
         case .data: Data.fromDatabaseValue(value).map { .string($0.base64EncodedString()) }
-        case .uuid: UUID.fromDatabaseValue(value).map { .string($0.uuidString.lowercased()) }
+        case .uuid: UUID.fromDatabaseValue(value).map { .string($0.wire) }
         case .reference(let type):
             try map.entity(type).key.text(of: value).map { try map.entity(type).key.json(of: $0) }
         case .json: String.fromDatabaseValue(value).flatMap { try? JSON(parsing: $0) }
