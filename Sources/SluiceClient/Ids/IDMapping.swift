@@ -44,12 +44,23 @@ extension IDMapping {
     }
 
     static func of(_ entityType: String, clientID: JSON, _ db: Database) throws -> IDMapping? {
-        try fetch(db, "entity_type = ? AND client_id = ?", [entityType, clientID.id])
+        try fetch(db, entityType, clientID: clientID.id)
     }
 
     static func of(_ name: ClientName, _ db: Database) throws -> IDMapping? {
         let (entityType, id) = name.parts
-        return try fetch(db, "entity_type = ? AND client_id = ?", [entityType, id])
+        return try fetch(db, entityType, clientID: id)
+    }
+
+    /// Most client ids are the row's key, which has an index already; that of client ids has the others only.
+    private static func fetch(_ db: Database, _ entityType: String, clientID: String) throws -> IDMapping? {
+        let key = clientID.hasPrefix("\"") ? String(clientID.dropFirst().dropLast()) : clientID
+        return try fetch(db, "entity_type = ? AND key = ? AND client_id = ?", [entityType, key, clientID])
+            ?? fetch(
+                db,
+                "entity_type = ? AND client_id = ? AND client_id <> key AND client_id <> '\"' || key || '\"'",
+                [entityType, clientID]
+            )
     }
 
     private static func fetch(

@@ -230,7 +230,7 @@ struct Enqueuing {
     ) throws -> UUID {
         let row = OutboxRow(
             sequence: try Device.nextSequence(db),
-            id: UUID.random(),
+            id: UUID.timeOrdered(now),
             idempotencyKey: UUID.random(),
             operation: operation,
             entityType: name.entityType,

@@ -126,8 +126,9 @@ extension DatabaseMigrator {
         ) WITHOUT ROWID;
         CREATE UNIQUE INDEX sluice_id_mappings_by_server_id
             ON sluice_id_mappings (entity_type, server_id) WHERE server_id IS NOT NULL;
+        -- Only client ids that are not the key itself: those are found by the key, and a new row needs no entry here.
         CREATE UNIQUE INDEX sluice_id_mappings_by_client_id
-            ON sluice_id_mappings (entity_type, client_id) WHERE client_id IS NOT NULL;
+            ON sluice_id_mappings (entity_type, client_id) WHERE client_id <> key AND client_id <> '"' || key || '"';
 
         -- Each entity as the server last told of it, in local keys.
         CREATE TABLE sluice_base (

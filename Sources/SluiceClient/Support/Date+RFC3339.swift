@@ -21,18 +21,25 @@ extension Date {
         let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
         let month = (5 * dayOfYear + 2) / 153
         let year = era * 400 + yearOfEra + (month < 10 ? 0 : 1)
-        return "\(Self.digits(year, 4))-\(Self.digits(month < 10 ? month + 3 : month - 9, 2))"
-            + "-\(Self.digits(dayOfYear - (153 * month + 2) / 5 + 1, 2))"
-            + "\(separator)\(Self.digits(time / 3_600_000, 2)):\(Self.digits(time / 60_000 % 60, 2))"
-            + ":\(Self.digits(time / 1_000 % 60, 2)).\(Self.digits(time % 1_000, 3))\(end)"
+        let fields = [
+            (year, 4, "-"), (month < 10 ? month + 3 : month - 9, 2, "-"),
+            (dayOfYear - (153 * month + 2) / 5 + 1, 2, separator), (time / 3_600_000, 2, ":"),
+            (time / 60_000 % 60, 2, ":"), (time / 1_000 % 60, 2, "."), (time % 1_000, 3, end),
+        ]
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(24)
+        for (number, digits, next) in fields {
+            var power = [1, 10, 100, 1_000][digits - 1]
+            while power > 0 {
+                bytes.append(Self.zero + UInt8(number / power % 10))
+                power /= 10
+            }
+            bytes += next.utf8
+        }
+        return String(decoding: bytes, as: UTF8.self)
     }
 
     private static let day = 86_400_000
-
-    private static func digits(_ number: Int, _ count: Int) -> String {
-        let text = String(number)
-        return String(repeating: "0", count: count - text.utf8.count) + text
-    }
 
     /// - Returns: nil for what is no moment of RFC 3339 (5.6), `12:30`, `2026-01-15` and the 30th of February among it,
     ///   and for years in which calendars differ. Digits behind the third of a fraction are dropped.

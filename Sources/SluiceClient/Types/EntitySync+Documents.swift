@@ -8,10 +8,9 @@ extension EntitySync {
     /// - Throws: ``SluiceError/invalid(_:)`` for values that are not of their column's kind, and for a record without
     ///   one of the columns: only NULL is an empty one.
     func document(of values: [String: DatabaseValue], _ map: EntityMap) throws -> JSON {
-        let values = Dictionary(values.map { ($0.key.lowercased(), $0.value) }) { first, _ in first }
         var document: [String: JSON] = [:]
         for column in columns {
-            guard let value = values[column.name.lowercased()] else {
+            guard let value = values.value(ofColumn: column.name) else {
                 throw SluiceError.invalid(
                     "the record of '\(entityType)' has no column '\(column.name)', which is mapped"
                 )
@@ -23,8 +22,7 @@ extension EntitySync {
 
     /// The text of the key among a row's values.
     func key(of values: [String: DatabaseValue]) throws -> String {
-        let found = values.first { $0.key.lowercased() == key.column.lowercased() }?.value
-        guard let value = found, !value.isNull, let text = key.text(of: value) else {
+        guard let value = values.value(ofColumn: key.column), !value.isNull, let text = key.text(of: value) else {
             throw SluiceError.invalid("the record of '\(entityType)' has no key in '\(key.column)'")
         }
         return text
@@ -78,5 +76,14 @@ extension EntitySync {
             values[column.name.lowercased()] = value
         }
         return Row(values)
+    }
+}
+
+extension [String: DatabaseValue] {
+    /// SQLite knows columns in whichever case; nearly all apps write them in one.
+    fileprivate func value(ofColumn name: String) -> DatabaseValue? {
+        if let value = self[name] { return value }
+        let name = name.lowercased()
+        return first { $0.key.lowercased() == name }?.value
     }
 }

@@ -4,7 +4,7 @@ import SluiceClient
 
 /// What people write down: some 150 bytes.
 struct Note: Codable, FetchableRecord, PersistableRecord, Syncable, Sendable {
-    var id = UUID()
+    var id = UUID.timeOrdered()
     var title: String
     var text: String
     var amount: String?

@@ -8,7 +8,7 @@ import SluiceClient
 /// A customer.
 struct Contact: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
     /// Made here, offline too, and never changed: the server's id is another one, which the library knows.
-    var id = UUID()
+    var id = UUID.timeOrdered()
     var name: String
     var phone: String?
 
@@ -22,7 +22,7 @@ struct Contact: Codable, Hashable, Identifiable, Sendable, FetchableRecord, Pers
 
 /// A visit to a customer.
 struct Visit: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
-    var id = UUID()
+    var id = UUID.timeOrdered()
     var contactID: UUID
     var title: String
     var startsAt: Date
@@ -44,7 +44,7 @@ struct Visit: Codable, Hashable, Identifiable, Sendable, FetchableRecord, Persis
 
 /// What was spent on a visit.
 struct Expense: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
-    var id = UUID()
+    var id = UUID.timeOrdered()
     var visitID: UUID
     var text: String
     var amount: Decimal
