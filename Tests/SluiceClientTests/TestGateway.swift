@@ -5,12 +5,18 @@ import GatewaySupport
 final class TestGateway: Sendable {
     private let gateway: LiveGateway
     private let upstream: DemoServer?
+    /// Between gateway and upstream: requests arrive late, and answers come in another order than they were made, so
+    /// that a lane hears of what another has done before that one does.
+    private let line: FaultyProxy?
 
     var url: URL { URL(string: gateway.address) ?? URL(filePath: "/") }
 
-    private init(_ gateway: LiveGateway, _ upstream: DemoServer?) {
+    private init(_ gateway: LiveGateway, _ upstream: DemoServer?) throws {
         self.gateway = gateway
         self.upstream = upstream
+        line = try upstream.map {
+            try FaultyProxy(to: $0.port, faults: [.delay, .delayAnswer], rate: 0.7, SystemRandomNumberGenerator())
+        }
     }
 
     /// - Parameters:
@@ -21,7 +27,7 @@ final class TestGateway: Sendable {
         report: @escaping @Sendable (String) -> Void = { _ in }
     ) async throws -> TestGateway {
         // lanes are run in any case: what a person settles runs in its turn
-        TestGateway(
+        try TestGateway(
             try await LiveGateway.start(forwards: true),
             forwards ? try await DemoServer.start(report: report) : nil
         )
@@ -31,8 +37,8 @@ final class TestGateway: Sendable {
     func makeOrganization(_ settings: String = "{}") async throws -> UUID {
         let id = UUID()
         try await gateway.makeOrganization(id, settings: settings)
-        if let upstream {
-            try await gateway.operate("/upstream", of: id, #"{"base_url":"\#(upstream.baseURL)"}"#)
+        if let line {
+            try await gateway.operate("/upstream", of: id, #"{"base_url":"http://127.0.0.1:\#(line.port)"}"#)
         }
         return id
     }

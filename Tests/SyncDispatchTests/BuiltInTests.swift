@@ -69,6 +69,35 @@ import Testing
         #expect(try await document(stage) == #"{"n":2,"mine":true}"#)
     }
 
+    /// What a person lets win, and whatever was deleted in the meantime.
+    @Test func `a patch that is to have its way over a deletion is whole`() async throws {
+        let (stage, _, update, rest) = try await conflict("manual")
+        try await stage.mutation(update.id, is: .conflict)
+        let id = try #require(try await stage.phone.pull(types: ["note"]).last?["id"]?.string)
+        let bob = stage.newPhone()
+        try await bob.push([bob.entry("delete", "note", server: #""\#(id)""#, payload: nil)])
+        try await letClientWin(update, nil, stage)
+        // nobody knew of the deletion: the patch alone would be left
+        let again = try await stage.mutation(update.id, is: .conflict)
+        #expect(again.resolution == nil && again["error"]?["current"]?["deleted"]?.bool == true)
+        #expect(try await stage.lane().haltedBy == update.id)
+        try await letClientWin(update, #"{"n":2,"mine":true}"#, stage)
+        try await stage.mutation(rest.id, is: .succeeded)
+        let mutation = try await stage.mutation(update.id)
+        #expect(mutation.status == "succeeded" && mutation.resolution == "client_wins")
+        #expect(try await document(stage) == #"{"n":2,"mine":true}"#)
+    }
+
+    private func letClientWin(_ entry: Entry, _ payload: String?, _ stage: Stage) async throws {
+        let body = #"{"strategy":"client_wins"\#(payload.map { #","payload":\#($0)"# } ?? "")}"#
+        _ = try await stage.gateway.store.settling.resolve(
+            entry.id,
+            try ResolveRequest(body: Array(body.utf8), limits: IntakeLimits()),
+            organization: stage.organization,
+            user: stage.phone.user
+        )
+    }
+
     @Test func `a worker that is lost before it applies leaves no effect behind`() async throws {
         let stage = try await Stage(isRunning: false)
         try await stage.makeBuiltIn("note")

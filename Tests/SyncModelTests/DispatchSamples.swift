@@ -204,6 +204,9 @@ extension Outcome {
             try? JSONTree(parsing: $0).root["current"]?["document"].map { String(decoding: $0.raw, as: UTF8.self) }
         }
     }
+    var feedVersion: Int64? {
+        error.flatMap { try? JSONTree(parsing: $0).root["current"]?["feed_version"]?.int64 }
+    }
     /// Seconds until the next try.
     var pause: Double? {
         nextRetryAt.map { Double($0.microseconds - Sample.now.microseconds) / 1_000_000 }

@@ -13,7 +13,8 @@ import Testing
         by writer: Writer,
         owner: UUID? = nil,
         version: Int64 = 3,
-        document: String? = #"{"id":7,"n":"theirs"}"#
+        document: String? = #"{"id":7,"n":"theirs"}"#,
+        etag: String? = "e3"
     ) -> EntityTable {
         var table = EntityTable()
         table.load(
@@ -28,7 +29,7 @@ import Testing
                 lastWriter: writer,
                 runBase: version - 1,
                 isStored: true,
-                etag: "e3"
+                etag: etag
             )
         )
         return table
@@ -67,6 +68,35 @@ import Testing
     }
 
     private static let theirs = #"3 {"id":7,"n":"theirs"}"#
+
+    // MARK: - In which order answers come
+
+    /// Another user's lane wrote behind this request, and its answer was there first.
+    @Test(arguments: [
+        ("e3", #"5 {"id":7,"n":"theirs","name":"Kari"}"#), ("e4", #"5 {"id":7,"n":"theirs","name":"Kari"}"#),
+        ("e5", #"4 {"id":7,"n":"theirs"}"#), (nil, #"5 {"id":7,"n":"theirs","name":"Kari"}"#), ("gone", "4 -"),
+    ])
+    func `an answer that comes late takes nothing back`(_ etag: String?, _ expected: String) throws {
+        for document in [nil, #"{"id":7,"n":"theirs","name":"Kari"}"#] {
+            var sample = shared(.update, endpoint: "/contacts/7")
+            sample.baseVersion = 3
+            sample.entity = Self.stored(by: Self.colleague)[Self.key]
+            #expect(sample.request?.ifMatch == "e3")
+            let table = Self.stored(
+                by: Self.colleague,
+                version: 4,
+                document: etag == "gone" ? nil : #"{"id":7,"n":"theirs"}"#,
+                etag: etag == "gone" ? nil : etag
+            )
+            let (late, outcome) = try effect(sample, table, 200, document, etag: "e4")
+            #expect(outcome.status == .succeeded && late.feed == expected)
+            #expect(late.version == (expected.hasPrefix("4") ? 4 : 5))
+            // of a request that demanded nothing it is unknown when it took effect
+            sample.baseVersion = nil
+            let unconditional = try effect(sample, table, 200, document, etag: "e4").0
+            #expect(etag == "gone" || unconditional.version == 5)
+        }
+    }
 
     // MARK: - Which answers are about the entity
 

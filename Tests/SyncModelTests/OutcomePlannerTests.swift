@@ -407,6 +407,23 @@ import Testing
         #expect(Sample.of(.update, .serverWins).outcome(412, #"{"id":8}"#)?.document == nil)
     }
 
+    @Test func `a conflict says what the feed knew when the upstream was asked`() throws {
+        for (known, expected) in [(nil, Int64(0)), (Int64(3), 3)] {
+            var sample = Sample.of(.update)
+            sample.entity = known.map {
+                EntityState.known(
+                    etag: nil,
+                    owner: Sample.lane.user,
+                    lastWriter: Sample.writer,
+                    version: $0,
+                    runBase: 0
+                )
+            }
+            #expect(sample.outcome(412, #"{"id":7}"#)?.feedVersion == expected)
+        }
+        #expect(Sample.of(.create).outcome(409, #"{"id":7}"#)?.feedVersion == nil)
+    }
+
     @Test func `last error holds the answer up to a bound`() {
         let long = #"{"error":"\#(String(repeating: "å", count: 5_000))"}"#
         let outcome = Sample().outcome(422, long)

@@ -152,15 +152,30 @@ import Testing
         #expect(try await scene.alice.pull().last?["document"]?.text == expected)
     }
 
-    @Test func `client wins deletes and revives`() async throws {
+    @Test func `client wins deletes and replaces what was deleted`() async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let deletion = scene.write(scene.alice, "delete", nil, base: 1, "client_wins")
         #expect(try await scene.alice.push([deletion]).results[0].status == "succeeded")
         #expect(try await scene.alice.pull().last?["deleted"]?.bool == true)
-        let revival = scene.update(scene.bob, #"{"again":1}"#, base: 2, "client_wins")
+        let revival = scene.write(scene.bob, "replace", #"{"again":1}"#, base: 2, "client_wins")
         #expect(try await scene.bob.push([revival]).results[0].status == "succeeded")
         #expect(try await scene.bob.pull().last?["document"]?.text == #"{"again":1}"#)
+    }
+
+    /// A patch would bring back what it changes, and nothing else.
+    @Test func `a patch brings back what was deleted only as a person says it is to be`() async throws {
+        let scene = try await Scene()
+        try await scene.alice.push([scene.write(scene.alice, "delete", nil, base: 1, nil)])
+        let patch = scene.update(scene.bob, #"{"x":1}"#, base: 1, "client_wins")
+        let result = try await scene.bob.push([patch]).results[0]
+        #expect(result.status == "conflict" && result["resolution"]?.isNull == true)
+        #expect(result["error"]?["current"]?["deleted"]?.bool == true)
+        #expect(try await scene.bob.pull().last?["deleted"]?.bool == true)
+        let error = await #expect(throws: Problem.self) { try await scene.bob.resolve(patch.id, "client_wins") }
+        #expect(error?.code == .validationFailed && error?.errors.first?.pointer == "/payload")
+        let whole = try await scene.bob.resolve(patch.id, "client_wins", payload: #"{"n":1,"x":1}"#)
+        #expect(whole?.status == "pending")
     }
 
     @Test func `an update of a tombstone is a conflict and a repeated delete a success`() async throws {

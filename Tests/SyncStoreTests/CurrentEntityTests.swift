@@ -162,6 +162,26 @@ import Testing
         }
     }
 
+    /// Clocks do not tell it: another lane's write may be noted in the very moment in which this one's answer is, and
+    /// two gateways have two clocks.
+    @Test func `what was written while the upstream answered is newer, whatever the clocks say`() async throws {
+        for seen in [0, 3, 4] {
+            let ada = try await Phone.forwarding(visibility: "organization")
+            let bob = Phone(ada.gateway, ada.organization)
+            try await Self.put(ada, by: bob, version: 4, #"{"id":7,"n":4,"o":4}"#)
+            let told = #"{"id":7,"version":null,"feed_version":\#(seen),"etag":"e9","deleted":false,"document":"#
+            // nor does what was written over go out again with the client's changes
+            let carl = Phone(ada.gateway, ada.organization)
+            let winning = try await pending(carl, current: told + #"{"id":7,"n":9}}"#)
+            _ = try await carl.resolve(winning.id, "client_wins")
+            #expect(try await carl.column("sent_method", of: winning.id) == (seen == 4 ? "PUT" : "PATCH"))
+            let conflict = try await pending(ada, current: told + #"{"id":7,"n":9}}"#)
+            let result = try #require(try await ada.resolve(conflict.id, "server_wins"))
+            #expect(Self.current(result) == (seen == 4 ? #"5 {"id":7,"n":9}"# : #"4 {"id":7,"n":4,"o":4}"#))
+            #expect(try await ada.disorder() == [])
+        }
+    }
+
     /// What the gateway knew all along is no news from the upstream.
     @Test func `what the feed knew is not adopted`() async throws {
         let ada = try await Phone.forwarding(visibility: "organization")

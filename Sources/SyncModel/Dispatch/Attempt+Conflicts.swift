@@ -23,7 +23,15 @@ extension Attempt {
         var problem = Problem(.conflict, response.words)
         if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
             let etag = etag(of: id, response)
-            problem.current = CurrentEntity(type: mutation.entity.type, id: id, etag: etag, document: document).json
+            problem.current =
+                CurrentEntity(
+                    type: mutation.entity.type,
+                    id: id,
+                    // which entity a create meets is not known before
+                    feedVersion: mutation.operation == .create ? nil : dispatch.entityVersion ?? 0,
+                    etag: etag,
+                    document: document
+                ).json
         }
         outcome.error = problem.json
         // a revision that overrode a conflict once and conflicts again waits for a person

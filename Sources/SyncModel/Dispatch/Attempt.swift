@@ -40,6 +40,7 @@ struct Attempt {
         guard let id = outcome.serverID else { return outcome }
         let testimony = Testimony(about: id, of: mutation, request, response, shown)
         outcome.etag = testimony.etag
+        outcome.demandedETag = request.ifMatch
         (outcome.entity, outcome.ground) = testimony.change
         return outcome
     }

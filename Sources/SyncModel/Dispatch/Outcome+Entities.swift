@@ -23,14 +23,15 @@ extension Dispatch {
             idSpace: type.idSpace,
             visibility: type.visibility,
             // an earlier decision of a person or a strategy takes precedence
-            conflictResolution: mutation.resolution ?? mutation.conflictResolution
+            conflictResolution: mutation.resolution ?? mutation.conflictResolution,
+            restores: mutation.resolution == .clientWins && ConflictState(error: mutation.error)?.isDeleted == true
         )
         let result = BuiltInStore.apply(write, type: mutation.entity.type, index: nil, to: &entities)
         var outcome = Outcome(result.status, .init(result.status), of: self)
         outcome.attemptCount = mutation.attemptCount
         outcome.serverID = result.serverID
         // a person's decision for `client_wins` stays recorded, whether or not a conflict remained
-        outcome.resolution = result.resolution ?? mutation.resolution
+        outcome.resolution = result.resolution ?? (result.status == .conflict ? nil : mutation.resolution)
         outcome.responseStatus = result.responseStatus
         outcome.error = result.error ?? (result.status == .succeeded ? mutation.error : nil)
         outcome.lastError = result.lastError
@@ -99,6 +100,8 @@ extension Outcome {
         let next: EntityState
         switch entity {
         case .none: return nil
+        case .document where stored.map(isOvertaken) ?? false, .patch where stored.map(isOvertaken) ?? false:
+            return stored?.version
         case .document(let document, let etag):
             if ground == .adopted, let stored, stored.document == document { return stored.version }
             next = state(stored, id, document: document, etag: etag, dispatch)
@@ -114,6 +117,16 @@ extension Outcome {
         }
         entities.write(key, next)
         return next.version
+    }
+
+    /// Whether the feed has a later state than the one that the request left.
+    ///
+    /// Lanes of several users run side by side, and answers come in any order. A request that demanded a state took
+    /// effect on it, so what is neither that state nor the request's own was made of the latter.
+    private func isOvertaken(by stored: EntityState) -> Bool {
+        guard ground == .written, let demandedETag else { return false }
+        if stored.isDeleted { return true }
+        return stored.etag.map { $0 != demandedETag && $0 != etag } ?? false
     }
 
     /// Whether the outcome's ground permits a change of the stored state.

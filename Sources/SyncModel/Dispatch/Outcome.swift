@@ -31,6 +31,8 @@ public struct Outcome: Sendable {
     public var override: SentRequest?
     /// The entity's ETag, from an answer about this entity; nil for every outcome but a success.
     public var etag: String?
+    /// The ETag that the request demanded of the entity, in If-Match; nil for none, and for every outcome but a success.
+    public var demandedETag: String?
     /// The change that enters the feed.
     public var entity: EntityChange = .none
     public var ground: Ground = .written

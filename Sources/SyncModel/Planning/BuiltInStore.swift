@@ -18,6 +18,9 @@ enum BuiltInStore {
         let idSpace: IDSpace
         let visibility: Visibility
         let conflictResolution: ConflictResolution
+        /// Whether a person who knew of the deletion said what the whole document is to be: then an update may restore
+        /// what was deleted.
+        var restores = false
     }
 
     enum Outcome {
@@ -67,6 +70,9 @@ enum BuiltInStore {
         switch write.conflictResolution {
         case .manual: .conflict(current: current)
         case .serverWins: .adopted(current: current)
+        // a patch would bring back what it changes, and nothing else: the rest went with the tombstone
+        case .clientWins where current.isDeleted && write.operation == .update && !write.restores:
+            .conflict(current: current)
         case .clientWins: apply(write, to: current, resolution: .clientWins)
         }
     }

@@ -6,6 +6,9 @@ struct CurrentEntity {
     let id: ServerID
     /// Nil where the gateway knows the entity only from an upstream's answer.
     var version: Int64?
+    /// The version that the feed had when the upstream was asked, 0 for none: whether somebody has written since can be
+    /// told by it, and by no clock. Nil where that does not matter.
+    var feedVersion: Int64?
     var etag: String?
     var isDeleted = false
     /// JSON; nil for a deleted entity.
@@ -19,6 +22,7 @@ struct CurrentEntity {
         writer.member("entity_type", type)
         writer.member("id", id)
         writer.member("version", version)
+        if let feedVersion { writer.member("feed_version", feedVersion) }
         writer.member("etag", etag)
         writer.member("deleted", isDeleted)
         writer.member("document", raw: document)

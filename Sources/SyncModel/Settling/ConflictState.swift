@@ -1,3 +1,4 @@
+public import Foundation
 import JSONText
 
 /// The entity that conflicts with a mutation, as the stored conflict shows it.
@@ -6,6 +7,8 @@ struct ConflictState {
     let id: ServerID?
     /// Its version here; nil where only the upstream's answer showed it.
     let version: Int64?
+    /// The version that the feed had when the upstream was asked, 0 for none; nil where the conflict does not tell it.
+    let feedVersion: Int64?
     /// The upstream's ETag.
     let etag: String?
     let isDeleted: Bool
@@ -19,6 +22,7 @@ struct ConflictState {
         else { return nil }
         id = current["id"].flatMap(ServerID.init(json:))
         version = current["version"]?.int64
+        feedVersion = current["feed_version"]?.int64
         etag = current["etag"]?.string
         let isDeleted = current["deleted"]?.bool ?? false
         self.isDeleted = isDeleted
@@ -39,5 +43,29 @@ struct ConflictState {
     static func id(inAnswer body: [UInt8]?, at pointer: String) -> ServerID? {
         guard let body, let root = try? JSONTree(parsing: body, limits: .widest).root else { return nil }
         return root.value(at: pointer).flatMap(ServerID.init(json:))
+    }
+}
+
+extension SettleSubject {
+    /// The entity that a conflict is about; nil where it is unknown.
+    ///
+    /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
+    public func conflictingEntity(_ idPointer: String) -> EntityKey? {
+        let id = ConflictState.entity(of: record, ConflictState(error: record.error), idPointer)
+        return id.map { EntityKey(type: record.entity.type, id: $0.text) }
+    }
+
+    /// Whether somebody has written the entity since the upstream showed the state that is in conflict; nil where the
+    /// conflict does not tell.
+    ///
+    /// A moment cannot tell it: another lane's write may be noted while the answer is under way, and gateways have
+    /// clocks of their own.
+    ///
+    /// - Parameters:
+    ///   - stored: the current entity; where the user may not know of it, it is as if it were not there.
+    ///   - user: whose mutation it is.
+    public func isOvertaken(by stored: EntityState, for user: UUID) -> Bool? {
+        guard stored.isVisible(to: user, type.visibility) else { return false }
+        return ConflictState(error: record.error)?.feedVersion.map { $0 != stored.version }
     }
 }

@@ -10,10 +10,13 @@ public struct RestartPlanner {
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that do not satisfy their dependants yet.
         public var unmet: Set<UUID>
+        /// Whether the entity was written after the upstream showed it in a conflict.
+        public var isOvertaken: Bool
 
-        public init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = []) {
+        public init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = [], isOvertaken: Bool = false) {
             self.mappings = mappings
             self.unmet = unmet
+            self.isOvertaken = isOvertaken
         }
     }
 
@@ -70,6 +73,16 @@ public struct RestartPlanner {
             try planner.send(idPointer)
         } else if subject.record.operation == .create {
             throw Self.staysManual
+        } else if subject.record.operation == .update, edit.payload == nil,
+            ConflictState(error: subject.record.error)?.isDeleted == true
+        {
+            throw Problem(
+                .validationFailed,
+                pointer: "/payload",
+                rule: Rule.required,
+                "another writer deleted the entity, and a patch would bring back only what it changes;"
+                    + " send the whole document as the payload, discard the mutation, or let the server win"
+            )
         }
         return planner
     }
@@ -226,7 +239,8 @@ public struct RestartPlanner {
             idSpace: subject.type.idSpace,
             endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
-            current: isWaiting ? nil : current?.toldDocument,
+            // a document that others have written over since would take their writes back
+            current: isWaiting || knowledge.isOvertaken ? nil : current?.toldDocument,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
         guard let sent else { throw Self.staysManual }

@@ -31,11 +31,6 @@ public struct ServerWinsPlanner {
         }
     }
 
-    /// The entity in the mutation's place; nil where it is unknown.
-    public var entity: EntityKey? {
-        serverID.map { EntityKey(type: subject.record.entity.type, id: $0.text) }
-    }
-
     /// The entity's next state; nil where there is nothing to write. Only a forwarded entity that the upstream itself
     /// showed is adopted: built-in entities, and those that the feed showed, stay as they are.
     ///

@@ -53,7 +53,8 @@ package struct Settlement: Sendable {
             case .serverWins:
                 return try await adopt(subject, idPointer, reader, &plan)
             case .clientWins:
-                let knowledge = try await knowledge(about: subject, request.edit, reader)
+                var knowledge = try await knowledge(about: subject, request.edit, reader)
+                knowledge.isOvertaken = try await entity(of: subject, idPointer, reader)?.isNewer ?? false
                 let planner = try RestartPlanner.clientWins(subject, request.edit, knowledge, idPointer: idPointer)
                 var graph: DependencyGraph?
                 try await add(planner, reader, &graph, to: &plan)
@@ -267,6 +268,21 @@ package struct Settlement: Sendable {
         return shown?.seen(in: organization, at: now())
     }
 
+    /// The entity that a conflict is about, locked, and whether it was written after the upstream showed it; nil where
+    /// it is unknown which that is.
+    private func entity(
+        of subject: SettleSubject,
+        _ idPointer: String,
+        _ reader: SettleReader
+    ) async throws -> (key: EntityKey, stored: EntityState?, isNewer: Bool)? {
+        guard let key = subject.conflictingEntity(idPointer) else { return nil }
+        guard let stored = try await reader.lockEntity(key) else { return (key, nil, false) }
+        guard let isOvertaken = subject.isOvertaken(by: stored, for: reader.lane.user) else {
+            return (key, stored, try await reader.isNewer(key, than: subject.record.id))
+        }
+        return (key, stored, isOvertaken)
+    }
+
     /// Resolves for the server: what waited for the mutation goes on, with the server's entity.
     private func adopt(
         _ subject: SettleSubject,
@@ -280,9 +296,7 @@ package struct Settlement: Sendable {
         let unmet = Set(try await reader.unmet(Array(dependencies)).keys)
         var queries: [Query] = []
         var state: EntityState?
-        if let key = planner.entity {
-            let stored = try await reader.lockEntity(key)
-            let isNewer = stored == nil ? false : try await reader.isNewer(key, than: subject.record.id)
+        if let (key, stored, isNewer) = try await entity(of: subject, idPointer, reader) {
             state = stored
             if let next = planner.adoption(of: stored, isNewer: isNewer, user: reader.lane.user) {
                 state = next

@@ -14,6 +14,8 @@ final class FaultyProxy: @unchecked Sendable {
         case double
         /// It arrives later.
         case delay
+        /// It takes effect at once, and the answer comes later.
+        case delayAnswer
         /// A page of a captive portal.
         case portal
         /// A proxy's own refusal, which says nothing about the request.
@@ -24,6 +26,7 @@ final class FaultyProxy: @unchecked Sendable {
     let port: Int
     private let upstream: Int
     private let listener: Int32
+    private let faults: [Fault]
     // guarded by the lock: requests are served by threads of their own
     private let lock = NSLock()
     private var generator: any RandomNumberGenerator
@@ -32,9 +35,17 @@ final class FaultyProxy: @unchecked Sendable {
 
     var url: URL { URL(string: "http://127.0.0.1:\(port)")! }
 
-    /// - Parameter rate: how many requests meet a fault, of 1.
-    init(to upstream: Int, rate: Double, _ generator: any RandomNumberGenerator) throws {
+    /// - Parameters:
+    ///   - faults: what may happen.
+    ///   - rate: how many requests meet a fault, of 1.
+    init(
+        to upstream: Int,
+        faults: [Fault] = Fault.allCases,
+        rate: Double,
+        _ generator: any RandomNumberGenerator
+    ) throws {
         self.upstream = upstream
+        self.faults = faults
         self.rate = rate
         self.generator = generator
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -81,7 +92,7 @@ final class FaultyProxy: @unchecked Sendable {
     private func nextFault() -> Fault? {
         lock.withLock {
             guard Double.random(in: 0..<1, using: &generator) < rate else { return nil }
-            return Fault.allCases.randomElement(using: &generator)
+            return faults.randomElement(using: &generator)
         }
     }
 
@@ -104,6 +115,10 @@ final class FaultyProxy: @unchecked Sendable {
         case .delay:
             usleep(20_000)
             Self.send(exchange(request), client)
+        case .delayAnswer:
+            let answer = exchange(request)
+            usleep(UInt32(lock.withLock { Int.random(in: 1...60, using: &generator) }) * 1_000)
+            Self.send(answer, client)
         case .loseAnswer: _ = exchange(request)
         case .cutAnswer:
             // behind the head: on Linux URLSession ends the process for an answer whose head breaks off

@@ -189,6 +189,9 @@ extension RuleModel {
             throw Refusal(code: "status_transition_must_be_valid")
         }
         let waits = try dependencies(of: mutation, mutation.payload, user)
+        if !mutation.entry.type.isForwarded, mutation.entry.operation == .update, mutation.metDeletion {
+            throw Refusal(code: "validation_failed")
+        }
         restart(mutation, waits, keepsKey: false)
         mutation.serverID = entity
         mutation.resolution = .clientWins

@@ -29,7 +29,13 @@ extension RuleModel {
         if !accepts {
             mutation.code = "conflict"
             switch strategy {
-            case .manual: return end(mutation, .conflict, of: &user)
+            case .manual:
+                mutation.metDeletion = isGone
+                return end(mutation, .conflict, of: &user)
+            case .clientWins where isGone && entry.operation == .update:
+                mutation.metDeletion = true
+                mutation.resolution = nil
+                return end(mutation, .conflict, of: &user)
             case .serverWins:
                 mutation.resolution = .serverWins
                 mutation.version = stored.version

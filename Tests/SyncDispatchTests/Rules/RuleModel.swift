@@ -27,6 +27,8 @@ struct RuleModel {
         var revision = 1
         var nextTry: Timestamp?
         var isOutcomeUnknown = false
+        /// Whether its last conflict was with a deletion.
+        var metDeletion = false
         var echoes = 0
         var resolution: ConflictResolution?
         var code: String?
@@ -68,6 +70,7 @@ struct RuleModel {
             revision = other.revision
             nextTry = other.nextTry
             isOutcomeUnknown = other.isOutcomeUnknown
+            metDeletion = other.metDeletion
             echoes = other.echoes
             resolution = other.resolution
             code = other.code

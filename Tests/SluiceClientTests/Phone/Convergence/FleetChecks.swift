@@ -116,10 +116,12 @@ extension Fleet {
         let shown = Dictionary(entities.map { ($0.name, $0) }) { first, _ in first }
         for (name, effects) in effects {
             // to delete what is deleted is no new version
-            let versions = zip(effects.indices, effects).filter { index, effect in
+            var versions = zip(effects.indices, effects).filter { index, effect in
                 index == 0 || effect.operation != "delete" || effects[index - 1].operation != "delete"
                     || effects[index - 1].version != effect.version
             }.compactMap(\.1.version)
+            // a write that gave way may have told of another's before that one's own answer was noted
+            versions = Set(versions + Self.adopted(name, effects, mutations)).sorted()
             if versions != Array(1...Int64(max(versions.count, 1))) {
                 found.append("\(name) has the versions \(versions) of \(effects)")
             }
@@ -129,15 +131,6 @@ extension Fleet {
             }
             guard let last = effects.last else { continue }
             let entity = shown[name]
-            // an attempt whose outcome is unknown may have taken effect at the API though it was given up: it made a version
-            // that belongs to no mutation which succeeded
-            if let version = entity?.version, version > last.version ?? 0,
-                mutations.values.contains(where: {
-                    $0.status == "discarded" && $0.mark == entity?.mark
-                })
-            {
-                continue
-            }
             let isRight =
                 last.operation == "delete"
                 ? entity?.isDeleted ?? true
@@ -147,11 +140,27 @@ extension Fleet {
         return found
     }
 
+    /// Versions that are no write's: a conflict's answer shows what another lane's request has just done, and a person
+    /// who gives way to that brings it into the feed (`server_wins`) before that request's own outcome, the same state as
+    /// the next version, is written. Anything else that such a person adopts is a fault.
+    private static func adopted(
+        _ name: String,
+        _ effects: [GatewayView.Mutation],
+        _ mutations: [UUID: GatewayView.Mutation]
+    ) -> [Int64] {
+        mutations.values.filter { $0.entity == name && $0.gaveWayTo != nil }.compactMap { given in
+            let version = given.version ?? 0
+            let isKnown = effects.contains { $0.version == version }
+            let next = effects.first { ($0.version ?? 0) > version }
+            return !isKnown && next?.mark == given.gaveWayTo ? version : nil
+        }
+    }
+
     /// What took effect, by entity, in the order of versions.
     private static func effects(_ mutations: [UUID: GatewayView.Mutation]) -> [String: [GatewayView.Mutation]] {
         let effects = mutations.values.filter { $0.status == "succeeded" && $0.version != nil && $0.entity != nil }
         return Dictionary(grouping: effects, by: { $0.entity ?? "" })
-            .mapValues { $0.sorted { ($0.version ?? 0, $0.sequence) < ($1.version ?? 0, $1.sequence) } }
+            .mapValues { $0.sorted { $0.place < $1.place } }
     }
 
     /// The upstream got exactly what took effect, once and in this order.

@@ -25,8 +25,18 @@ struct GatewayView {
         let entity: String?
         let version: Int64?
         let mark: String?
+        /// The mark of the state that it gave way to, by `server_wins`.
+        let gaveWayTo: String?
+
+        /// The demo's ETags count a document's states.
+        private let state: Int64
+
+        /// Where it stands among the writes of its entity. One whose outcome came late has the version of the state that
+        /// the feed knew by then, and the ETag of its own.
+        var place: (Int64, Int64, Int64) { (version ?? 0, state, sequence) }
 
         init?(_ json: JSON) {
+            state = json["etag"]?.string.flatMap { Int64($0.filter(\.isNumber)) } ?? .max
             guard let id = json["id"]?.string.flatMap(UUID.init(uuidString:)), let status = json["status"]?.string,
                 let device = json["device_id"]?.string, let sequence = json["sequence_number"]?.int64,
                 let operation = json["operation"]?.string, let type = json["entity_type"]?.string
@@ -39,6 +49,8 @@ struct GatewayView {
             entity = json["server_id"].flatMap { $0.isNull ? nil : "\(type) \($0.string ?? $0.text)" }
             version = json["version"]?.int64
             mark = json["payload"]?["_"]?.string
+            gaveWayTo =
+                json["resolution"]?.string == "server_wins" ? json["error"]?["current"]?["document"]?["_"]?.string : nil
         }
     }
 
