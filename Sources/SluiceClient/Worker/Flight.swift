@@ -7,13 +7,13 @@ struct Flight: Sendable {
     /// How long the row is held without a renewal, in seconds: longer than a request takes.
     let lease: TimeInterval
 
-    /// This client among all, in whatever process: its process and a number of its own.
+    /// This client among all, in whatever process: its process and an id of its own.
     let holder: String
 
     /// - Parameter timeout: seconds that a request may take.
     init(timeout: TimeInterval) {
         lease = timeout + 60
-        holder = "\(ProcessInfo.processInfo.processIdentifier)/\(UUID().wire)"
+        holder = "\(ProcessMark.own.text)/\(UUID.random().wire)"
     }
 
     /// - Returns: false where another one holds it.
@@ -31,8 +31,7 @@ struct Flight: Sendable {
         let left = expiry - now.timeIntervalSince1970
         // a moment further away than any lease was written before the clock was set back
         guard other != holder, left > 0, left <= lease else { return false }
-        guard let process = other.split(separator: "/").first.flatMap({ pid_t($0) }) else { return true }
-        return kill(process, 0) == 0 || errno != ESRCH
+        return other.split(separator: "/").first.flatMap { ProcessMark(text: $0) }.map { !$0.isGone } ?? true
     }
 
     func release(_ db: Database) throws {

@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
-import SluiceClient
 import Testing
+
+@testable import SluiceClient
 
 /// Tokens that run out, phones that are restored, gateways that forget: nothing is lost and nothing runs twice.
 @Suite struct TroubleTests {
@@ -242,13 +243,37 @@ import Testing
             // this process lives, and is not this client
             try db.execute(
                 sql: "INSERT INTO sluice_flight VALUES (1, ?, ?)",
-                arguments: ["\(ProcessInfo.processInfo.processIdentifier)/other", Date().timeIntervalSince1970 + 60]
+                arguments: ["\(ProcessMark.own.text)/other", Date().timeIntervalSince1970 + 60]
             )
         }
         try await phone.create(Contact(name: "Kari"))
         #expect((await phone.client.syncOnce(deadline: .seconds(1))).pending == 1)
         // its process is gone
         try await phone.pool.write { try $0.execute(sql: "UPDATE sluice_flight SET holder = '999999999/other'") }
+        #expect((await phone.sync()).pending == 0)
+    }
+
+    /// In a container the app has the same number each time, and a number that is free is given again.
+    @Test func `a client that crashed is not waited for, whoever has its process number by now`() async throws {
+        let other = try Process.run(URL(filePath: "/bin/sleep"), arguments: ["60"])
+        defer { other.terminate() }
+        let own = ProcessInfo.processInfo.processIdentifier
+        for gone in ["\(own)", "\(own).1.before", "\(other.processIdentifier).1.before"] {
+            #expect(ProcessMark(text: gone)?.isGone == true, "\(gone)")
+        }
+        for living in [ProcessMark.own.text, "\(other.processIdentifier)..other"] {
+            #expect(ProcessMark(text: living)?.isGone == false, "\(living)")
+        }
+        #expect(ProcessMark(text: "other") == nil)
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        try await phone.pool.write { db in
+            try db.execute(
+                sql: "INSERT INTO sluice_flight VALUES (1, ?, ?)",
+                arguments: ["\(own).1.before/other", Date().timeIntervalSince1970 + 60]
+            )
+        }
+        try await phone.create(Contact(name: "Kari"))
         #expect((await phone.sync()).pending == 0)
     }
 }

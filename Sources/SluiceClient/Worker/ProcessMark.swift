@@ -1,0 +1,53 @@
+import Foundation
+
+/// A process, told apart from all others that have had its number or will have it: after a crash the app may get the
+/// number that it had, in a container nearly always, and so may anything else.
+struct ProcessMark {
+    private let number: pid_t
+    /// When it was started, in the system's terms; empty where the system does not tell.
+    private let start: String
+    private let token: String
+
+    /// This process.
+    static let own = ProcessMark(
+        number: ProcessInfo.processInfo.processIdentifier,
+        start: start(of: ProcessInfo.processInfo.processIdentifier) ?? "",
+        token: UUID.random().wire
+    )
+
+    private init(number: pid_t, start: String, token: String) {
+        self.number = number
+        self.start = start
+        self.token = token
+    }
+
+    /// - Returns: nil for what is no mark.
+    init?(text: some StringProtocol) {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard let number = parts.first.flatMap({ pid_t($0) }), number > 0 else { return nil }
+        self.number = number
+        start = parts.count > 1 ? String(parts[1]) : ""
+        token = parts.count > 2 ? String(parts[2]) : ""
+    }
+
+    var text: String { "\(number).\(start).\(token)" }
+
+    /// Whether the process has certainly ended.
+    var isGone: Bool {
+        // at one time a number is one process's
+        if number == Self.own.number { return token != Self.own.token }
+        if kill(number, 0) != 0 && errno == ESRCH { return true }
+        guard !start.isEmpty, let other = Self.start(of: number) else { return false }
+        return other != start
+    }
+
+    /// In ticks since the system was started; nil where only Linux would tell.
+    private static func start(of number: pid_t) -> String? {
+        guard let status = try? String(contentsOfFile: "/proc/\(number)/stat", encoding: .utf8),
+            // the name stands in parentheses, and may hold anything
+            let end = status.lastIndex(of: ")")
+        else { return nil }
+        let fields = status[end...].split(separator: " ")
+        return fields.count > 20 ? String(fields[20]) : nil
+    }
+}
