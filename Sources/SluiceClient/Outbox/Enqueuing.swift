@@ -116,6 +116,12 @@ struct Enqueuing {
     }
 
     private func makeMapping(_ entity: EntitySync, _ name: EntityName) throws {
+        if entity.key.kind == .text, let uuid = UUID(text: name.key), uuid.wire != name.key {
+            throw SluiceError.invalid(
+                "the key of '\(entity.entityType)' is a UUID in upper case, '\(name.key)', and would be in lower case on"
+                    + " other phones: make it so, or map it with .uuid(\"\(entity.key.column)\", stored: .uppercaseText)"
+            )
+        }
         let id = entity.idSpace == .shared ? entity.key.json(of: name.key) : try clientID(entity, name.key)
         let mapping = IDMapping(
             entityType: name.entityType,

@@ -87,7 +87,8 @@ extension SluiceClient {
     }
 
     /// Enqueues the creation of every row that the library knows nothing of: for an app that had rows before it had the
-    /// library, once, in the migration's wake. Call it for what others name first: contacts, then their visits.
+    /// library, once, in the migration's wake. A row is enqueued behind the rows of its type that it names; of what it
+    /// names in other types either enqueue those before, or all with one call: ``enqueueUnknown(of:_:in:)``.
     ///
     /// Rows that the server has already are created there once more; pull first where that may be, with keys that are
     /// the server's ids.
@@ -100,16 +101,30 @@ extension SluiceClient {
         _ options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> Int {
-        let entity = try map.entity(Record.sync.entityType)
-        var count = 0
-        let rows = try Row.fetchAll(db, sql: "SELECT * FROM \(entity.table.quotedDatabaseIdentifier)")
-        for row in rows {
-            let values = Dictionary(row.map { ($0, $1) }) { first, _ in first }
-            guard try IDMapping.of(entity.entityType, key: try entity.key(of: values), db) == nil else { continue }
+        try enqueueUnknown(of: [type], options, in: db)
+    }
+
+    /// Enqueues the creation of every row of several types that the library knows nothing of, each behind the rows that
+    /// it names: the order of the types does not matter.
+    ///
+    /// Rows that the server has already are created there once more; pull first where that may be, with keys that are
+    /// the server's ids. A table is read a few hundred rows at a time.
+    ///
+    /// - Returns: how many rows were enqueued.
+    /// - Throws: ``SluiceError/invalid(_:)`` also for rows that name each other in a circle; what ``enqueue(_:in:)``
+    ///   throws.
+    @discardableResult
+    public func enqueueUnknown(
+        of types: [any Syncable.Type],
+        _ options: Write.Options = Write.Options(),
+        in db: Database
+    ) throws -> Int {
+        try checkTransaction(db)
+        let names = types.map { $0.sync.entityType }
+        let rows = UnknownRows(map, db, of: Set(names)) { [self] entity, values in
             try enqueue(Write(row: values, of: entity.entityType, options), in: db)
-            count += 1
         }
-        return count
+        return try names.map { try rows.enqueueAll(of: map.entity($0)) }.reduce(0, +)
     }
 
     /// Both or neither, also where the app catches the error and commits the rest of its transaction.

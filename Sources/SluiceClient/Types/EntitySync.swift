@@ -97,7 +97,8 @@ public struct EntityKey: Sendable, Hashable {
     public static func integer(_ column: String) -> EntityKey { EntityKey(column: column, kind: .integer) }
 
     /// A text: a lower-case UUID where the phone makes the key, whatever the server says where keys are
-    /// ``EntitySync/Keys/rewritten``.
+    /// ``EntitySync/Keys/rewritten``. UUIDs in upper case, as `uuidString` has them, are
+    /// `.uuid("id", stored: .uppercaseText)`: as texts they would be in lower case on the next phone, and are refused.
     public static func text(_ column: String) -> EntityKey { EntityKey(column: column, kind: .text) }
 }
 

@@ -66,6 +66,85 @@ import Testing
         #expect(try await other.visits().map(\.title) == ["First"])
     }
 
+    /// A table that is larger than a page, and rows that name each other.
+    @Test func `rows from before are enqueued behind what they name`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        var migrator = DatabaseMigrator.app
+        migrator.registerMigration("staff") { db in
+            try db.execute(sql: "CREATE TABLE staff (id BLOB PRIMARY KEY NOT NULL, bossID BLOB, contactID BLOB)")
+        }
+        let phone = try await TestPhone(
+            gateway,
+            organization: organization,
+            entities: [Staff.sync, Contact.sync],
+            migrator: migrator
+        )
+        let ids = (0..<1_201).map { _ in UUID() }
+        try await phone.pool.write { db in
+            for (index, id) in ids.enumerated() {
+                let contact = Contact(name: "\(index)")
+                try contact.insert(db)
+                // the last one names nobody
+                let boss = index + 1 < ids.count ? ids[index + 1] : nil
+                try Staff(id: id, bossID: boss, contactID: contact.id).insert(db)
+            }
+        }
+        let counts = try await phone.write { db, client in
+            [
+                try client.enqueueUnknown(of: [Staff.self, Contact.self], in: db),
+                try client.enqueueUnknown(of: [Contact.self, Staff.self], in: db),
+            ]
+        }
+        #expect(counts == [2_402, 0])
+        #expect((await phone.sync()).pending == 0)
+        // in a circle there is no first one
+        let (one, other) = (UUID(), UUID())
+        let error = await #expect(throws: SluiceError.self) {
+            try await phone.write { db, client in
+                try Staff(id: one, bossID: other).insert(db)
+                try Staff(id: other, bossID: one).insert(db)
+                try client.enqueueUnknown(Staff.self, in: db)
+            }
+        }
+        #expect("\(error as Any)".contains("circle"))
+        // a row may name itself
+        let count = try await phone.write { db, client in
+            try Staff(id: one, bossID: one).insert(db)
+            return try client.enqueueUnknown(Staff.self, in: db)
+        }
+        #expect(count == 1)
+    }
+
+    @Test func `a text key in upper case is refused, for it would come back in lower case`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let sync = EntitySync("tag", table: "tag", key: .text("id"), columns: [.text("name")])
+        let mapped = EntitySync("tag", table: "tag", key: .uuid("id", stored: .uppercaseText), columns: [.text("name")])
+        var migrator = DatabaseMigrator()
+        migrator.registerSluiceMigrations()
+        migrator.registerMigration("tag") { try $0.execute(sql: "CREATE TABLE tag (id TEXT PRIMARY KEY, name TEXT)") }
+        let user = UUID()
+        func phone(_ sync: EntitySync) async throws -> TestPhone {
+            try await TestPhone(gateway, organization: organization, user: user, entities: [sync], migrator: migrator)
+        }
+        let id = UUID().uuidString
+        func make(_ id: String, on phone: TestPhone) async throws {
+            try await phone.write { db, client in
+                try Tag(id: id, name: "a").insert(db)
+                try client.enqueue(.create(Tag(id: id, name: "a")), in: db)
+            }
+        }
+        let error = await #expect(throws: SluiceError.self) { try await make(id, on: phone(sync)) }
+        #expect("\(error as Any)".contains("uppercaseText"))
+        try await make(UUID().uuidString.lowercased(), on: phone(sync))
+        // as the error says, it is the same on every phone
+        let (mine, next) = (try await phone(mapped), try await phone(mapped))
+        try await make(id, on: mine)
+        for phone in [mine, next] { await phone.sync() }
+        #expect(try await next.pool.read { try String.fetchAll($0, sql: "SELECT id FROM tag") } == [id])
+    }
+
     @Test func `a decision is part of the app's transaction, or of none`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         var copy = try #require(try await theirs.contacts().first)
@@ -139,4 +218,26 @@ import Testing
         }
         #expect(try await phone.contacts() == [kari])
     }
+}
+
+private struct Staff: Codable, FetchableRecord, PersistableRecord, Syncable {
+    var id: UUID
+    var bossID: UUID?
+    var contactID: UUID?
+
+    static let sync = EntitySync(
+        "staff",
+        table: "staff",
+        key: .uuid("id"),
+        columns: [
+            .reference("bossID", as: "boss_id", to: "staff"), .reference("contactID", as: "contact_id", to: "contact"),
+        ]
+    )
+}
+
+private struct Tag: Codable, FetchableRecord, PersistableRecord, Syncable {
+    var id: String
+    var name: String
+
+    static let sync = EntitySync("tag", table: "tag", key: .text("id"), columns: [.text("name")])
 }
