@@ -27,16 +27,18 @@ enum RowOperation: String, Sendable, CaseIterable {
 extension Edit {
     /// The document that is shown: the base with its edits on top, in the order in which they were made. Nil for none.
     ///
-    /// A patch of what the server has deleted meanwhile is shown on the last document that was known: the edit waits
-    /// for its outcome, and is never skipped.
+    /// A patch of what was deleted meanwhile, by the server or by an edit that was made before a refused patch was sent
+    /// once more, is shown on the last document that was known: the edit waits for its outcome, and is never skipped.
     static func shown(_ edits: [Edit], on base: Base?) -> JSON? {
         var document = base.flatMap { $0.isDeleted ? nil : $0.document }
+        var last = base?.document
         for edit in edits {
             switch edit.operation {
             case .create, .replace: document = (edit.payload ?? [:]).withoutNulls
-            case .update: document = (document ?? base?.document ?? [:]).merged(with: edit.payload ?? [:])
+            case .update: document = (document ?? last ?? [:]).merged(with: edit.payload ?? [:])
             case .delete: document = nil
             }
+            last = document ?? last
         }
         return document
     }

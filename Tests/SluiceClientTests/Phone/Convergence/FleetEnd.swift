@@ -10,10 +10,14 @@ extension Fleet {
     func disagreements() async throws -> [String] {
         proxy.set(rate: 0)
         var found: [String] = []
-        for _ in 0..<30 {
+        var idleRounds = 0
+        // a long lane, or a busy machine, takes many rounds; what does not change any more is a fault
+        while idleRounds < 30 {
             await synchronize()
-            found = try await compare()
-            if found.isEmpty { break }
+            let now = try await compare()
+            if now.isEmpty { return [] }
+            idleRounds = now == found ? idleRounds + 1 : 0
+            found = now
         }
         return found
     }

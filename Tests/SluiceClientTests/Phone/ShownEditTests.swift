@@ -1,0 +1,24 @@
+import Testing
+
+@testable import SluiceClient
+
+/// What is shown of an entity: its base, and the edits on top of it.
+@Suite struct ShownEditTests {
+    private static let patch = Edit(operation: .update, payload: ["name": .string("Ola")])
+    private static let whole: JSON = ["name": .string("Kari"), "phone": .string("1")]
+    private static let patched: JSON = ["name": .string("Ola"), "phone": .string("1")]
+
+    /// A patch that was refused, and is sent once more, stands behind a deletion that was made in the meantime.
+    @Test func `a patch behind a deletion is shown on the last document, whoever deleted it`() {
+        let create = Edit(operation: .create, payload: Self.whole)
+        let delete = Edit(operation: .delete, payload: nil)
+        let known = Base(version: 1, etag: nil, isDeleted: false, document: Self.whole)
+        let deleted = Base(version: 2, etag: nil, isDeleted: true, document: Self.whole)
+        #expect(Edit.shown([create, delete], on: nil) == nil)
+        #expect(Edit.shown([create, delete, Self.patch], on: nil) == Self.patched)
+        #expect(Edit.shown([delete, Self.patch], on: known) == Self.patched)
+        #expect(Edit.shown([Self.patch, delete, Edit(operation: .update, payload: [:])], on: known) == Self.patched)
+        #expect(Edit.shown([Self.patch], on: deleted) == Self.patched)
+        #expect(Edit.shown([], on: deleted) == nil)
+    }
+}
